@@ -1,0 +1,82 @@
+"""What all suites share: Hypothesis' settings, no silent skips in CI, measurements in the summary.
+
+Three promises:
+
+- Hypothesis never fails a test for being slow: a shared machine is.
+- Where services are promised (`CI=true`, or `HERDPROOF_DOCKER=required`), a skipped test failed:
+  a green run must not mean that nothing ran.
+- A test that measures (a failover time, steps per second) hands its line to the fixture `report`;
+  the lines stand together at the end of the run, also when xdist's workers ran the tests.
+"""
+
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+MEASURED = "measured"
+ROOT = Path(__file__).parent
+SERVICES_ARE_PROMISED = os.environ.get("CI") == "true" or (
+    os.environ.get("HERDPROOF_DOCKER") == "required"
+)
+
+settings.register_profile("herdproof", deadline=None, print_blob=True)
+settings.register_profile("ci", settings.get_profile("herdproof"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "herdproof")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Integration tests share servers and the clock, so one worker runs them, in order."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "integration"):
+            item.add_marker(pytest.mark.xdist_group("integration"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where services are promised, a skipped test failed (an expected failure is no skip)."""
+    report = yield
+    if SERVICES_ARE_PROMISED and not isinstance(item, pytest.DoctestItem):
+        fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Where services are promised, a skipped module failed."""
+    report = yield
+    if SERVICES_ARE_PROMISED:
+        fail_if_skipped(report)
+    return report
+
+
+def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn the report of a skip into that of a failure that says why it is one."""
+    if report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} must run here (CI, or HERDPROOF_DOCKER=required): {why}"
+
+
+@pytest.fixture
+def report(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """A function that puts one measured line into the summary at the end of the run."""
+    return lambda line: record_property(MEASURED, line)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the tests measured."""
+    lines = [
+        str(value)
+        for outcome in ("passed", "failed")
+        for test in terminalreporter.getreports(outcome)
+        for name, value in getattr(test, "user_properties", ())
+        if name == MEASURED
+    ]
+    if lines:
+        terminalreporter.section("measured")
+        terminalreporter.write_line("\n".join(lines))

@@ -1,0 +1,1 @@
+"""Consumer-group coordination that is specified, proved, tested and run from one source."""

@@ -1,0 +1,350 @@
+"""
+The deterministic world of an election: brokers' cores in their gates, on one simulated ZooKeeper.
+
+Each method is one thing that can happen, and happens at once: a broker takes what waits for it, the
+service performs a call, something breaks. Methods take the broker's index (0-based). Whether it may
+happen now is the caller's to know; what cannot happen at all raises `HerdError`.
+
+Assumed of ZooKeeper, as everywhere: a session gets its watch events before the answers to what it
+asked later, so events are brought to the inboxes before the answer of the call that caused them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+from herdproof.errors import HerdError
+from herdproof.simulator.zookeeper import Snapshot as Service
+from herdproof.simulator.zookeeper import ZooKeeper
+from herdproof.zookeeper.elector import (
+    Answered,
+    Call,
+    Elector,
+    LeaderChanged,
+    LinkChanged,
+    Paths,
+    Resign,
+    Stand,
+    read_leader,
+)
+from herdproof.zookeeper.operations import Answer, Create, Done, Link, Operation, Set
+from herdproof.zookeeper.shell import Observe, Shell, ignore_event
+
+WRITTEN = "/herdproof/election/written"
+"""The node that the brokers' applications write, each under its epoch."""
+FLAWS = frozenset({"no_sync"})
+"""Known mistakes of a shell: the first read after a reconnection may come from a lagging server."""
+CONSTANT = frozenset({"paths", "flaws"})
+"""What of a core never changes, and needs no snapshot."""
+
+
+class Impossible(HerdError):
+    """What was asked of this world cannot happen in it now."""
+
+
+class Broker:
+    """One broker: its elector behind its gate, its session, and what is true of its connection."""
+
+    __slots__ = ("connected", "name", "paused", "session", "shell")
+
+    def __init__(self, name: str, shell: Shell, session: int) -> None:
+        self.name = name
+        self.shell = shell
+        self.session = session
+        self.connected = True
+        self.paused = False
+
+
+class Snapshot(NamedTuple):
+    """All of a world's state: one tuple for each broker, the service, what the ghost saw."""
+
+    brokers: tuple[tuple[Any, ...], ...]
+    service: Service
+    stale_write_accepted: bool
+
+    def permuted(self, order: Sequence[int]) -> Self:
+        """The same world, its brokers numbered anew: the k-th is the one that was `order[k]`."""
+        return self._replace(brokers=tuple(self.brokers[k] for k in order))
+
+
+class SimulatedElection:
+    """`size` brokers; `flaws` are switches of the cores, or of the world (`no_sync`)."""
+
+    def __init__(
+        self, size: int, *, flaws: frozenset[str] = frozenset(), observe: Observe = ignore_event
+    ) -> None:
+        self.flaws = flaws
+        self.observe = observe
+        self.paths = Paths()
+        self.zookeeper = ZooKeeper()
+        self._prepare()
+        self.brokers = [self._broker(f"broker{k + 1}") for k in range(size)]
+        self.stale_write_accepted = False
+        self._varying = tuple(n for n in vars(self.brokers[0].shell.core) if n not in CONSTANT)
+
+    def _prepare(self) -> None:
+        """Make the persistent nodes, as an operator does once."""
+        operator = self.zookeeper.open()
+        for path in ("/herdproof", "/herdproof/election", self.paths.epoch, WRITTEN):
+            self.zookeeper.perform(operator, Create(path))
+        self.zookeeper.close(operator)
+
+    def _broker(self, name: str) -> Broker:
+        return Broker(name, *self._start(name))
+
+    def _start(self, name: str) -> tuple[Shell, int]:
+        """A new process: a core that knows nothing, told of its first session."""
+        core = Elector(name, self.paths, self.flaws - FLAWS)
+        shell, session = Shell(core, observe=self.observe), self.zookeeper.open()
+        shell.give(LinkChanged(Link.CONNECTED, session))
+        return shell, session
+
+    # ── What users ask for ──────────────────────────────────────────────────────────────────
+
+    def stand(self, b: int) -> None:
+        """The owner of the broker wants it to stand."""
+        self.brokers[b].shell.give(Stand())
+
+    def resign(self, b: int) -> None:
+        """The owner of the broker wants it out."""
+        self.brokers[b].shell.give(Resign())
+
+    def write(self, b: int) -> None:
+        """The broker's application writes; the answer is left on its way."""
+        broker = self.brokers[b]
+        operation = broker.shell.core.fenced(Set(WRITTEN, broker.name.encode()))
+        answer = self.zookeeper.perform(broker.session, operation, answered=False)
+        if isinstance(answer, Done) and self.winner() != broker.name:
+            self.stale_write_accepted = True
+        self._deliver()
+
+    # ── What the elector does with what its inbox holds ─────────────────────────────────────
+
+    def look(self, b: int) -> None:
+        """The broker takes what is not an answer: watch events, and its own wake-ups."""
+        shell = self.brokers[b].shell
+        while shell.inbox and not isinstance(shell.inbox[0], Answered):
+            shell.take()
+
+    def handle_look(self, b: int) -> None:
+        """The broker takes its events up to the answer of its look."""
+        self._take_answer(b, Call.LOOK)
+
+    def handle_recall(self, b: int) -> None:
+        """The broker takes its events up to the answer of its recall."""
+        self._take_answer(b, Call.RECALL)
+
+    def handle_read(self, b: int) -> None:
+        """The broker takes its events up to the answer of its reading."""
+        self._take_answer(b, Call.READ)
+
+    def handle_create(self, b: int) -> None:
+        """The broker takes its events up to the answer of its creation."""
+        self._take_answer(b, Call.CREATE)
+
+    def handle_delete(self, b: int) -> None:
+        """The broker takes its events up to the answer of its deletion."""
+        self._take_answer(b, Call.DELETE)
+
+    def handle_suspended(self, b: int) -> None:
+        """The client says that the connection is lost; what still waits comes too late."""
+        broker = self.brokers[b]
+        broker.shell.give(LinkChanged(Link.SUSPENDED, broker.session))
+        while broker.shell.inbox:
+            broker.shell.take()
+        broker.shell.outbox.clear()
+
+    def handle_reconnected(self, b: int) -> None:
+        """The client has a connection again, and syncs before it says so."""
+        broker = self.brokers[b]
+        broker.connected = True
+        if "no_sync" not in self.flaws:
+            self.zookeeper.catch_up(broker.session)
+            self._deliver()
+        broker.shell.give(LinkChanged(Link.CONNECTED, broker.session))
+
+    def handle_lost(self, b: int) -> None:
+        """The client has been told that its session expired."""
+        broker = self.brokers[b]
+        broker.shell.give(LinkChanged(Link.LOST, broker.session))
+
+    def handle_new_session(self, b: int) -> None:
+        """The client has a new session."""
+        broker = self.brokers[b]
+        broker.session = self.zookeeper.open()
+        broker.connected = True
+        broker.shell.give(LinkChanged(Link.CONNECTED, broker.session))
+
+    # ── What ZooKeeper does with a call ─────────────────────────────────────────────────────
+
+    def serve_look(self, b: int) -> None:
+        """The service performs the look under way."""
+        self._serve(b, Call.LOOK)
+
+    def serve_recall(self, b: int) -> None:
+        """The service performs the recall under way."""
+        self._serve(b, Call.RECALL)
+
+    def serve_read(self, b: int) -> None:
+        """The service performs the reading under way."""
+        self._serve(b, Call.READ)
+
+    def serve_create(self, b: int) -> None:
+        """The service performs the creation under way."""
+        self._serve(b, Call.CREATE)
+
+    def serve_delete(self, b: int) -> None:
+        """The service performs the deletion under way."""
+        self._serve(b, Call.DELETE)
+
+    def catch_up(self, b: int) -> None:
+        """The broker's server applies what it missed."""
+        self.zookeeper.catch_up(self.brokers[b].session)
+        self._deliver()
+
+    def expire_orphan(self) -> None:
+        """The session that owns the leader's node, whose broker has a later one, expires."""
+        node = self.zookeeper.snapshot().nodes.get(self.paths.leader)
+        if node is None or any(node.owner == b.session for b in self.brokers):
+            raise Impossible("no former session owns the leader's node: restart its owner first")
+        self.zookeeper.expire(node.owner)
+        self._deliver()
+
+    # ── Faults ──────────────────────────────────────────────────────────────────────────────
+
+    def cut(self, b: int) -> None:
+        """The connection breaks; a call under way never reaches the service."""
+        broker = self.brokers[b]
+        broker.connected = False
+        self.zookeeper.lose_connection(broker.session)
+
+    def swallow_create(self, b: int) -> None:
+        """The creation under way is done, and the connection has broken before the answer."""
+        self._swallow(b, Call.CREATE)
+
+    def swallow_delete(self, b: int) -> None:
+        """The deletion under way is done, and the connection has broken before the answer."""
+        self._swallow(b, Call.DELETE)
+
+    def expire(self, b: int) -> None:
+        """The service ends the broker's session; the broker does not know."""
+        broker = self.brokers[b]
+        broker.connected = False
+        self.zookeeper.expire(broker.session)
+        self._deliver()
+
+    def restart(self, b: int) -> None:
+        """
+        The process is killed and started again, with a new session.
+
+        Its old session lives on as long as that matters: while it owns the leader's node.
+        """
+        broker = self.brokers[b]
+        self.zookeeper.lose_connection(broker.session)
+        node = self.zookeeper.snapshot().nodes.get(self.paths.leader)
+        if node is None or node.owner != broker.session:
+            self.zookeeper.close(broker.session)
+        broker.shell, broker.session = self._start(broker.name)
+        broker.connected = True
+        broker.paused = False
+
+    def fall_behind(self, b: int) -> None:
+        """The broker's server applies nothing from now on."""
+        self.zookeeper.fall_behind(self.brokers[b].session)
+
+    def pause(self, b: int) -> None:
+        """The broker's process is stopped: whoever plans takes none of its events meanwhile."""
+        self.brokers[b].paused = True
+
+    def resume(self, b: int) -> None:
+        """The broker's process goes on."""
+        self.brokers[b].paused = False
+
+    # ── What it looks like ──────────────────────────────────────────────────────────────────
+
+    def winner(self) -> str:
+        """The broker that won the present epoch, "" before the first: the epoch node's data."""
+        return self.zookeeper.snapshot().nodes[self.paths.epoch].data.decode()
+
+    def leader(self) -> str:
+        """The broker named in the leader's node, "" while none stands."""
+        node = self.zookeeper.snapshot().nodes.get(self.paths.leader)
+        return read_leader(node.data)[0] if node else ""
+
+    def snapshot(self) -> Snapshot:
+        """All of the state, to come back to; what can be shared is."""
+        return Snapshot(
+            tuple(self._saved(broker) for broker in self.brokers),
+            self.zookeeper.snapshot(),
+            self.stale_write_accepted,
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go to a snapshot of this world or of a like one, brokers in the snapshot's order."""
+        for broker, saved in zip(self.brokers, snapshot.brokers, strict=True):
+            self._load(broker, saved)
+        self.zookeeper.restore(snapshot.service)
+        self.stale_write_accepted = snapshot.stale_write_accepted
+
+    # ── Inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _saved(self, broker: Broker) -> tuple[Any, ...]:
+        shell, core = broker.shell, vars(broker.shell.core)
+        return (
+            broker.name, broker.session, broker.connected, broker.paused,
+            tuple(shell.inbox), tuple(shell.outbox), *[core[name] for name in self._varying],
+        )  # fmt: skip
+
+    def _load(self, broker: Broker, saved: tuple[Any, ...]) -> None:
+        broker.name, broker.session, broker.connected, broker.paused, inbox, outbox, *core = saved
+        shell = broker.shell
+        shell.inbox.clear()
+        shell.inbox.extend(inbox)
+        shell.outbox.clear()
+        shell.outbox.extend(outbox)
+        vars(shell.core).update(zip(self._varying, core, strict=True))
+
+    def _take_answer(self, b: int, call: Call) -> None:
+        shell = self.brokers[b].shell
+        self._expect(b, call)
+        number = shell.core.number
+        while True:
+            event = shell.take()
+            if isinstance(event, Answered) and event.number == number:
+                return
+
+    def _serve(self, b: int, call: Call) -> None:
+        self._expect(b, call)
+        broker = self.brokers[b]
+
+        def submit(operation: Operation, answer: Callable[[Answer], None]) -> None:
+            answered = self.zookeeper.perform(broker.session, operation)
+            self._deliver()
+            answer(answered)
+
+        broker.shell.release(submit)
+
+    def _swallow(self, b: int, call: Call) -> None:
+        self._expect(b, call)
+        self.cut(b)
+        session = self.brokers[b].session
+
+        def submit(operation: Operation, answer: Callable[[Answer], None]) -> None:
+            del answer  # nobody will ever hear it
+            self.zookeeper.perform(session, operation, answered=False)
+            self._deliver()
+
+        self.brokers[b].shell.release(submit)
+
+    def _expect(self, b: int, call: Call) -> None:
+        core = self.brokers[b].shell.core
+        if core.call is not call:
+            raise Impossible(f"{core.broker} has {core.call.value} under way, not {call.value}")
+
+    def _deliver(self) -> None:
+        """Bring every watch event that was sent to its inbox."""
+        for broker in self.brokers:
+            for event in self.zookeeper.take_events(broker.session):
+                if event.path == self.paths.leader:
+                    broker.shell.post(LeaderChanged())

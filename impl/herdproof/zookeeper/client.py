@@ -1,0 +1,778 @@
+"""
+A session with a real ZooKeeper, typed: the only module that knows kazoo.
+
+What a client promises, beyond what kazoo does:
+
+**One order.** `on_link`, `on_watch` and every `answer` are called by one thread, one after
+another, in the order in which the connection learned of them. So, as ZooKeeper itself promises, a
+watch comes before any answer that shows its change, and answers come in the order in which their
+operations were sent. When the connection breaks, its open operations are answered
+`CONNECTION_LOSS` first, then comes SUSPENDED. When the server says that the session has expired,
+LOST comes (always after a SUSPENDED), then CONNECTED with a new session. A callback must not wait
+for a further answer.
+
+**Nothing is sent later.** An operation goes out on the connection that `on_link` last told of, or
+not at all: kazoo would keep it and send it on the next connection, perhaps in another session. The
+check and the hand-over to the connection's thread happen under one lock, which that thread holds
+while it changes its state, so no race is left between them. What was handed over when the
+connection breaks is answered `CONNECTION_LOSS`, whether it had been sent or not.
+
+**No stale first read.** Before the first read on each connection, a sync is sent on that
+connection: the server, perhaps another than before, first catches up with the leader. (ZooKeeper's
+sync is not a quorum round: a leader that is cut off and does not know it yet still answers it.)
+
+**A dead connection is noticed.** kazoo pings a silent server after about a third of the session's
+time-out, and gives the connection up when two thirds have passed; but it counts every request as a
+ping, answered or not, so while requests go out it notices nothing. This client therefore also
+gives up a connection on which an operation has waited two thirds of the time-out for its answer.
+
+This leans on undocumented parts of kazoo 2.11 (all in `_Connection` and `_Handler`); each promise
+has its test in `integration/test_zookeeper_client.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, assert_never
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol import serialization as frames
+from kazoo.protocol.states import EventType, KazooState, KeeperState
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from herdproof.errors import HerdError
+from herdproof.zookeeper.operations import (
+    Answer,
+    Change,
+    Changed,
+    Check,
+    Checked,
+    Children,
+    Create,
+    Created,
+    Data,
+    Delete,
+    Deleted,
+    Done,
+    Exists,
+    Found,
+    Get,
+    Link,
+    Multi,
+    Names,
+    Operation,
+    Refusal,
+    Set,
+    Stat,
+    Sync,
+    Synced,
+    Watched,
+    Why,
+)
+
+log = logging.getLogger(__name__)
+
+_LINKS = {
+    KazooState.CONNECTED: Link.CONNECTED,
+    KazooState.SUSPENDED: Link.SUSPENDED,
+    KazooState.LOST: Link.LOST,
+}
+
+_CHANGES = {
+    EventType.CREATED: Change.CREATED,
+    EventType.DELETED: Change.DELETED,
+    EventType.CHANGED: Change.DATA,
+    EventType.CHILD: Change.CHILDREN,
+}
+
+_REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
+    (kazoo_errors.NoNodeError, Why.NO_NODE),
+    (kazoo_errors.NodeExistsError, Why.NODE_EXISTS),
+    (kazoo_errors.BadVersionError, Why.BAD_VERSION),
+    (kazoo_errors.NotEmptyError, Why.NOT_EMPTY),
+    (kazoo_errors.NoChildrenForEphemeralsError, Why.NO_CHILDREN_FOR_EPHEMERALS),
+    (kazoo_errors.BadArgumentsError, Why.BAD_ARGUMENTS),
+    (kazoo_errors.SessionExpiredError, Why.SESSION_EXPIRED),
+    (kazoo_errors.ConnectionLoss, Why.CONNECTION_LOSS),
+    (kazoo_errors.ConnectionClosedError, Why.CONNECTION_LOSS),
+    (kazoo_errors.OperationTimeoutError, Why.CONNECTION_LOSS),
+    (kazoo_errors.RequestTimeoutError, Why.CONNECTION_LOSS),
+    (kazoo_errors.SessionMovedError, Why.CONNECTION_LOSS),
+)
+
+_READS = (frames.Exists, frames.GetData, frames.GetChildren)
+
+_RECONNECTING = {
+    "max_tries": -1,
+    "delay": 0.05,
+    "backoff": 2,
+    "max_jitter": 0.4,
+    "max_delay": 0.5,
+}
+"""kazoo's delays, in seconds, between rounds through the servers; without end."""
+
+_SILENCE = 2 / 3
+"""The part of a session's time-out after which an unanswered operation ends the connection."""
+
+_LOOK_AROUND_S = 0.1
+"""How often the thread of the callbacks looks for an operation that has waited too long."""
+
+
+class ZooKeeperUnreachable(HerdError):
+    """No server answered in time, or the list of servers cannot be read."""
+
+
+class WouldDeadlock(HerdError):
+    """`perform` was called in a callback, whose thread is the one that brings the answer."""
+
+
+class Client:
+    """
+    A session with the ZooKeeper at `hosts` ("host:port,host:port/chroot"); see the module's
+    promises.
+
+    `session_timeout_s`, in seconds, is asked for; the server decides (`negotiated_timeout_s`).
+    `on_link` gets each change of the link with the id of the session that it is about; `on_watch`
+    gets each watch that fired. The server forgets watches with their connection, which SUSPENDED
+    tells: read again after CONNECTED. After an expiry the client opens a new session by itself. A
+    client is started once; `close` and `abandon` are for ever.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        session_timeout_s: float,
+        on_link: Callable[[Link, int], None],
+        on_watch: Callable[[Watched], None],
+    ) -> None:
+        self._hosts = hosts
+        self._timeout_s = session_timeout_s
+        self._on_link = on_link
+        self._on_watch = on_watch
+        self._courier = _Courier(self._give_up_a_silent_connection)
+        self._told = _Told()
+        self._zxid = 0
+        self._connected = threading.Event()
+        self._ended = False
+        self._open_lock = threading.Lock()
+        self._open: dict[int, _Open] = {}
+        self._submitted = 0
+        self._last_event: object = None
+        try:
+            self._connection = _Connection(hosts, session_timeout_s)
+        except ValueError as problem:
+            raise ZooKeeperUnreachable(
+                f"{hosts!r} names no ZooKeeper ({problem}): write host:port,host:port."
+            ) from problem
+        self._connection.handler.deliver = self._courier.put
+        self._connection.add_listener(self._link_changed)
+
+    @property
+    def link(self) -> Link:
+        """The link that `on_link` last told of; LOST before the first."""
+        return self._told.link
+
+    @property
+    def session(self) -> int:
+        """The id of the session that `on_link` last told of; 0 before the first."""
+        return self._told.session
+
+    @property
+    def password(self) -> bytes:
+        """That session's password: whoever has both can take the session over, or end it."""
+        return self._told.password
+
+    @property
+    def last_zxid(self) -> int:
+        """
+        The transaction id in the last reply that was delivered; 0 before the first.
+
+        Read within an `answer` callback, it is that answer's own, unless the answer is a refusal
+        without a reply (CONNECTION_LOSS, SESSION_EXPIRED, or arguments that were never sent). A
+        write's is the id of its transaction, a read's that of the last transaction that the server
+        knew.
+        """
+        return self._zxid
+
+    @property
+    def negotiated_timeout_s(self) -> float:
+        """The time-out that the server granted the session, in seconds; 0 before the first."""
+        return self._connection.negotiated_timeout_s
+
+    def start(self, timeout_s: float = 10.0) -> None:
+        """Connect; returns once CONNECTED is being told, or raises `ZooKeeperUnreachable`."""
+        self._courier.start()
+        self._connection.start_async()
+        if not self._connected.wait(timeout_s):
+            self.abandon()
+            raise ZooKeeperUnreachable(
+                f"No ZooKeeper of {self._hosts} answered within {timeout_s:g} s: check the "
+                f"address, and that most of its servers run (`herdproof zookeeper` starts one)."
+            )
+
+    def close(self) -> None:
+        """End the session: its ephemeral nodes go at once. No more links or watches are told."""
+        self._end(patience_s=2.0)
+
+    def abandon(self) -> None:
+        """Drop the connection as a crash would: the session lives on until the server ends it."""
+        self._end(patience_s=0.0)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def submit(
+        self,
+        operation: Operation,
+        answer: Callable[[Answer], None],
+        *,
+        session: int | None = None,
+    ) -> None:
+        """
+        Send an operation; `answer` is called exactly once, by the thread of the callbacks.
+
+        While the link is not CONNECTED, or is not in `session` (if one is named), nothing is sent
+        and the answer is a refusal, CONNECTION_LOSS. (Before `start` and after `close`, when there
+        is no such thread, `answer` is called before `submit` returns.)
+        """
+        told = self._told
+        with self._open_lock:
+            self._submitted += 1
+            number = self._submitted
+            self._open[number] = _Open(answer, told.connection, time.monotonic())
+        misfit = _misfit(operation)
+        if misfit is not None:
+            self._arrived(number, misfit)
+        elif session not in {None, told.session} or not self._send(number, operation, told):
+            self._arrived(number, Refusal(Why.CONNECTION_LOSS))
+
+    def perform(
+        self, operation: Operation, timeout_s: float = 10.0, *, session: int | None = None
+    ) -> Answer:
+        """
+        Send an operation and wait for its answer: CONNECTION_LOSS if none came in time.
+
+        Raises `WouldDeadlock` when a callback of this client calls it.
+        """
+        if self._courier.is_this_thread():
+            raise WouldDeadlock(
+                f"perform({operation}) in a callback of its client would wait for itself: "
+                f"use submit() there."
+            )
+        answered: Future[Answer] = Future()
+        self.submit(operation, answered.set_result, session=session)
+        try:
+            return answered.result(timeout_s)
+        except TimeoutError:
+            return Refusal(Why.CONNECTION_LOSS)
+
+    def _send(self, number: int, operation: Operation, told: _Told) -> bool:
+        """Hand an operation to the connection that the owner was told of; `False` if it is gone."""
+        connection = self._connection
+
+        def replied(result: Any) -> None:
+            answer = _answer(operation, result, connection.unchroot)
+            self._arrived(number, answer, connection.last_zxid)
+
+        return connection.send(
+            _frame(operation, connection.rooted, self._watch_fired), replied, told.connection
+        )
+
+    def _arrived(self, number: int, answer: Answer, zxid: int | None = None) -> None:
+        """Have an answer delivered, unless there was one (kazoo can report a failure twice)."""
+        with self._open_lock:
+            entry = self._open.pop(number, None)
+        if isinstance(answer, Refusal) and answer.why in {Why.CONNECTION_LOSS, Why.SESSION_EXPIRED}:
+            zxid = None
+        if entry is not None:
+            self._courier.put(partial(self._deliver, entry.answer, answer, zxid))
+
+    def _deliver(self, tell: Callable[[Answer], None], answer: Answer, zxid: int | None) -> None:
+        """Run by the courier."""
+        if zxid is not None:
+            self._zxid = zxid
+        tell(answer)
+
+    def _link_changed(self, state: str) -> None:
+        """Run by the connection's thread, under the connection's lock."""
+        connection = self._connection
+        session, password = connection.identity
+        told = _Told(_LINKS[state], session, password, connection.number)
+        self._courier.put(partial(self._tell_link, told))
+
+    def _tell_link(self, told: _Told) -> None:
+        """Run by the courier."""
+        if self._ended:
+            return
+        self._told = told
+        if told.link is Link.CONNECTED:
+            self._connected.set()
+        self._on_link(told.link, told.session)
+
+    def _watch_fired(self, event: Any) -> None:
+        """
+        The one watcher of every path, run by the courier.
+
+        kazoo calls it with a NONE event when it forgets a watch (the link tells that already), and
+        twice with one event if a node that was deleted was watched for its data and for its
+        children.
+        """
+        change = _CHANGES.get(event.type)
+        if change is None or event is self._last_event or self._ended:
+            return
+        self._last_event = event
+        self._on_watch(Watched(event.path, change))
+
+    def _give_up_a_silent_connection(self) -> None:
+        """Run by the courier every now and then: hang up if an operation has waited too long."""
+        with self._open_lock:
+            oldest = next(iter(self._open.values()), None)
+        limit_s = self.negotiated_timeout_s * _SILENCE
+        if oldest is None or time.monotonic() - oldest.since < limit_s:
+            return
+        log.warning("%s left an operation without answer for %.3g s", self._hosts, limit_s)
+        self._connection.hang_up(only=oldest.connection)
+
+    def _end(self, patience_s: float) -> None:
+        """End the connection and answer whatever is open; a second time, nothing happens."""
+        self._ended = True
+        self._connection.end(patience_s)
+        with self._open_lock:
+            left = list(self._open)
+        for number in left:
+            self._arrived(number, Refusal(Why.CONNECTION_LOSS))
+        self._courier.stop()
+        self._told = replace(self._told, link=Link.LOST, connection=_NO_CONNECTION)
+
+
+def expire_session(hosts: str, session: int, password: bytes, timeout_s: float = 10.0) -> None:
+    """
+    End a session at the server, from outside, as an expiry would: its ephemeral nodes go at once.
+
+    Its own client learns of it only when it next hears from the server. `hosts` is the server
+    itself, not a proxy that may cut us off. A session that is gone already is left in peace.
+    Raises `ZooKeeperUnreachable`.
+    """
+    usurper = _Connection(hosts, timeout_s, identity=(session, password))
+    connected = usurper.start_async().wait(timeout_s)
+    ended = usurper.end(timeout_s if connected else 0.0)
+    if not ended:
+        raise ZooKeeperUnreachable(
+            f"No ZooKeeper of {hosts} answered within {timeout_s:g} s, so session {session:#x} was "
+            f"not ended: check the address, and that most of its servers run."
+        )
+
+
+_NO_CONNECTION = -1
+"""The number of no connection; real ones count from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the owner was last told, and the number of the connection that it was about."""
+
+    link: Link = Link.LOST
+    session: int = 0
+    password: bytes = field(default=b"", repr=False)
+    connection: int = _NO_CONNECTION
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An operation without an answer, and when (monotonic clock, seconds) it was submitted."""
+
+    answer: Callable[[Answer], None]
+    connection: int
+    since: float
+
+
+class _Courier:
+    """One thread that runs what it is given, in order; outside its life, the giver does."""
+
+    def __init__(self, look_around: Callable[[], None]) -> None:
+        self._look_around = look_around
+        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._runs = False
+        self._thread = threading.Thread(target=self._run, name="zookeeper-callbacks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to run errands."""
+        with self._lock:
+            self._runs = True
+        self._thread.start()
+
+    def put(self, errand: Callable[[], None]) -> None:
+        """Have an errand run."""
+        with self._lock:
+            if self._runs:
+                self._errands.put(errand)
+                return
+        errand()
+
+    def is_this_thread(self) -> bool:
+        """Whether an errand is asking."""
+        return threading.current_thread() is self._thread
+
+    def stop(self) -> None:
+        """Run what was given so far, then end."""
+        with self._lock:
+            if self._runs:
+                self._errands.put(None)
+            self._runs = False
+        if self._thread.is_alive() and not self.is_this_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        """The thread's life."""
+        looked = time.monotonic()
+        while True:
+            errand: Callable[[], None] | None = _nothing
+            with contextlib.suppress(queue.Empty):
+                errand = self._errands.get(timeout=_LOOK_AROUND_S)
+            if errand is None:
+                return
+            try:
+                errand()
+            except Exception:
+                log.exception("A callback of the ZooKeeper client failed; the next one goes on.")
+            if time.monotonic() - looked > _LOOK_AROUND_S:
+                looked = time.monotonic()
+                self._look_around()
+
+
+def _nothing() -> None:
+    """The errand that is none."""
+
+
+class _Doorbell:
+    """
+    Both ends of kazoo's wake-up line: rung for each request, heard by the connection's thread.
+
+    kazoo's own line holds one byte for each request and blocks the submitter when some 280 are in
+    it, as long as no connection comes about. Here one byte stands for any number of requests.
+    """
+
+    def __init__(self, waiting: Callable[[], bool]) -> None:
+        self._waiting = waiting
+        self._ear, self._button = socket.socketpair()
+        self._ear.setblocking(False)
+        self._button.setblocking(False)
+
+    def fileno(self) -> int:
+        """What kazoo selects on."""
+        return self._ear.fileno()
+
+    def send(self, ring: bytes) -> int:
+        """Ring; a bell that is ringing need not be rung."""
+        with contextlib.suppress(BlockingIOError):
+            self._button.send(ring)
+        return len(ring)
+
+    def recv(self, _size: int) -> bytes:
+        """One request was taken: silence the bell, then ring again if there are more."""
+        with contextlib.suppress(BlockingIOError):
+            self._ear.recv(4096)
+        if self._waiting():
+            self.send(b"\0")
+        return b"\0"
+
+    def close(self) -> None:
+        """Close both ends."""
+        self._ear.close()
+        self._button.close()
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """
+    Brings every callback to one place, in order, where kazoo has two threads that race.
+
+    A result calls its callbacks in the connection's thread at once, because the handler says that
+    it is not running; they only put things on the courier's queue.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deliver: Callable[[Callable[[], None]], None] = lambda errand: errand()
+        self.waiting: Callable[[], bool] = lambda: False
+
+    @property
+    def running(self) -> bool:
+        """Never: results are told at once."""
+        return False
+
+    def start(self) -> None:
+        """No threads of its own."""
+
+    def stop(self) -> None:
+        """No threads of its own."""
+
+    def dispatch_callback(self, callback: Any) -> None:
+        """A watch fired, or was forgotten."""
+        self.deliver(partial(callback.func, *callback.args))
+
+    def create_socket_pair(self) -> tuple[_Doorbell, _Doorbell]:
+        """The line by which a submitter wakes the connection's thread."""
+        bell = _Doorbell(self.waiting)
+        return bell, bell
+
+
+class _Connection(KazooClient):  # type: ignore[misc]
+    """kazoo's client, with numbered connections: what is sent goes out on a given one or never."""
+
+    def __init__(
+        self, hosts: str, session_timeout_s: float, identity: tuple[int, bytes] | None = None
+    ) -> None:
+        self.number = 0
+        self.negotiated_timeout_s = 0.0
+        self._synced = False
+        # Held by the connection's thread while it changes state and answers what is open; held by
+        # `send` between its look at the state and its entry in the queue. Nobody waits while
+        # holding it.
+        self._state_lock = threading.RLock()
+        super().__init__(
+            hosts=hosts,
+            timeout=session_timeout_s,
+            client_id=identity,
+            handler=_Handler(),
+            connection_retry=dict(_RECONNECTING),
+            command_retry={"max_tries": 1},
+            logger=logging.getLogger("herdproof.zookeeper.kazoo"),
+        )
+        self.handler.waiting = lambda: bool(self._queue)
+        self._shake_hands = self._connection._invoke
+        self._connection._invoke = self._note_the_timeout
+
+    @property
+    def identity(self) -> tuple[int, bytes]:
+        """The session's id and password; (0, …) without a session."""
+        return self._session_id or 0, self._session_passwd
+
+    def rooted(self, path: str) -> str:
+        """A path as the server knows it."""
+        return (self.chroot + path).rstrip("/") or "/" if self.chroot else path
+
+    def send(self, frame: Any, replied: Callable[[Any], None], number: int) -> bool:
+        """Send on connection `number`, or answer `False` if it is not the one that stands."""
+        result = self.handler.async_result()
+        # Linked before it is queued: otherwise this thread might deliver it, after a later one.
+        result.rawlink(replied)
+        with self._state_lock:
+            if self._state != KeeperState.CONNECTED or self.number != number:
+                return False
+            if isinstance(frame, _READS) and not self._synced:
+                self._synced = True
+                sync = frames.Sync(self.rooted("/"))
+                self._queue.append((sync, self.handler.async_result()))
+            self._queue.append((frame, result))
+        self._ring()
+        return True
+
+    def hang_up(self, only: int | None = None) -> None:
+        """Break the connection (or that one only), as if the network had."""
+        with self._state_lock:
+            line = self._connection._socket
+            if line is not None and only in {None, self.number}:
+                with contextlib.suppress(OSError):
+                    line.shutdown(socket.SHUT_RDWR)
+
+    def end(self, patience_s: float) -> bool:
+        """
+        End the connection, and the session too if the server says so within `patience_s`.
+
+        Answers whether it did; with no patience, it is not asked.
+        """
+        if self._stopped.is_set():
+            return False
+        self._stopped.set()
+        with self._state_lock:
+            ask = patience_s > 0 and self._state == KeeperState.CONNECTED
+            if ask:
+                self._queue.append((frames.CloseInstance, None))
+        if ask:
+            self._ring()
+        stopped = self._connection.connection_stopped
+        ended = ask and stopped.wait(patience_s)
+        deadline = time.monotonic() + self._session_timeout / 1000 + 1
+        while not stopped.wait(0.01) and time.monotonic() < deadline:
+            self.hang_up()
+        if stopped.is_set():
+            self._connection.stop()
+            self._connection.close()
+        return bool(ended)
+
+    def _ring(self) -> None:
+        """Wake the connection's thread; after its end there is nobody to wake."""
+        bell = self._connection._write_sock
+        with contextlib.suppress(OSError):
+            if bell is not None:
+                bell.send(b"\0")
+
+    def _session_callback(self, state: str) -> None:
+        """Run by the connection's thread at every change of its state."""
+        with self._state_lock:
+            if state == KeeperState.CONNECTED:
+                self.number += 1
+                self._synced = False
+            if state == KeeperState.CLOSED and not self._stopped.is_set():
+                log.error("The connection's thread ended and will not reconnect: make a new one.")
+            super()._session_callback(state)
+
+    def _note_the_timeout(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        """Run for the first exchange on a connection, whose reply kazoo does not keep."""
+        reply = self._shake_hands(timeout, request, xid)
+        if isinstance(request, frames.Connect) and reply[0].time_out > 0:
+            self.negotiated_timeout_s = reply[0].time_out / 1000
+        return reply
+
+
+def _misfit(operation: Operation) -> Refusal | None:
+    """A refusal, unless every path is absolute and normal: kazoo would bend the others to fit."""
+    if isinstance(operation, Multi):
+        for index, part in enumerate(operation.operations):
+            if not _is_path(part.path):
+                return Refusal(Why.BAD_ARGUMENTS, index)
+        return None
+    return None if _is_path(operation.path) else Refusal(Why.BAD_ARGUMENTS)
+
+
+def _is_path(path: str) -> bool:
+    """Whether ZooKeeper could have a node of that path."""
+    if path == "/":
+        return True
+    names = path.split("/")
+    return names[0] == "" and not {"", ".", ".."} & set(names[1:]) and "\0" not in path
+
+
+def _frame(operation: Operation | Check, rooted: Callable[[str], str], watcher: Any = None) -> Any:
+    """An operation as kazoo sends it; `watcher` is for those that ask for a watch."""
+    path = "" if isinstance(operation, Multi) else rooted(operation.path)
+    match operation:
+        case Create():
+            flags = 1 if operation.ephemeral else 0
+            return frames.Create(path, operation.data, OPEN_ACL_UNSAFE, flags)
+        case Delete():
+            return frames.Delete(path, operation.version)
+        case Set():
+            return frames.SetData(path, operation.data, operation.version)
+        case Check():
+            return frames.CheckVersion(path, operation.version)
+        case Multi():
+            return frames.Transaction([_frame(part, rooted) for part in operation.operations])
+        case Exists():
+            return frames.Exists(path, watcher if operation.watch else None)
+        case Get():
+            return frames.GetData(path, watcher if operation.watch else None)
+        case Children():
+            return frames.GetChildren(path, watcher if operation.watch else None)
+        case Sync():
+            return frames.Sync(path)
+        case _:
+            assert_never(operation)
+
+
+def _answer(operation: Operation, result: Any, unrooted: Callable[[str], str]) -> Answer:
+    """What kazoo answered to an operation, in our words."""
+    if result.exception is not None:
+        return _refusal(result.exception)
+    match operation:
+        case Create():
+            return Created(unrooted(result.value))
+        case Delete():
+            return Deleted()
+        case Set():
+            return Changed(_stat(result.value))
+        case Multi():
+            return _outcome(operation, result.value)
+        case Exists():
+            return Found(None if result.value is None else _stat(result.value))
+        case Get():
+            data, stat = result.value
+            return Data(data, _stat(stat))
+        case Children():
+            return Names(tuple(sorted(result.value)))
+        case Sync():
+            return Synced()
+        case _:
+            assert_never(operation)
+
+
+def _outcome(multi: Multi, values: list[Any]) -> Answer:
+    """
+    The results of a transaction: all of them good, or all of them errors.
+
+    In the latter case the guilty operation has its own error, those before it have "rolled back",
+    those after it "runtime inconsistency".
+    """
+    innocent = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
+    for index, value in enumerate(values):
+        if isinstance(value, Exception) and not isinstance(value, innocent):
+            return _refusal(value, index)
+    return Done(tuple(map(_part, multi.operations, values)))
+
+
+def _part(
+    operation: Create | Delete | Set | Check, value: Any
+) -> Created | Deleted | Changed | Checked:
+    """The result of one operation of a transaction that was done."""
+    match operation:
+        case Create():
+            return Created(value)
+        case Delete():
+            return Deleted()
+        case Set():
+            return Changed(_stat(value))
+        case Check():
+            return Checked()
+        case _:
+            assert_never(operation)
+
+
+def _stat(stat: Any) -> Stat:
+    """What we keep of kazoo's `ZnodeStat`."""
+    return Stat(
+        czxid=stat.czxid,
+        mzxid=stat.mzxid,
+        version=stat.version,
+        cversion=stat.cversion,
+        ephemeral_owner=stat.ephemeralOwner,
+        data_length=stat.dataLength,
+        num_children=stat.numChildren,
+    )
+
+
+def _refusal(problem: Exception, index: int | None = None) -> Refusal:
+    """
+    What kazoo raised, in our words.
+
+    Another error that the server reports (access denied, a quota) means that it did nothing: bad
+    arguments. Whatever else goes wrong leaves open whether it was done: connection loss.
+    """
+    for kind, why in _REFUSALS:
+        if isinstance(problem, kind):
+            return Refusal(why, index)
+    log.error("ZooKeeper refused an operation in an unexpected way: %r", problem)
+    refused = isinstance(problem, kazoo_errors.ZookeeperError)
+    return Refusal(Why.BAD_ARGUMENTS if refused else Why.CONNECTION_LOSS, index)

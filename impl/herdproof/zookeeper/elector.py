@@ -1,0 +1,427 @@
+"""
+The elector's core: one broker's part in the election, with no socket, clock or thread inside.
+
+It takes one event and answers with what must now happen, in order. Its shell (`election.py`) owes
+it:
+
+1. events one at a time, in the order in which ZooKeeper's client told them (a watch event before
+the
+   answers to later reads: `client.py` keeps that order);
+2. every `Ask` submitted, and its answer brought back as `Answered` with the same call number;
+3. after a `Wake`, a `Woken` behind whatever waits already;
+4. `Elected` and `Deposed` told to whoever owns the election, and every later write of theirs made
+by
+   `fenced`, so that ZooKeeper refuses it once another epoch has begun.
+
+A call whose connection is lost gets no answer that counts: the broker looks anew when reconnected.
+
+Source: system B's `ZkElection` as PROTOCOLS.md rules (section Election); the spec of the same
+protocol is `herdspec.protocols.election`, whose actions are named as the methods here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from herdproof.zookeeper.operations import (
+    ANY_VERSION,
+    Answer,
+    Changed,
+    Check,
+    Create,
+    Data,
+    Delete,
+    Done,
+    Exists,
+    Found,
+    Get,
+    Link,
+    Multi,
+    Operation,
+    Refusal,
+    Set,
+    Why,
+)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where the election keeps its two nodes; no consumer group's name can collide with them."""
+
+    leader: str = "/herdproof/election/leader"
+    """Ephemeral; its data is the broker's id and its epoch."""
+    epoch: str = "/herdproof/election/epoch"
+    """Persistent; its data version is the epoch, its data the broker that won it."""
+
+
+# ── Events ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """The owner wants this broker to take part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """The owner wants this broker out, and its node deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanged:
+    """The client's session is connected, suspended or lost; `session` is the one it has now."""
+
+    link: Link
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    """A watch on the leader's node fired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """What was before this event in the inbox has been taken; see `Wake`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """ZooKeeper answered a call."""
+
+    number: int
+    answer: Answer
+
+
+Event = Stand | Resign | LinkChanged | LeaderChanged | Woken | Answered
+
+
+# ── Effects ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Submit an operation to ZooKeeper."""
+
+    number: int
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Put a `Woken` into the inbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """This broker leads, in this epoch: its fencing token."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deposed:
+    """This broker leads no more, or cannot be sure that it does."""
+
+    epoch: int
+
+
+Effect = Ask | Wake | Elected | Deposed
+
+
+class Call(Enum):
+    """What the elector has asked of ZooKeeper and not yet finished with."""
+
+    NONE = "none"
+    LOOK = "look"
+    """Does a leader's node stand, and is it mine? Leaves a watch."""
+    RECALL = "recall"
+    """The node is mine: in which epoch?"""
+    READ = "read"
+    """Nothing stands: which epoch would I follow?"""
+    CREATE = "create"
+    """Count the epoch up and create the node, in one transaction."""
+    DELETE = "delete"
+    """Resigned: delete the node of my epoch."""
+
+
+FLAWS = frozenset({
+    "unfenced_write",  # writes do not check the epoch "ignores_suspended",  # leads on while its
+    connection is lost, until it is told of the expiry "ignores_lost",  # leads on even then, as the
+    draft does until it has been re-elected "mine_by_data",  # takes a node with its own id for its
+    own, whoever's session it is of "delete_any",  # deletes the leader's node without looking whose
+    it is "resign_keeps_node",  # stops leading but leaves its node "no_watch",  # looks without a
+    watch "watch_after_check",  # looks first, and sets its watch by a second call, whose answer it
+    ignores "no_look_after_reconnect",  # trusts what it knew before the connection was lost
+    "uncounted_epoch",  # creates its node without counting the epoch up "epoch_of_read",  # leads
+    in the epoch that it read, not in the one that it created "believes_lost_reply",  # takes a
+    creation whose reply was lost for a success
+})  # fmt: skip
+"""Known mistakes, each a switch of the core, off by default: what the checkers must catch."""
+
+
+def fenced(
+    paths: Paths, epoch: int, operations: tuple[Create | Set | Delete | Check, ...]
+) -> Multi:
+    """These writes as one transaction that ZooKeeper refuses unless `epoch` is the present one."""
+    return Multi((Check(paths.epoch, epoch), *operations))
+
+
+class Elector:
+    """One broker's elector; `leads` and `token` may be read at any time."""
+
+    def __init__(
+        self, broker: str, paths: Paths = Paths(), flaws: frozenset[str] = frozenset()
+    ) -> None:
+        unknown = flaws - FLAWS
+        if unknown:
+            raise ValueError(f"no such flaw: {', '.join(sorted(unknown))}")
+        self.broker = broker
+        self.paths = paths
+        self.flaws = flaws
+        self.link = Link.LOST
+        self.session = 0
+        self.stands = False
+        self.leads = False
+        self.token = 0
+        self.call = Call.NONE
+        self.due = False
+        self.number = 0
+        self.expected = 0
+        self.watches = False  # of the flaw `watch_after_check` only
+
+    def receive(self, event: Event) -> list[Effect]:
+        """Take one event; answer with what must now happen, in order."""
+        match event:
+            case Stand():
+                return self.stand()
+            case Resign():
+                return self.resign()
+            case LinkChanged(link=Link.CONNECTED, session=session):
+                return self.handle_connected(session)
+            case LinkChanged(link=Link.SUSPENDED):
+                return self.handle_suspended()
+            case LinkChanged(link=Link.LOST):
+                return self.handle_lost()
+            case LinkChanged():
+                return []
+            case LeaderChanged():
+                return self.handle_watch()
+            case Woken():
+                return self.look()
+            case Answered(number=number, answer=answer):
+                return self.handle_answer(answer) if self._awaits(number) else []
+            case _:
+                assert_never(event)
+
+    def fenced(self, *operations: Create | Set | Delete | Check) -> Multi:
+        """The owner's writes under the last epoch that this broker led in."""
+        if "unfenced_write" in self.flaws:
+            return Multi(operations)
+        return fenced(self.paths, self.token, operations)
+
+    # ── What the owner asks for ─────────────────────────────────────────────────────────────
+
+    def stand(self) -> list[Effect]:
+        """Take part; at once if no call is under way."""
+        if self.stands:
+            return []
+        self.stands = True
+        if self.link is not Link.CONNECTED:
+            return []
+        if self.call is Call.NONE:
+            return self._look()
+        self.due = True
+        return []
+
+    def resign(self) -> list[Effect]:
+        """Take part no more; delete the node if this broker leads."""
+        if not self.stands:
+            return []
+        self.stands = self.due = False
+        deletes = self.leads and self.call is Call.NONE and "resign_keeps_node" not in self.flaws
+        effects = self._step_down()
+        return effects + self._delete() if deletes else effects
+
+    # ── Sessions ────────────────────────────────────────────────────────────────────────────
+
+    def handle_connected(self, session: int) -> list[Effect]:
+        """A server was found: the old session lives on, or a new one has begun."""
+        renewed = session != self.session
+        if self.link is Link.CONNECTED and not renewed:
+            return []
+        self.link, self.session = Link.CONNECTED, session
+        if renewed:
+            return self._step_down() + self._look_again()
+        if "no_look_after_reconnect" in self.flaws:
+            return []
+        return self._look() if self.stands else self._recall()
+
+    def handle_suspended(self) -> list[Effect]:
+        """The connection is lost: a call may or may not be done, and who leads is unsure."""
+        self.link = Link.SUSPENDED
+        self.due = False
+        lost, self.call = self.call, Call.NONE
+        if lost is Call.CREATE and "believes_lost_reply" in self.flaws:
+            return self._lead(self.expected + 1)
+        return [] if "ignores_suspended" in self.flaws else self._step_down()
+
+    def handle_lost(self) -> list[Effect]:
+        """The session has expired, and its node with it."""
+        self.link = Link.LOST
+        self.due = False
+        self.call = Call.NONE
+        return [] if "ignores_lost" in self.flaws else self._step_down()
+
+    # ── Watches and answers ─────────────────────────────────────────────────────────────────
+
+    def handle_watch(self) -> list[Effect]:
+        """The node changed: look, unless a look is under way that will see it."""
+        if not self.stands or self.link is not Link.CONNECTED or self.call is Call.LOOK:
+            return []
+        if self.call is Call.NONE:
+            return self._look()
+        self.due = True
+        return []
+
+    def look(self) -> list[Effect]:
+        """Look, if there is still a reason to."""
+        ready = self.due and self.call is Call.NONE and self.link is Link.CONNECTED
+        return self._look() if ready else []
+
+    def handle_answer(self, answer: Answer) -> list[Effect]:
+        """Go on with the call under way."""
+        if isinstance(answer, Refusal) and answer.why in (
+            Why.CONNECTION_LOSS, Why.SESSION_EXPIRED
+        ):  # fmt: skip
+            return []  # nobody knows; that the link is lost is told next, and settles it
+        handle: dict[Call, Callable[[Answer], list[Effect]]] = {
+            Call.LOOK: self.handle_look,
+            Call.RECALL: self.handle_recall,
+            Call.READ: self.handle_read,
+            Call.CREATE: self.handle_create,
+            Call.DELETE: self.handle_delete,
+        }
+        return handle[self.call](answer)
+
+    def handle_look(self, answer: Answer) -> list[Effect]:
+        """Does a leader's node stand, and is it this session's?"""
+        stat = answer.stat if isinstance(answer, Found) else None
+        if "watch_after_check" in self.flaws:
+            if self.watches:
+                return self._finish()
+            if stat is not None and (stat.ephemeral_owner != self.session or self.leads):
+                mine = stat.ephemeral_owner == self.session
+                effects = [] if mine else self._step_down()
+                self.watches = True
+                return effects + self._ask(Call.LOOK, Exists(self.paths.leader, watch=True))
+        if stat is None:
+            return self._step_down() + (self._read() if self.stands else self._finish())
+        if stat.ephemeral_owner == self.session or "mine_by_data" in self.flaws:
+            return self._finish() if self.leads else self._recall()
+        return self._step_down() + self._finish()
+
+    def handle_recall(self, answer: Answer) -> list[Effect]:
+        """If the node is this session's, its data names the epoch that this broker holds."""
+        if isinstance(answer, Data):
+            owner, epoch = read_leader(answer.data)
+            by_data = "mine_by_data" in self.flaws and owner == self.broker
+            if answer.stat.ephemeral_owner == self.session or by_data:
+                return self._hold(epoch)
+            if "mine_by_data" in self.flaws:
+                return self._step_down() + self._finish()
+        return self._look_again()
+
+    def handle_read(self, answer: Answer) -> list[Effect]:
+        """The version of the epoch node is what the creation must follow."""
+        if not isinstance(answer, Data):
+            raise AssertionError(f"the epoch node {self.paths.epoch} is gone: {answer}")
+        return self._create(answer.stat.version) if self.stands else self._finish()
+
+    def handle_create(self, answer: Answer) -> list[Effect]:
+        """Won, or somebody was faster."""
+        if not isinstance(answer, Done):
+            return self._look_again()
+        counted = answer.answers[0]
+        epoch = counted.stat.version if isinstance(counted, Changed) else self.expected + 1
+        return self._hold(self.expected if "epoch_of_read" in self.flaws else epoch)
+
+    def handle_delete(self, answer: Answer) -> list[Effect]:
+        """Done, or refused because the epoch is over: either way nothing of this broker stands."""
+        del answer
+        return self._finish()
+
+    # ── Parts ───────────────────────────────────────────────────────────────────────────────
+
+    def _awaits(self, number: int) -> bool:
+        return self.call is not Call.NONE and number == self.number
+
+    def _ask(self, call: Call, operation: Operation) -> list[Effect]:
+        self.call = call
+        self.number += 1
+        return [Ask(self.number, operation)]
+
+    def _look(self) -> list[Effect]:
+        self.due = self.watches = False
+        watch = not self.flaws & {"no_watch", "watch_after_check"}
+        return self._ask(Call.LOOK, Exists(self.paths.leader, watch))
+
+    def _recall(self) -> list[Effect]:
+        return self._ask(Call.RECALL, Get(self.paths.leader))
+
+    def _read(self) -> list[Effect]:
+        return self._ask(Call.READ, Get(self.paths.epoch))
+
+    def _create(self, version: int) -> list[Effect]:
+        self.expected = version
+        data = leader_data(self.broker, version + 1)
+        count = Set(self.paths.epoch, self.broker.encode(), version)
+        node = Create(self.paths.leader, data, ephemeral=True)
+        if "uncounted_epoch" in self.flaws:
+            return self._ask(Call.CREATE, Multi((node,)))
+        return self._ask(Call.CREATE, Multi((count, node)))
+
+    def _delete(self) -> list[Effect]:
+        node = Delete(self.paths.leader, ANY_VERSION)
+        if "delete_any" in self.flaws:
+            return self._ask(Call.DELETE, Multi((node,)))
+        return self._ask(Call.DELETE, fenced(self.paths, self.token, (node,)))
+
+    def _finish(self) -> list[Effect]:
+        self.call = Call.NONE
+        return [Wake()] if self.due else []
+
+    def _look_again(self) -> list[Effect]:
+        return self._look() if self.stands else self._finish()
+
+    def _hold(self, epoch: int) -> list[Effect]:
+        """A node of this broker stands: lead, or delete it if the broker has resigned."""
+        self.token = epoch
+        if self.stands:
+            return self._lead(epoch) + self._finish()
+        return self._delete()
+
+    def _lead(self, epoch: int) -> list[Effect]:
+        self.token = epoch
+        self.leads = True
+        return [Elected(epoch)]
+
+    def _step_down(self) -> list[Effect]:
+        if not self.leads:
+            return []
+        self.leads = False
+        return [Deposed(self.token)]
+
+
+def leader_data(broker: str, epoch: int) -> bytes:
+    """The data of the leader's node."""
+    return f"{broker} {epoch}".encode()
+
+
+def read_leader(data: bytes) -> tuple[str, int]:
+    """The broker and the epoch that a leader's node names; ("", 0) if it is none of ours."""
+    broker, _, epoch = data.decode(errors="replace").rpartition(" ")
+    return (broker, int(epoch)) if epoch.isdigit() else ("", 0)

@@ -1,0 +1,221 @@
+"""
+What one can ask of ZooKeeper, and what it answers: plain values, no network.
+
+The same operations are performed by the real service (`client.py`, over kazoo) and by the simulated
+one (`herdproof.simulator.zookeeper`), so that a core that asks for them runs in either world.
+An operation is answered by a *result* or by a *refusal* (`Refusal`); neither is ever raised.
+
+Source: the ZooKeeper 3.9 programmer's guide (sessions, versions, watches, multi).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+ANY_VERSION = -1
+"""A version that matches every version of a node."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stat:
+    """The metadata of a node that a protocol may rely on (zxids are transaction ids)."""
+
+    czxid: int
+    """Transaction that created the node."""
+    mzxid: int
+    """Transaction that last changed its data."""
+    version: int
+    """How often its data was set since it was created; what `Check` compares."""
+    cversion: int
+    """How often its set of children changed."""
+    ephemeral_owner: int
+    """The session that owns it; 0 for a persistent node."""
+    data_length: int
+    num_children: int
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a node; `NO_NODE` without its parent, `NODE_EXISTS` if it stands."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a node without children, if its version matches."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Set a node's data, if its version matches."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Inside a `Multi`: refuse the whole of it unless the version matches."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Multi:
+    """All of these writes in one transaction, or none of them."""
+
+    operations: tuple[Create | Delete | Set | Check, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The node's `Stat`, or `None`; the watch fires when it is created, changed or deleted."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A node's data; the watch fires when it is changed or deleted (none is left on `NO_NODE`)."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The names of a node's children; the watch fires when the set changes or the node goes."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Make the server that we are connected to catch up with the ensemble's leader."""
+
+    path: str = "/"
+
+
+Operation = Create | Delete | Set | Multi | Exists | Get | Children | Sync
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """Answers `Create`."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Answers `Delete`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Answers `Set`."""
+
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Answers `Check`, inside a `Multi`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Answers `Multi`: one answer for each of its operations, in order."""
+
+    answers: tuple[Created | Deleted | Changed | Checked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Answers `Exists`: `None` where nothing stands."""
+
+    stat: Stat | None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Answers `Get`."""
+
+    data: bytes
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Answers `Children`, sorted."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Answers `Sync`."""
+
+
+class Why(Enum):
+    """Why an operation was refused, or why nobody knows whether it was done."""
+
+    NO_NODE = "no node"
+    NODE_EXISTS = "node exists"
+    BAD_VERSION = "bad version"
+    NOT_EMPTY = "not empty"
+    NO_CHILDREN_FOR_EPHEMERALS = "no children for ephemerals"
+    BAD_ARGUMENTS = "bad arguments"
+    CONNECTION_LOSS = "connection loss"
+    """The connection broke: the operation may or may not have been done."""
+    SESSION_EXPIRED = "session expired"
+    """The session ended: if the operation was sent before, it may have been done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An operation was refused; of a `Multi`, `index` says which of its operations was to blame."""
+
+    why: Why
+    index: int | None = None
+
+
+Answer = Created | Deleted | Changed | Done | Found | Data | Names | Synced | Refusal
+
+
+class Change(Enum):
+    """What a watch saw."""
+
+    CREATED = "created"
+    DELETED = "deleted"
+    DATA = "data"
+    CHILDREN = "children"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A one-shot watch fired: `path` changed since it was read."""
+
+    path: str
+    change: Change
+
+
+class Link(Enum):
+    """What a client knows of its session."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    """The connection is lost; the session may live on."""
+    LOST = "lost"
+    """The server said that the session has expired."""

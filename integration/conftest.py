@@ -1,0 +1,76 @@
+"""Where the integration suite runs, decided once for the whole run and said in its header.
+
+The decision is made (and images are built, the first time) before any test or time limit starts, in
+the process that controls the run; xdist's workers are told.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+from herdproof.zookeeper.proxy import FaultProxy
+from integration.docker.engine import DockerUnavailableError
+from integration.docker.images import Decision, decide
+
+DECISION = pytest.StashKey[Decision]()
+ON_DOCKER = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Decide; Docker that is required and cannot be had ends the run with one sentence."""
+    # The reaper of testcontainers would have to be pulled; fixtures remove what they start.
+    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None:
+        config.stash[ON_DOCKER] = worker["on_docker"]
+        return
+    if config.option.collectonly:
+        config.stash[ON_DOCKER] = False
+        return
+    try:
+        decision = decide()
+    except DockerUnavailableError as problem:
+        raise pytest.UsageError(f"Docker is required here, but {problem}") from problem
+    config.stash[DECISION] = decision
+    config.stash[ON_DOCKER] = decision.engine is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist."""
+    node.workerinput["on_docker"] = node.config.stash[ON_DOCKER]
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """The one visible line."""
+    return config.stash[DECISION].line if DECISION in config.stash else None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the engine if this run started it."""
+    if DECISION in config.stash and (engine := config.stash[DECISION].engine):
+        engine.stop()
+
+
+@pytest.fixture(scope="session")
+def on_docker(pytestconfig: pytest.Config) -> bool:
+    """Whether services run in Docker (otherwise as child processes)."""
+    return pytestconfig.stash[ON_DOCKER]
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[EmbeddedZooKeeper]:
+    """One real server, as a child process, for all tests that do not need to break it."""
+    with EmbeddedZooKeeper() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(zookeeper: EmbeddedZooKeeper) -> Iterator[FaultProxy]:
+    """A network to that server, to be broken."""
+    host, port = zookeeper.hosts.split(":")
+    with FaultProxy(host, int(port)) as network:
+        yield network

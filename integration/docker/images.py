@@ -1,0 +1,195 @@
+"""The images of the integration suite, each built once per content, and whether Docker is used.
+
+An image's tag is a hash of what defines it (Dockerfile, scripts, jars, sources, locked versions),
+so an image that exists is the right one. ZooKeeper's jars come from the environment that runs the
+tests. The broker's libraries are what `requirements.lock` names, by hash; pip fetches them outside
+the image, where its settings are. Debian's packages come from the base image's own mirror.
+
+`HERDPROOF_DOCKER` says whether Docker is wanted: `required` (its absence is an error), `off`, or
+unset (Docker where it can be had, else child processes).
+"""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from herdproof.zookeeper.jars import zookeeper_jars
+from integration.docker.base import ensure_base, exists, run
+from integration.docker.engine import DockerUnavailableError, Engine, docker, ensure_engine
+
+HERE = Path(__file__).parent
+LOCK = HERE.parent.parent / "requirements.lock"
+BASE_PYTHON = "3.11"  # what Debian bookworm calls python3
+BROKER_LIBRARIES = ("kazoo", "rich", "typer")
+"""What `herdproof elect` imports."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Where the integration suite runs: the engine, or none, and the line that says so."""
+
+    engine: Engine | None
+    line: str
+
+
+def decide(announce: Callable[[str], None] = print) -> Decision:
+    """
+    Bring up an engine and the images if they are wanted and can be had.
+
+    `announce` gets a line before anything that takes long. Raises `DockerUnavailableError` only if
+    `HERDPROOF_DOCKER=required`.
+    """
+    wanted = os.environ.get("HERDPROOF_DOCKER", "")
+    if wanted not in ("", "off", "required"):
+        raise DockerUnavailableError(
+            f"HERDPROOF_DOCKER is {wanted!r}: set it to 'required' or 'off', or unset it"
+        )
+    if wanted == "off":
+        return Decision(
+            engine=None, line="integration: on child processes (HERDPROOF_DOCKER is off)"
+        )
+    try:
+        engine = prepared_engine(announce)
+    except DockerUnavailableError as problem:
+        if wanted == "required":
+            raise
+        why = str(problem).splitlines()[0]
+        return Decision(engine=None, line=f"integration: no Docker, on child processes ({why})")
+    return Decision(engine=engine, line=f"integration: on Docker (engine {engine.version})")
+
+
+def prepared_engine(announce: Callable[[str], None]) -> Engine:
+    """An engine that answers and has both images."""
+    engine = ensure_engine()
+    try:
+        zookeeper_image(announce)
+        broker_image(announce)
+    except BaseException:
+        engine.stop()
+        raise
+    return engine
+
+
+def zookeeper_image(announce: Callable[[str], None] = print) -> str:
+    """The tag of the image of one ZooKeeper server (zookeeper/run.sh tells its environment)."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder) / "context"
+        shutil.copytree(HERE / "zookeeper", context)
+        (context / "jars").mkdir()
+        for jar in zookeeper_jars():
+            shutil.copy(jar, context / "jars")
+        return built("herdproof-zookeeper", context, announce)
+
+
+def broker_image(announce: Callable[[str], None] = print) -> str:
+    """The tag of the image whose entry point is the `herdproof` command, for `herdproof elect`."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder) / "context"
+        shutil.copytree(HERE / "broker", context)
+        (context / "requirements.txt").write_text(locked(libraries(*BROKER_LIBRARIES)))
+        for package in ("herdproof", "herdspec"):
+            shutil.copytree(
+                package_folder(package),
+                context / "project" / package,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
+        return built("herdproof-broker", context, announce, complete=install_libraries)
+
+
+def built(
+    name: str,
+    context: Path,
+    announce: Callable[[str], None],
+    complete: Callable[[Path], None] | None = None,
+) -> str:
+    """The image that this build context defines: the one that is there, or a new one.
+
+    `complete` adds to the context what follows from it and is slow to get.
+    """
+    tag = f"{name}:{fingerprint(context)}"
+    if not exists(tag):
+        ensure_base(announce)
+        announce(f"building the Docker image {tag}")
+        if complete is not None:
+            complete(context)
+        docker("build", "--tag", tag, str(context))
+    return tag
+
+
+def fingerprint(folder: Path) -> str:
+    """Twelve hex digits that depend on the path and the content of every file in `folder`."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [
+        f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for path in files
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def libraries(*names: str) -> set[str]:
+    """These distributions and, transitively, what they require on the image's Python."""
+    python = {"python_version": BASE_PYTHON, "python_full_version": f"{BASE_PYTHON}.0", "extra": ""}
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name not in found:
+            found.add(name)
+            needs = map(Requirement, requirements_of(name))
+            waiting += [n.name for n in needs if n.marker is None or n.marker.evaluate(python)]
+    return found
+
+
+def requirements_of(name: str) -> list[str]:
+    """What the installed distribution of this name says that it requires."""
+    try:
+        return requires(name) or []
+    except PackageNotFoundError:
+        raise DockerUnavailableError(
+            f"{name}, which the broker's image needs, is not installed: run 'make test', which "
+            "installs it"
+        ) from None
+
+
+def locked(names: set[str]) -> str:
+    """The entries of the lock for these distributions, hashes and all."""
+    entries = re.split(r"^(?=[a-z0-9])", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return "".join(entry for entry in entries if entry.partition("==")[0] in names)
+
+
+def install_libraries(context: Path) -> None:
+    """Put the wheels that the image's Python needs into `context`, whatever Python runs here."""
+    machine = docker("info", "--format", "{{.Architecture}}")
+    platforms = [
+        f"--platform={tag}_{machine}"
+        for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+    ]
+    run(
+        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"),
+        *("--require-hashes", f"--requirement={context / 'requirements.txt'}"),
+        *("--no-deps", "--only-binary=:all:", f"--python-version={BASE_PYTHON}", *platforms),
+        *("--no-compile", f"--target={context / 'libraries'}"),
+    )
+
+
+def package_folder(name: str) -> Path:
+    """The folder of an importable package of this project."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise DockerUnavailableError(f"{name} cannot be imported: run 'make test' to install it")
+    return Path(spec.origin).parent
+
+
+if __name__ == "__main__":
+    prepared_engine(print)
+    print(zookeeper_image(), broker_image(), sep="\n")

@@ -1,0 +1,79 @@
+"""The images of this suite do what the other tests build on."""
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+from integration.docker.images import broker_image, zookeeper_image
+from integration.docker.ports import LOOPBACK, address, publish_on_loopback
+
+pytestmark = [pytest.mark.docker, pytest.mark.real]
+
+NUMBERS = (1, 2, 3)
+SERVERS = " ".join(f"server.{n}=zk{n}:2888:3888;2181" for n in NUMBERS)
+READY_WITHIN_SECONDS = 60
+
+
+@pytest.fixture
+def ensemble(on_docker: bool) -> Iterator[list[str]]:
+    """Three servers in containers of one network: their addresses."""
+    if not on_docker:
+        pytest.skip("no Docker here")
+    image = zookeeper_image()
+    containers: list[DockerContainer] = []
+    with Network() as network:
+        try:
+            for number in NUMBERS:
+                server = DockerContainer(image, network=network)
+                server.with_network_aliases(f"zk{number}")
+                server.with_env("ZOO_ID", str(number)).with_env("ZOO_SERVERS", SERVERS)
+                containers.append(publish_on_loopback(server, 2181))
+                server.start()
+            yield [address(server, 2181) for server in containers]
+        finally:
+            for server in containers:
+                server.stop()
+
+
+def ask(server: str, word: str) -> str:
+    """What a ZooKeeper server answers to one of its four-letter words, or nothing yet."""
+    host, port = server.split(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as connection:
+            connection.sendall(word.encode())
+            return b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+    except OSError:
+        return ""
+
+
+def modes(servers: list[str]) -> list[str]:
+    """What each server says that it is, sorted: leader, follower, or nothing yet."""
+    answers = [ask(server, "srvr") for server in servers]
+    return sorted(answer.partition("Mode: ")[2].partition("\n")[0] for answer in answers)
+
+
+def test_three_servers_in_docker_are_an_ensemble(ensemble: list[str]) -> None:
+    """Three servers in Docker become one leader and two followers, reached on loopback."""
+    deadline = time.monotonic() + READY_WITHIN_SECONDS
+    while modes(ensemble) != ["follower", "follower", "leader"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    assert modes(ensemble) == ["follower", "follower", "leader"]
+    assert [ask(server, "ruok") for server in ensemble] == ["imok"] * 3
+    assert all(server.startswith(f"{LOOPBACK}:") for server in ensemble)
+
+
+def test_the_brokers_image_runs_the_command(on_docker: bool) -> None:
+    """The broker's image runs `herdproof elect` with nothing but what it holds."""
+    if not on_docker:
+        pytest.skip("no Docker here")
+    with DockerContainer(broker_image(), command="elect --help") as broker:
+        code = broker.get_wrapped_container().wait(timeout=READY_WITHIN_SECONDS)["StatusCode"]
+        said, complained = (part.decode() for part in broker.get_logs())
+
+    assert code == 0, complained
+    assert "herdproof elect" in said

@@ -1,0 +1,177 @@
+"""The house rules, as tests: what a reader may rely on in every file of this repository.
+
+Each rule is a function from a tree of files to its offenders, one line each. Each has two tests:
+the repository has no offender, and a planted tree has exactly the one that was planted.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+LONGEST_FUNCTION_LINES = 70
+LONGEST_FILE_LINES = 600
+ROOT = Path(__file__).parent.parent
+CODE = ("spec", "impl", "properties", "integration", "benchmarks", "conftest.py")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """One Python file: its path below the root, its text and its syntax tree."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+
+def modules(root: Path, *places: str) -> Iterator[Module]:
+    """Every Python file in these places (folders or files) below `root`, in order of path."""
+    for place in places:
+        top = root / place
+        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            yield Module(path=path.relative_to(root), text=text, tree=ast.parse(text, str(path)))
+
+
+def functions(module: Module) -> Iterator[Function]:
+    """Every function of a module, methods and inner functions included."""
+    return (node for node in ast.walk(module.tree) if isinstance(node, Function))
+
+
+def imported(module: Module) -> Iterator[tuple[int, str]]:
+    """The line and the top-level package of every absolute import in a module."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module.partition(".")[0]
+
+
+def long_functions(root: Path) -> list[str]:
+    """Functions that do not fit on a screen."""
+    return [
+        f"{module.path}:{node.lineno} {node.name} has {length} lines"
+        for module in modules(root, *CODE)
+        for node in functions(module)
+        if (length := (node.end_lineno or node.lineno) - node.lineno + 1) >= LONGEST_FUNCTION_LINES
+    ]
+
+
+def long_files(root: Path) -> list[str]:
+    """Files too long to be read in one go."""
+    return [
+        f"{module.path} has {length} lines"
+        for module in modules(root, *CODE)
+        if (length := len(module.text.splitlines())) > LONGEST_FILE_LINES
+    ]
+
+
+def modules_without_docstring(root: Path) -> list[str]:
+    """Modules that do not open with what they are for."""
+    return [
+        f"{module.path} opens without a docstring"
+        for module in modules(root, *CODE)
+        if not ast.get_docstring(module.tree)
+    ]
+
+
+def sentenceless_tests(root: Path) -> list[str]:
+    """Test functions that do not say in a sentence what they show."""
+    return [
+        f"{module.path}:{node.lineno} {node.name} has no docstring"
+        for module in modules(root, "properties", "integration")
+        for node in functions(module)
+        if node.name.startswith("test_") and not ast.get_docstring(node)
+    ]
+
+
+def spec_imports_of_the_implementation(root: Path) -> list[str]:
+    """Imports that would let the implementation shape what it is judged by."""
+    return forbidden_imports(root, "spec", {"herdproof", "impl", "properties", "integration"})
+
+
+def simulator_imports_of_the_spec(root: Path) -> list[str]:
+    """Imports that would let the simulator agree with the spec by copying it."""
+    return forbidden_imports(root, "impl/herdproof/simulator", {"herdspec", "spec"})
+
+
+def forbidden_imports(root: Path, place: str, forbidden: set[str]) -> list[str]:
+    """Imports of a forbidden package by a module in `place`."""
+    return [
+        f"{module.path}:{line} imports {package}"
+        for module in modules(root, place)
+        for line, package in imported(module)
+        if package in forbidden
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A file that breaks one rule: where it stands, what is in it, and what the rule says."""
+
+    path: str
+    text: str
+    offence: str
+
+
+RULES: dict[Callable[[Path], list[str]], Planted] = {
+    long_functions: Planted(
+        path="impl/a.py",
+        text='"""A."""\n\n\ndef f() -> None:\n' + "    print()\n" * 69,
+        offence="impl/a.py:4 f has 70 lines",
+    ),
+    long_files: Planted(
+        path="spec/herdspec/a.py",
+        text='"""A."""\n' + "# line\n" * 600,
+        offence="spec/herdspec/a.py has 601 lines",
+    ),
+    modules_without_docstring: Planted(
+        path="integration/a.py",
+        text="x = 1\n",
+        offence="integration/a.py opens without a docstring",
+    ),
+    sentenceless_tests: Planted(
+        path="properties/test_a.py",
+        text='"""A."""\n\n\nclass TestA:\n    def test_b(self) -> None:\n        assert True\n',
+        offence="properties/test_a.py:5 test_b has no docstring",
+    ),
+    spec_imports_of_the_implementation: Planted(
+        path="spec/herdspec/a.py",
+        text='"""A."""\n\ndef f() -> None:\n    from herdproof.zookeeper import x\n',
+        offence="spec/herdspec/a.py:4 imports herdproof",
+    ),
+    simulator_imports_of_the_spec: Planted(
+        path="impl/herdproof/simulator/a.py",
+        text='"""A."""\nimport json, herdspec.check\n',
+        offence="impl/herdproof/simulator/a.py:2 imports herdspec",
+    ),
+}
+
+
+def test_the_rules_look_at_real_files() -> None:
+    """The rules look at real files: each place that exists here holds at least one module."""
+    for place in ("spec", "impl", "properties", "integration", "impl/herdproof/simulator"):
+        assert any(modules(ROOT, place)), f"no Python file in {place}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_house_rule_is_kept(rule: Callable[[Path], list[str]]) -> None:
+    """Every house rule is kept in every file of the repository."""
+    assert rule(ROOT) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_house_rule_can_be_broken(rule: Callable[[Path], list[str]], tmp_path: Path) -> None:
+    """Every house rule tells the file that breaks it, and no other rule minds that file."""
+    planted = RULES[rule]
+    file = tmp_path / planted.path
+    file.parent.mkdir(parents=True)
+    file.write_text(planted.text, encoding="utf-8")
+
+    told = {other.__name__: other(tmp_path) for other in RULES}
+
+    assert told == {other.__name__: [] for other in RULES} | {rule.__name__: [planted.offence]}

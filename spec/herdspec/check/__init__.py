@@ -1,0 +1,1 @@
+"""The readings of a spec: run, explore, prove, refine, conform."""

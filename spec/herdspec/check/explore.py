@@ -1,0 +1,365 @@
+"""
+The *explore* reading: every reachable state at given sizes, breadth first.
+
+States are packed (`herdspec.engine.columns`) and taken up to renaming where that is exact; a level
+is expanded by whole columns. Breadth first makes the first counterexample a shortest one; ties go
+to the least parent, then to the first action. A successor beyond the bound of naturals is dropped,
+counted and said; a search that ends at its memory budget is *truncated*, never a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herdspec.check.run import Machine, Step, told
+from herdspec.check.visited import Visited
+from herdspec.engine.columns import Columns, Key, Packing, Words
+from herdspec.engine.ground import FAULTS, Ground, Instance
+from herdspec.language import graph as g
+from herdspec.language.graph import Expr
+from herdspec.language.specification import Promise, Specification
+from herdspec.language.surface import Expectation, Spec
+from herdspec.language.types import Nat
+
+CHUNK = 1 << 15
+MEMORY_BYTES = 8 << 30
+
+
+@dataclass(frozen=True)
+class Story:
+    """A path from the initial state, replayed in the plain Python."""
+
+    initial: Spec
+    steps: list[Step]
+
+    @property
+    def lines(self) -> list[str]:
+        """The path as numbered sentences."""
+        return told(self.steps, self.initial)
+
+    @property
+    def labels(self) -> list[str]:
+        """The actions, as calls."""
+        return [step.label for step in self.steps]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The explored graph: three columns of one length (state, instance, state)."""
+
+    source: NDArray[np.uint32]
+    instance: NDArray[np.uint16]
+    target: NDArray[np.uint32]
+
+
+@dataclass
+class Exploration:
+    """What was found; `states` are representatives, `orbits` counts all that they stand for."""
+
+    spec: Specification
+    sizes: Mapping[str, int]
+    faults: int
+    bound: int
+    states: int = 0
+    orbits: int = 0
+    generated: int = 0
+    depth: int = 0
+    dropped: int = 0
+    truncated: bool = False
+    symmetric: bool = False
+    taken: dict[str, int] = field(default_factory=dict)
+    violations: dict[str, Story] = field(default_factory=dict)
+    witnesses: dict[str, Story] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    deadlock: Story | None = None
+
+    @property
+    def size(self) -> str:
+        """The size and the bounds, as verdicts say them."""
+        sorts = ", ".join(f"{n} {name.lower()}s" for name, n in self.sizes.items())
+        return f"{sorts}, {self.faults} faults, naturals up to {self.bound}"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every state was seen."""
+        return not self.truncated and not self.dropped
+
+
+Progress = Callable[[int, int, int], None]
+"""Told after each level: depth, states, states still to expand."""
+
+
+def explore(
+    spec: Specification,
+    sizes: Mapping[str, int],
+    *,
+    faults: int,
+    bound: int | None = None,
+    symmetry: bool = True,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress | None = None,
+) -> Exploration:
+    """
+    Explore a spec; `faults` is the budget of what disturbs, `bound` the largest natural.
+
+    By default the bound is one more than the budget. Properties that are violated get a shortest
+    story each; the search goes on to the end, so that all of them are found.
+    """
+    return Explorer(spec, sizes, faults, bound, symmetry, memory_bytes).run(progress)
+
+
+class Explorer:
+    """One search. After `run`, `rows`, `edges` and `path` serve those who walk the graph."""
+
+    def __init__(
+        self, spec: Specification, sizes: Mapping[str, int], faults: int,
+        bound: int | None = None, symmetry: bool = True, memory_bytes: int = MEMORY_BYTES,
+    ) -> None:  # fmt: skip
+        self.ground = Ground(spec, dict(sizes), faults + 1 if bound is None else bound, faults)
+        self.machine = Machine(self.ground)
+        self.packing = Packing(self.ground, symmetry)
+        self.memory_bytes = memory_bytes
+        self.result = Exploration(spec, sizes, faults, self.ground.bound)
+        self.result.symmetric = self.packing.blocks > 1
+        self.result.taken = {a.name: 0 for a in spec.actions}
+        self.visited = Visited(self.packing.words)
+        self.parents: list[NDArray[np.int64]] = []
+        self.by: list[NDArray[np.uint16]] = []
+        self.firsts: dict[str, int] = {}
+        self.step_breaks: dict[str, tuple[int, int]] = {}
+        self.rejected: list[tuple[NDArray[Any], ...]] = []
+        self.formulas = {p.name: self.ground.property(p) for p in spec.properties}
+        self.keeps_edges = any(p.expectation is Expectation.RECOVERABLE for p in spec.properties)
+        self.edges_of_levels: list[tuple[NDArray[Any], NDArray[Any], Words]] = []
+        self.edges: Edges | None = None
+
+    @property
+    def rows(self) -> Words:
+        """All states, in the order in which they were found."""
+        return self.visited.rows
+
+    # ── The search ──────────────────────────────────────────────────────────────────────────
+
+    def run(self, progress: Progress | None = None) -> Exploration:
+        """Search to the end, or to the memory budget."""
+        start = self.packing.pack(self.machine.numbers(self.machine.initial()))
+        self.visited.add(self.packing.canonical(start))
+        self.parents.append(np.array([-1], np.int64))
+        self.by.append(np.array([0], np.uint16))
+        first, last = 0, 1
+        while first < last:
+            self.check_states(first, last)
+            self.level(first, last)
+            first, last = last, len(self.visited)
+            self.result.depth += first < last
+            if progress:
+                progress(self.result.depth, last, last - first)
+            if self.bytes() > self.memory_bytes:
+                self.result.truncated = first < last
+                break
+        return self.finish()
+
+    def bytes(self) -> int:
+        """Memory held for states and edges."""
+        edges = sum(a.nbytes + b.nbytes + c.nbytes for a, b, c in self.edges_of_levels)
+        return self.visited.nbytes + 10 * len(self.visited) + edges
+
+    def level(self, first: int, last: int) -> None:
+        """Expand the states of one level, and add what is new."""
+        rows, parents, by = [], [], []
+        for low in range(first, last, CHUNK):
+            high = min(low + CHUNK, last)
+            columns = Columns(self.packing, self.visited.rows[low:high])
+            for source, number, made in self.successors(columns):
+                new = ~self.visited.contains(made)
+                rows.append(made[new])
+                parents.append(source[new] + low)
+                by.append(np.full(int(new.sum()), number, np.uint16))
+                if self.keeps_edges:
+                    ids = (source + low).astype(np.uint32)
+                    self.edges_of_levels.append((ids, np.full(len(ids), number, np.uint16), made))
+        if rows:
+            order = self.visited.add(np.concatenate(rows), _order(parents, by))
+            self.parents.append(np.concatenate(parents)[order])
+            self.by.append(np.concatenate(by)[order])
+
+    def successors(self, columns: Columns) -> Iterator[tuple[NDArray[Any], int, Words]]:
+        """For each instance that is possible somewhere: from which states, its number, to which."""
+        moved = np.zeros(len(columns.rows), bool)
+        low = self.visited.position(columns.rows)
+        for number, instance in enumerate(self.ground.instances):
+            possible = columns.of(instance.guard)
+            source = np.flatnonzero(possible)
+            if not len(source):
+                continue
+            moved |= possible
+            kept, made = self.apply(columns, instance, source)
+            self.result.dropped += len(source) - len(kept)
+            self.result.generated += len(kept)
+            self.result.taken[instance.action.name] += len(kept)
+            self.check_steps(columns, instance, kept, low, number)
+            yield kept, number, self.packing.canonical(made)
+        if not moved.all() and self.result.deadlock is None:
+            self.firsts.setdefault("deadlock", low + int(np.flatnonzero(~moved)[0]))
+
+    def apply(
+        self, columns: Columns, instance: Instance, source: NDArray[Any]
+    ) -> tuple[NDArray[Any], Words]:
+        """The successors by one instance; those beyond the bound are left out."""
+        values: dict[Key, Any] = {}
+        for key, new in instance.updates.items():
+            plain = new.op == "const"
+            values[key] = int(new.data) if plain else columns.of(new)[source]
+        within = np.ones(len(source), bool)
+        for key, value in values.items():
+            if isinstance(self.ground.slots[key].kind, Nat):
+                within &= value <= self.ground.slots[key].values - 1
+        made = columns.rows[source]
+        for key, value in values.items():
+            self.packing.write(made, key, value)
+        if within.all():
+            return source, made
+        return source[within], made[within]
+
+    # ── Properties ──────────────────────────────────────────────────────────────────────────
+
+    def promises(self, *kinds: Expectation) -> list[Promise]:
+        """The spec's properties of these kinds."""
+        return [p for p in self.ground.spec.properties if p.expectation in kinds]
+
+    def check_states(self, first: int, last: int) -> None:
+        """Note the first state that breaks an invariant, or witnesses a possibility."""
+        for low in range(first, last, CHUNK):
+            columns = Columns(self.packing, self.visited.rows[low : min(low + CHUNK, last)])
+            for p in self.promises(Expectation.ALWAYS, Expectation.SOMETIMES):
+                if p.name in self.firsts:
+                    continue
+                truth = columns.of(self.formulas[p.name])
+                hits = truth if p.expectation is Expectation.SOMETIMES else ~truth
+                if hits.any():
+                    self.firsts[p.name] = low + int(np.argmax(hits))
+
+    def check_steps(
+        self, columns: Columns, instance: Instance, source: NDArray[Any], low: int, number: int
+    ) -> None:
+        """Note the first step by this instance that breaks a step promise."""
+        for p in self.promises(Expectation.STEP):
+            broken = self.ground.after(self.formulas[p.name], instance)
+            if broken is g.TRUE or not len(source):
+                continue
+            bad = source[~columns.of(broken)[source]]
+            if len(bad):
+                found = (low + int(bad[0]), number)
+                self.step_breaks[p.name] = min(self.step_breaks.get(p.name, found), found)
+
+    def recover(self, formula: Expr) -> int | None:
+        """The first state from which the protocol alone cannot reach the formula, if any."""
+        assert self.edges is not None, "edges are kept where a property needs them"
+        reached = np.zeros(len(self.visited), bool)
+        for low in range(0, len(self.visited), CHUNK):
+            columns = Columns(self.packing, self.visited.rows[low : low + CHUNK])
+            reached[low : low + CHUNK] = columns.of(formula)
+        protocol = np.array([i.by_protocol for i in self.ground.instances])
+        mine = protocol[self.edges.instance]
+        source, target = self.edges.source[mine], self.edges.target[mine]
+        count = -1
+        while count != (count := int(reached.sum())):
+            reached[source[reached[target]]] = True
+        return None if count == len(reached) else int(np.argmin(reached))
+
+    # ── The end ─────────────────────────────────────────────────────────────────────────────
+
+    def finish(self) -> Exploration:
+        """Turn what was noted into stories."""
+        r = self.result
+        r.states = len(self.visited)
+        r.orbits = self.packing.orbits(self.visited.rows)
+        if self.keeps_edges and not r.truncated:
+            self.edges = self._edges()
+        for p in self.promises(Expectation.RECOVERABLE):
+            if not r.complete:
+                r.undecided.append(p.name)
+            elif (stuck := self.recover(self.formulas[p.name])) is not None:
+                r.violations[p.name] = self.story(stuck)
+        for p in self.promises(Expectation.ALWAYS, Expectation.SOMETIMES):
+            if p.name in self.firsts:
+                found = r.violations if p.expectation is Expectation.ALWAYS else r.witnesses
+                found[p.name] = self.story(self.firsts[p.name])
+            elif p.expectation is Expectation.SOMETIMES:
+                r.missing.append(p.name)
+        for name, (state, number) in self.step_breaks.items():
+            r.violations[name] = self.story(state, number)
+        if "deadlock" in self.firsts:
+            r.deadlock = self.story(self.firsts["deadlock"])
+        return r
+
+    def _edges(self) -> Edges:
+        """Resolve the targets of what was generated."""
+        targets = [self.visited.find(made).astype(np.uint32) for _, _, made in self.edges_of_levels]
+        sources = [source for source, _, _ in self.edges_of_levels]
+        numbers = [number for _, number, _ in self.edges_of_levels]
+        self.edges_of_levels = []
+        if not sources:
+            empty = np.zeros(0, np.uint32)
+            return Edges(empty, empty.astype(np.uint16), empty)
+        return Edges(*map(np.concatenate, (sources, numbers, targets)))
+
+    def story(self, state: int, last: int | None = None) -> Story:
+        """
+        The shortest path to a state, replayed from the initial state in the plain Python.
+
+        The search kept representatives; each step is one whose canonical form is the next of them,
+        so that the labels are those of one consistent run. `last` is a further instance to take.
+        """
+        parents = np.concatenate(self.parents)
+        chain = [state]
+        while parents[chain[-1]] >= 0:
+            chain.append(int(parents[chain[-1]]))
+        present, taken = self.machine.initial(), 0
+        steps: list[Step] = []
+        for target in reversed(chain[:-1]):
+            step, taken = self._step_to(present, taken, self.visited.rows[target])
+            steps.append(step)
+            present = step.state
+        if last is not None:
+            steps.append(self._step_by(present, taken, state, self.ground.instances[last]))
+        return Story(self.machine.initial(), steps)
+
+    def _step_to(self, present: Spec, taken: int, row: NDArray[np.uint64]) -> tuple[Step, int]:
+        for step in self.machine.steps(present):
+            faults = taken + step.action.disturbs
+            if faults <= self.ground.faults and np.array_equal(
+                self.row(step.state, faults)[0], row
+            ):
+                return step, faults
+        raise AssertionError("run and explore disagree: no step of the Python leads to this state")
+
+    def _step_by(self, present: Spec, taken: int, state: int, instance: Instance) -> Step:
+        """The step of the plain Python that is, up to renaming, this instance from this state."""
+        columns = Columns(self.packing, self.visited.rows[state : state + 1])
+        _, made = self.apply(columns, instance, np.array([0]))
+        wanted = self.packing.canonical(made)[0]
+        for step in self.machine.steps(present):
+            if step.action.name == instance.action.name and np.array_equal(
+                self.row(step.state, taken + step.action.disturbs)[0], wanted
+            ):
+                return step
+        raise AssertionError("run and explore disagree: the last step is not possible in Python")
+
+    def row(self, state: Spec, faults: int) -> Words:
+        """A state of the plain Python, packed and canonical."""
+        return self.packing.canonical(self.packing.pack(self.machine.numbers(state, faults)))
+
+
+def _order(parents: list[NDArray[Any]], by: list[NDArray[np.uint16]]) -> NDArray[np.int64]:
+    """The rank of each candidate: the least parent first, then the first action."""
+    return np.concatenate(parents).astype(np.int64) << 16 | np.concatenate(by)
+
+
+__all__ = ["FAULTS", "Edges", "Exploration", "Explorer", "Story", "explore"]

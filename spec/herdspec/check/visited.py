@@ -1,0 +1,123 @@
+"""
+The set of states seen so far: rows of words, found again by a 64-bit hash and compared in full.
+
+Hashes are kept in sorted runs of growing length (as a log-structured merge tree does), so that
+adding a level costs its own sorting and now and then a merge. Two different rows with one hash
+would be told apart by the comparison; the set then rehashes with another seed instead of guessing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herdspec.engine.columns import Words
+
+Hashes = NDArray[np.uint64]
+
+
+class Visited:
+    """A growing set of rows; a row's number is its position in `rows`."""
+
+    def __init__(self, words: int) -> None:
+        self._store: Words = np.zeros((1024, words), np.uint64)
+        self._count = 0
+        self._runs: list[tuple[Hashes, NDArray[np.int64]]] = []
+        self._seed = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows(self) -> Words:
+        """All rows, in the order in which they came."""
+        return self._store[: self._count]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self._store.nbytes + sum(h.nbytes + i.nbytes for h, i in self._runs)
+
+    def position(self, rows: Words) -> int:
+        """The number of the first of these rows, which are a slice of `rows`."""
+        offset = rows.__array_interface__["data"][0] - self._store.__array_interface__["data"][0]
+        return int(offset // self._store.strides[0])
+
+    def find(self, rows: Words) -> NDArray[np.int64]:
+        """Each row's number, or -1."""
+        hashes = self._hash(rows)
+        found = np.full(len(rows), -1, np.int64)
+        for known, numbers in self._runs:
+            at = np.searchsorted(known, hashes)
+            at[at == len(known)] = 0
+            hit = np.flatnonzero(known[at] == hashes)
+            if len(hit):
+                number = numbers[at[hit]]
+                same = (self._store[number] == rows[hit]).all(axis=1)
+                if not same.all():
+                    self._rehash()
+                    return self.find(rows)
+                found[hit] = number
+        return found
+
+    def contains(self, rows: Words) -> NDArray[np.bool_]:
+        """Which of the rows are in the set."""
+        return self.find(rows) >= 0
+
+    def add(self, rows: Words, rank: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """
+        Add rows that are not in the set; among equal ones the least rank stands for all.
+
+        Returns which of the given rows were added, in the order in which they are now numbered.
+        """
+        rank = np.arange(len(rows)) if rank is None else rank
+        hashes = self._hash(rows)
+        order = np.lexsort((rank, hashes))
+        ordered = hashes[order]
+        first = np.ones(len(order), bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        twins = ~first[1:]
+        if (rows[order[1:]][twins] != rows[order[:-1]][twins]).any():
+            self._rehash()
+            return self.add(rows, rank)
+        chosen = order[first]
+        chosen = chosen[np.argsort(rank[chosen], kind="stable")]
+        self._append(rows[chosen])
+        return chosen
+
+    def _append(self, rows: Words) -> None:
+        low, high = self._count, self._count + len(rows)
+        if high > len(self._store):
+            grown = np.zeros((max(high, 2 * len(self._store)), self._store.shape[1]), np.uint64)
+            grown[:low] = self.rows
+            self._store = grown
+        self._store[low:high] = rows
+        self._count = high
+        if len(rows):
+            self._push(self._hash(rows), np.arange(low, high))
+
+    def _push(self, hashes: Hashes, numbers: NDArray[Any]) -> None:
+        """Add a run; runs of like length are merged, so that there are few."""
+        while self._runs and len(self._runs[-1][0]) < 4 * len(hashes):
+            more, others = self._runs.pop()
+            hashes, numbers = np.concatenate((more, hashes)), np.concatenate((others, numbers))
+        order = np.argsort(hashes, kind="stable")
+        self._runs.append((hashes[order], numbers[order]))
+
+    def _rehash(self) -> None:
+        """Two rows share a hash: hash all rows anew, with another seed."""
+        self._seed += 1
+        self._runs = []
+        self._push(self._hash(self.rows), np.arange(self._count))
+
+    def _hash(self, rows: Words) -> Hashes:
+        """Mix the words of each row (multiply, shift and xor, as splitmix64 does)."""
+        found = np.full(len(rows), 0x9E3779B97F4A7C15 + self._seed, np.uint64)
+        for k in range(rows.shape[1]):
+            found = (found ^ rows[:, k]) * np.uint64(0xBF58476D1CE4E5B9)
+            found ^= found >> np.uint64(31)
+            found *= np.uint64(0x94D049BB133111EB)
+            found ^= found >> np.uint64(29)
+        return found

@@ -1,0 +1,195 @@
+"""
+The NumPy emitter: a ground spec over many packed states at once.
+
+A state is a row of 64-bit words. Where the spec has one sort whose elements appear only as indices
+of maps and as plain optional values, each element has a word of its own (a *block*: its entries of
+all maps, and one bit for each optional value that names it); sorting a row's blocks then gives the
+one representative of all states that differ only by renaming (exact symmetry, no n!). Other specs
+are packed slot after slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from herdspec.engine.ground import Ground, Slot
+from herdspec.language.graph import Expr
+from herdspec.language.types import BOOL, MapOf, Option, SortOf
+
+Words = NDArray[np.uint64]
+"""Packed states: one row each."""
+Column = NDArray[Any]
+"""A value per state: `uint8`, or `bool` for a predicate."""
+Key = tuple[str, int | None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a slot's number lies in a row."""
+
+    word: int
+    shift: int
+    width: int
+
+
+class Packing:
+    """How states become rows: `blocks` leading words hold one element each (0: no symmetry)."""
+
+    def __init__(self, ground: Ground, symmetry: bool = True) -> None:
+        self.ground = ground
+        self.blocks = ground.sizes[ground.spec.sorts[0]] if symmetry and symmetric(ground) else 0
+        self.places: dict[Key, Place] = {}
+        self.one_hot: dict[Key, list[Place]] = {}
+        self.words = self.blocks
+        self._fill = [0] * self.blocks
+        for key, slot in ground.slots.items():
+            self._place(key, slot)
+        self.bits = sum(self._fill)
+
+    def _place(self, key: Key, slot: Slot) -> None:
+        if self.blocks and slot.index is not None:
+            self.places[key] = self._reserve(slot.index, (slot.values - 1).bit_length())
+        elif self.blocks and isinstance(slot.kind, Option) and isinstance(slot.kind.of, SortOf):
+            self.one_hot[key] = [self._reserve(k, 1) for k in range(self.blocks)]
+        else:
+            width = (slot.values - 1).bit_length()
+            if self.words == self.blocks or self._fill[-1] + width > 64:
+                self._fill.append(0)
+                self.words += 1
+            self.places[key] = self._reserve(self.words - 1, width)
+
+    def _reserve(self, word: int, width: int) -> Place:
+        place = Place(word, self._fill[word], width)
+        self._fill[word] += width
+        assert self._fill[word] <= 64, "a block fits a word (symmetric() has checked)"
+        return place
+
+    def read(self, rows: Words, key: Key) -> Column:
+        """A slot's column."""
+        if key in self.one_hot:
+            found = np.zeros(len(rows), np.uint8)
+            for k, place in enumerate(self.one_hot[key]):
+                found += np.uint8(k + 1) * self._bits(rows, place)
+            return found
+        return self._bits(rows, self.places[key])
+
+    @staticmethod
+    def _bits(rows: Words, place: Place) -> Column:
+        mask = np.uint64((1 << place.width) - 1)
+        return ((rows[:, place.word] >> np.uint64(place.shift)) & mask).astype(np.uint8)
+
+    def write(self, rows: Words, key: Key, value: Column | int) -> None:
+        """Set a slot in every row, in place."""
+        if key in self.one_hot:
+            for k, place in enumerate(self.one_hot[key]):
+                self._set(rows, place, np.equal(value, k + 1))
+        else:
+            self._set(rows, self.places[key], value)
+
+    @staticmethod
+    def _set(rows: Words, place: Place, value: Any) -> None:
+        mask = ((1 << place.width) - 1) << place.shift
+        column = rows[:, place.word]
+        column &= np.uint64(~mask & (2**64 - 1))
+        column |= np.asarray(value).astype(np.uint64) << np.uint64(place.shift)
+
+    def canonical(self, rows: Words) -> Words:
+        """Each row's representative under renaming, in place."""
+        if self.blocks > 1:
+            rows[:, : self.blocks] = np.sort(rows[:, : self.blocks], axis=1)
+        return rows
+
+    def orbits(self, rows: Words) -> int:
+        """How many states the representatives stand for, in all."""
+        if self.blocks < 2:
+            return len(rows)
+        total = np.full(len(rows), factorial(self.blocks), np.int64)
+        run = np.ones(len(rows), np.int64)
+        for k in range(1, self.blocks):  # n! divided by the factorials of the runs of equal blocks
+            run = np.where(rows[:, k] == rows[:, k - 1], run + 1, 1)
+            total //= run
+        return int(total.sum())
+
+    def pack(self, numbers: Sequence[int]) -> Words:
+        """One state, its slots' numbers in the ground spec's order, as a row."""
+        row = np.zeros((1, self.words), np.uint64)
+        for key, number in zip(self.ground.slots, numbers, strict=True):
+            self.write(row, key, number)
+        return row
+
+    def unpack(self, row: Words) -> tuple[int, ...]:
+        """The reverse of `pack`."""
+        return tuple(int(self.read(row.reshape(1, -1), key)[0]) for key in self.ground.slots)
+
+
+def symmetric(ground: Ground) -> bool:
+    """Whether the packing by blocks is exact: one sort, never a value inside a map, words wide."""
+    if len(ground.spec.sorts) != 1:
+        return False
+    block = 0
+    for f in ground.spec.fields:
+        scalar = f.kind.value if isinstance(f.kind, MapOf) else f.kind
+        inner = scalar.of if isinstance(scalar, Option) else scalar
+        if isinstance(inner, SortOf) and (isinstance(f.kind, MapOf) or scalar is inner):
+            return False
+        if isinstance(f.kind, MapOf):
+            block += (ground.values(scalar) - 1).bit_length()
+        elif isinstance(inner, SortOf):
+            block += 1
+    return block <= 64
+
+
+class Columns:
+    """Ground expressions over a chunk of states; what was computed once is kept."""
+
+    def __init__(self, packing: Packing, rows: Words) -> None:
+        self.packing = packing
+        self.rows = rows
+        self.memo: dict[Expr, Column] = {}
+
+    def of(self, e: Expr) -> Column:
+        """The expression's value in each state."""
+        found = self.memo.get(e)
+        if found is None:
+            found = self.memo[e] = self._compute(e)
+        return found
+
+    def _compute(self, e: Expr) -> Column:
+        match e.op:
+            case "slot":
+                column = self.packing.read(self.rows, e.data)
+                return column.astype(bool) if e.kind == BOOL else column
+            case "const":
+                kind = np.bool_ if isinstance(e.data, bool) else np.uint8
+                return np.full(len(self.rows), e.data, kind)
+            case "not":
+                return ~self.of(e.args[0])
+            case "and":
+                return self._join(np.logical_and, e)
+            case "or":
+                return self._join(np.logical_or, e)
+            case "ite":
+                test, a, b = map(self.of, e.args)
+                return np.where(test, a, b)
+            case "eq":
+                return np.equal(self.of(e.args[0]), self._operand(e.args[1]))
+            case "le":
+                return np.less_equal(self._operand(e.args[0]), self.of(e.args[1]))  # type: ignore[no-any-return]
+            case "add":
+                return self.of(e.args[0]) + np.uint8(e.data)
+        raise AssertionError(f"not a ground operator: {e.op}")
+
+    def _operand(self, e: Expr) -> Any:
+        return np.uint8(e.data) if e.op == "const" else self.of(e)
+
+    def _join(self, join: np.ufunc, e: Expr) -> Column:
+        found: Column = self.of(e.args[0])
+        for a in e.args[1:]:
+            found = join(found, self.of(a))
+        return found

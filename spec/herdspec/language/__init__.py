@@ -1,0 +1,1 @@
+"""From a class's syntax tree to a typed expression graph."""

@@ -1,0 +1,237 @@
+"""
+The words that a spec is written in.
+
+A spec is a class derived from `Spec`: annotated fields with their initial values, actions
+(`@action`), and helper methods that actions call. Properties are functions of a state (`@always`,
+`@step`, `@sometimes`, `@recoverable`) that stand apart from the actions. All of it is plain Python
+and runs as it looks; the other readings are made from the syntax tree (`translate.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Self, TypeVar, overload
+
+Nat = int
+"""A natural number."""
+
+_sizes: ContextVar[Mapping[str, int]] = ContextVar("sizes of the sorts")
+
+
+class _SortType(type):
+    """Makes a sort iterable: its elements, as many as the reading in hand has."""
+
+    _elements: dict[int, Any]
+
+    def __iter__(cls: type[_S]) -> Iterator[_S]:  # type: ignore[misc]
+        return iter([cls(i) for i in range(_sizes.get()[cls.__name__])])
+
+    def __call__(cls, index: int) -> Any:
+        """The element with this index (0-based); always the same object."""
+        found = cls.__dict__.get("_elements")
+        if found is None:
+            found = {}
+            cls._elements = found
+        if index not in found:
+            found[index] = super().__call__(index)
+        return found[index]
+
+
+class Sort(metaclass=_SortType):
+    """A symmetric set: its elements differ in nothing but their identity, and have no order."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.lower()}{self.index + 1}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.index,))
+
+
+_S = TypeVar("_S", bound=Sort)
+
+
+@contextmanager
+def sizes_of_sorts(sizes: Mapping[str, int]) -> Iterator[None]:
+    """Within this context, `for b in Broker` runs over that many brokers."""
+    token = _sizes.set(sizes)
+    try:
+        yield
+    finally:
+        _sizes.reset(token)
+
+
+class Kind(Enum):
+    """Who takes a step."""
+
+    STEP = "step"
+    """The protocol itself."""
+    COMMAND = "command"
+    """A user who asks for something."""
+    FAULT = "fault"
+    """The world: a budget of faults bounds it where states are enumerated."""
+
+
+command = Kind.COMMAND
+fault = Kind.FAULT
+
+
+@dataclass(frozen=True)
+class ActionMark:
+    """What the decorator `@action` notes of a method."""
+
+    kind: Kind
+    disturbs: bool
+
+
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+@overload
+def action(function: _F, /) -> _F: ...
+@overload
+def action(*, kind: Kind = ..., disturbs: bool | None = ...) -> Callable[[_F], _F]: ...
+def action(
+    function: _F | None = None, /, *, kind: Kind = Kind.STEP, disturbs: bool | None = None
+) -> _F | Callable[[_F], _F]:
+    """
+    Mark a method as an action: guards (`require`) and assignments, taken as one atomic step.
+
+    `disturbs` (by default: every fault does) counts the action against the budget of faults, which
+    keeps explored spaces finite. The docstring is the sentence that stories print.
+    """
+    mark = ActionMark(kind, kind is Kind.FAULT if disturbs is None else disturbs)
+
+    def note(f: _F) -> _F:
+        f.__herdspec_action__ = mark  # type: ignore[attr-defined]
+        return f
+
+    return note if function is None else note(function)
+
+
+class Disabled(Exception):
+    """A `require` did not hold: the action cannot be taken in this state."""
+
+
+def require(condition: bool) -> None:
+    """The action is possible only where the condition holds."""
+    if not condition:
+        raise Disabled
+
+
+@dataclass(frozen=True)
+class Each:
+    """The initial value of a map: the same for every element."""
+
+    value: Any
+
+
+def each(value: Any) -> Any:
+    """A map that starts with the same value for every element."""
+    return Each(value)
+
+
+class Expectation(Enum):
+    """What a property demands."""
+
+    ALWAYS = "always"
+    """It holds in every reachable state."""
+    STEP = "step"
+    """It holds between the states before and after every step."""
+    SOMETIMES = "sometimes"
+    """It holds in some reachable state: the system is not idle."""
+    RECOVERABLE = "recoverable"
+    """From every reachable state, the protocol alone can reach one where it holds."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """A named sentence about a spec's states; calling it evaluates the plain Python."""
+
+    expectation: Expectation
+    function: Callable[..., bool]
+    lemma: bool = False
+
+    @property
+    def name(self) -> str:
+        """The function's name, with blanks: the property's sentence in short."""
+        return self.function.__name__
+
+    @property
+    def sentence(self) -> str:
+        """The first paragraph of the docstring."""
+        return sentence(self.function)
+
+    def __call__(self, *states: Any) -> bool:
+        """Whether it holds of a state (of two, for a step)."""
+        return self.function(*states)
+
+
+def sentence(function: Callable[..., Any]) -> str:
+    """The sentence that a function's docstring opens with."""
+    text = (function.__doc__ or function.__name__.replace("_", " ")).strip()
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def always(function: Callable[[Any], bool]) -> Property:
+    """An invariant: it holds in every reachable state."""
+    return Property(Expectation.ALWAYS, function)
+
+
+def lemma(function: Callable[[Any], bool]) -> Property:
+    """An invariant that proofs of others need; it is checked like any other."""
+    return Property(Expectation.ALWAYS, function, lemma=True)
+
+
+def step(function: Callable[[Any, Any], bool]) -> Property:
+    """A promise about every step: it relates the state before to the state after."""
+    return Property(Expectation.STEP, function)
+
+
+def sometimes(function: Callable[[Any], bool]) -> Property:
+    """A witness must exist: an invariant over a system that cannot move is vacuous."""
+    return Property(Expectation.SOMETIMES, function)
+
+
+def recoverable(function: Callable[[Any], bool]) -> Property:
+    """From every reachable state, such a state can be reached without faults or commands."""
+    return Property(Expectation.RECOVERABLE, function)
+
+
+class Spec:
+    """The base of every spec; defining a subclass checks it against the language."""
+
+    __specification__: ClassVar[Any]
+
+    def __init_subclass__(cls, *, variant: bool = False) -> None:
+        """Read the class's syntax tree, and refuse what lies outside the language."""
+        from herdspec.language.specification import check_class_body, of_class
+
+        if not variant:  # a variant has no class statement, and is read by who makes it
+            check_class_body(cls)
+            cls.__specification__ = of_class(cls, sys._getframe(1).f_locals)
+
+    def copy(self) -> Self:
+        """A state that shares nothing with this one."""
+        twin = object.__new__(type(self))
+        for name, value in self.__dict__.items():
+            twin.__dict__[name] = value.copy() if isinstance(value, dict) else value
+        return twin
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({inner})"

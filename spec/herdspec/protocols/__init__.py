@@ -1,0 +1,1 @@
+"""The protocols, each under the name that it has in the implementation and in the tests."""
