@@ -46,14 +46,21 @@ class Impossible(HerdError):
 class Broker:
     """One broker: its elector behind its gate, its session, and what is true of its connection."""
 
-    __slots__ = ("connected", "name", "paused", "session", "shell")
+    __slots__ = ("connected", "former", "name", "paused", "session", "shell")
 
     def __init__(self, name: str, shell: Shell, session: int) -> None:
         self.name = name
         self.shell = shell
         self.session = session
+        self.former: tuple[int, ...] = ()  # its earlier sessions, of this process or another
         self.connected = True
         self.paused = False
+
+    def begin(self, session: int) -> None:
+        """Have a new session, over a connection of its own."""
+        self.former = (*self.former, self.session)
+        self.session = session
+        self.connected = True
 
 
 class Snapshot(NamedTuple):
@@ -172,8 +179,7 @@ class SimulatedElection:
     def handle_new_session(self, b: int) -> None:
         """The client has a new session."""
         broker = self.brokers[b]
-        broker.session = self.zookeeper.open()
-        broker.connected = True
+        broker.begin(self.zookeeper.open())
         broker.shell.give(LinkChanged(Link.CONNECTED, broker.session))
 
     # ── What ZooKeeper does with a call ─────────────────────────────────────────────────────
@@ -245,8 +251,8 @@ class SimulatedElection:
         node = self.zookeeper.snapshot().nodes.get(self.paths.leader)
         if node is None or node.owner != broker.session:
             self.zookeeper.close(broker.session)
-        broker.shell, broker.session = self._start(broker.name)
-        broker.connected = True
+        broker.shell, session = self._start(broker.name)
+        broker.begin(session)
         broker.paused = False
 
     def fall_behind(self, b: int) -> None:
@@ -260,6 +266,18 @@ class SimulatedElection:
     def resume(self, b: int) -> None:
         """The broker's process goes on."""
         self.brokers[b].paused = False
+
+    # ── Left to itself ──────────────────────────────────────────────────────────────────────
+
+    def settle(self) -> None:
+        """Let the brokers take their events, and the service their calls, until nothing waits."""
+        shells = [(b, broker.shell) for b, broker in enumerate(self.brokers)]
+        while any(shell.inbox or shell.outbox for _, shell in shells):
+            for b, shell in shells:
+                if shell.inbox:
+                    shell.take()
+                elif shell.outbox:
+                    self._serve(b, shell.core.call)
 
     # ── What it looks like ──────────────────────────────────────────────────────────────────
 
@@ -292,12 +310,13 @@ class SimulatedElection:
     def _saved(self, broker: Broker) -> tuple[Any, ...]:
         shell, core = broker.shell, vars(broker.shell.core)
         return (
-            broker.name, broker.session, broker.connected, broker.paused,
+            broker.name, broker.session, broker.former, broker.connected, broker.paused,
             tuple(shell.inbox), tuple(shell.outbox), *[core[name] for name in self._varying],
         )  # fmt: skip
 
     def _load(self, broker: Broker, saved: tuple[Any, ...]) -> None:
-        broker.name, broker.session, broker.connected, broker.paused, inbox, outbox, *core = saved
+        broker.name, broker.session, broker.former, broker.connected, broker.paused, *rest = saved
+        inbox, outbox, *core = rest
         shell = broker.shell
         shell.inbox.clear()
         shell.inbox.extend(inbox)

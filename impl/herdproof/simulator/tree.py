@@ -74,8 +74,8 @@ def split(path: str) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def is_path(path: str) -> bool:
     """Whether a node could have this path: absolute, without empty names, "." or ".."."""
-    first, *names = path.split("/")
-    return path == "/" or (first == "" and not {"", ".", ".."} & set(names) and "\0" not in path)
+    names = set(path.split("/")[1:])
+    return path == "/" or (path[:1] == "/" and not {"", ".", ".."} & names and "\0" not in path)
 
 
 class Draft:

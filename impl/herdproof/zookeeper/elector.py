@@ -148,18 +148,22 @@ class Call(Enum):
     """Resigned: delete the node of my epoch."""
 
 
-FLAWS = frozenset({
-    "unfenced_write",  # writes do not check the epoch "ignores_suspended",  # leads on while its
-    connection is lost, until it is told of the expiry "ignores_lost",  # leads on even then, as the
-    draft does until it has been re-elected "mine_by_data",  # takes a node with its own id for its
-    own, whoever's session it is of "delete_any",  # deletes the leader's node without looking whose
-    it is "resign_keeps_node",  # stops leading but leaves its node "no_watch",  # looks without a
-    watch "watch_after_check",  # looks first, and sets its watch by a second call, whose answer it
-    ignores "no_look_after_reconnect",  # trusts what it knew before the connection was lost
-    "uncounted_epoch",  # creates its node without counting the epoch up "epoch_of_read",  # leads
-    in the epoch that it read, not in the one that it created "believes_lost_reply",  # takes a
-    creation whose reply was lost for a success
-})  # fmt: skip
+FLAWS = frozenset(
+    {
+        "unfenced_write",  # writes do not check the epoch
+        "ignores_suspended",  # leads on while its connection is lost
+        "ignores_lost",  # leads on even when it is told of the expiry, until its next session
+        "mine_by_data",  # takes a node with its own id for its own, whoever's session it is of
+        "delete_any",  # deletes the leader's node without looking whose it is
+        "resign_keeps_node",  # stops leading but leaves its node
+        "no_watch",  # looks without a watch
+        "watch_after_check",  # looks, and sets its watch by a second call whose answer it ignores
+        "no_look_after_reconnect",  # trusts what it knew before the connection was lost
+        "uncounted_epoch",  # creates its node without counting the epoch up
+        "epoch_of_read",  # leads in the epoch that it read, not in the one that it created
+        "believes_lost_reply",  # takes a creation whose reply was lost for a success
+    }
+)
 """Known mistakes, each a switch of the core, off by default: what the checkers must catch."""
 
 
@@ -345,9 +349,14 @@ class Elector:
         """Won, or somebody was faster."""
         if not isinstance(answer, Done):
             return self._look_again()
+        return self._hold(self.won(answer))
+
+    def won(self, answer: Done) -> int:
+        """The epoch that an answered creation has begun."""
         counted = answer.answers[0]
-        epoch = counted.stat.version if isinstance(counted, Changed) else self.expected + 1
-        return self._hold(self.expected if "epoch_of_read" in self.flaws else epoch)
+        if "epoch_of_read" in self.flaws or not isinstance(counted, Changed):
+            return self.expected
+        return counted.stat.version
 
     def handle_delete(self, answer: Answer) -> list[Effect]:
         """Done, or refused because the epoch is over: either way nothing of this broker stands."""
@@ -377,12 +386,11 @@ class Elector:
 
     def _create(self, version: int) -> list[Effect]:
         self.expected = version
-        data = leader_data(self.broker, version + 1)
+        counts = "uncounted_epoch" not in self.flaws
         count = Set(self.paths.epoch, self.broker.encode(), version)
+        data = leader_data(self.broker, version + counts)
         node = Create(self.paths.leader, data, ephemeral=True)
-        if "uncounted_epoch" in self.flaws:
-            return self._ask(Call.CREATE, Multi((node,)))
-        return self._ask(Call.CREATE, Multi((count, node)))
+        return self._ask(Call.CREATE, Multi((count, node) if counts else (node,)))
 
     def _delete(self) -> list[Effect]:
         node = Delete(self.paths.leader, ANY_VERSION)

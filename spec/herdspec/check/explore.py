@@ -27,6 +27,9 @@ from herdspec.language.surface import Expectation, Spec
 from herdspec.language.types import Nat
 
 CHUNK = 1 << 15
+"""States that are expanded at one time."""
+BATCH = 1 << 21
+"""Successors that are numbered at one time."""
 MEMORY_BYTES = 8 << 30
 
 
@@ -91,6 +94,25 @@ class Exploration:
         return not self.truncated and not self.dropped
 
 
+class Batch:
+    """Successors that wait to be numbered; their rank is their parent, then their instance."""
+
+    def __init__(self, words: int) -> None:
+        self._rows: list[Words] = [np.zeros((0, words), np.uint64)]
+        self._ranks: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        self.size = 0
+
+    def take(self, parents: NDArray[np.int64], number: int, rows: Words) -> None:
+        """Add the successors by one instance."""
+        self._rows.append(rows)
+        self._ranks.append(parents << 16 | number)
+        self.size += len(rows)
+
+    def columns(self) -> tuple[Words, NDArray[np.int64]]:
+        """All rows, and their ranks."""
+        return np.concatenate(self._rows), np.concatenate(self._ranks)
+
+
 Progress = Callable[[int, int, int], None]
 """Told after each level: depth, states, states still to expand."""
 
@@ -133,11 +155,22 @@ class Explorer:
         self.by: list[NDArray[np.uint16]] = []
         self.firsts: dict[str, int] = {}
         self.step_breaks: dict[str, tuple[int, int]] = {}
-        self.rejected: list[tuple[NDArray[Any], ...]] = []
+        self.obligations: dict[str, Mapping[str, Expr]] = {}
+        self.sought: dict[str, Mapping[str, Expr]] = {}
+        self.witnessed: set[str] = set()
+        self._of_steps: dict[int, dict[str, Expr]] = {}
         self.formulas = {p.name: self.ground.property(p) for p in spec.properties}
         self.keeps_edges = any(p.expectation is Expectation.RECOVERABLE for p in spec.properties)
-        self.edges_of_levels: list[tuple[NDArray[Any], NDArray[Any], Words]] = []
+        self.edge_parts: list[Edges] = []
         self.edges: Edges | None = None
+
+    def obliges(self, name: str, formulas: Mapping[str, Expr]) -> None:
+        """Check a formula of each action (by name) before every step by it; call before `run`."""
+        self.obligations[name] = formulas
+
+    def witnesses(self, name: str, formulas: Mapping[str, Expr]) -> None:
+        """Look for a step by one of these actions for which its formula holds."""
+        self.sought[name] = formulas
 
     @property
     def rows(self) -> Words:
@@ -149,7 +182,7 @@ class Explorer:
     def run(self, progress: Progress | None = None) -> Exploration:
         """Search to the end, or to the memory budget."""
         start = self.packing.pack(self.machine.numbers(self.machine.initial()))
-        self.visited.add(self.packing.canonical(start))
+        self.visited.merge(self.packing.canonical(start), np.zeros(1, np.int64))
         self.parents.append(np.array([-1], np.int64))
         self.by.append(np.array([0], np.uint16))
         first, last = 0, 1
@@ -167,27 +200,37 @@ class Explorer:
 
     def bytes(self) -> int:
         """Memory held for states and edges."""
-        edges = sum(a.nbytes + b.nbytes + c.nbytes for a, b, c in self.edges_of_levels)
+        edges = sum(10 * len(part.source) for part in self.edge_parts)
         return self.visited.nbytes + 10 * len(self.visited) + edges
 
     def level(self, first: int, last: int) -> None:
         """Expand the states of one level, and add what is new."""
-        rows, parents, by = [], [], []
+        batch = Batch(self.packing.words)
         for low in range(first, last, CHUNK):
-            high = min(low + CHUNK, last)
-            columns = Columns(self.packing, self.visited.rows[low:high])
+            columns = Columns(self.packing, self.visited.rows[low : min(low + CHUNK, last)])
             for source, number, made in self.successors(columns):
-                new = ~self.visited.contains(made)
-                rows.append(made[new])
-                parents.append(source[new] + low)
-                by.append(np.full(int(new.sum()), number, np.uint16))
-                if self.keeps_edges:
-                    ids = (source + low).astype(np.uint32)
-                    self.edges_of_levels.append((ids, np.full(len(ids), number, np.uint16), made))
-        if rows:
-            order = self.visited.add(np.concatenate(rows), _order(parents, by))
-            self.parents.append(np.concatenate(parents)[order])
-            self.by.append(np.concatenate(by)[order])
+                batch.take(source + low, number, made)
+            if batch.size > BATCH:
+                self.add(batch)
+                batch = Batch(self.packing.words)
+        self.add(batch)
+
+    def add(self, batch: Batch) -> None:
+        """Number what was generated, and keep what is new of it."""
+        if not batch.size:
+            return
+        rows, rank = batch.columns()
+        merged = self.visited.merge(rows, rank)
+        self.parents.append(merged.ranks >> 16)
+        self.by.append((merged.ranks & 0xFFFF).astype(np.uint16))
+        if self.keeps_edges:
+            self.edge_parts.append(
+                Edges(
+                    (rank >> 16).astype(np.uint32),
+                    (rank & 0xFFFF).astype(np.uint16),
+                    merged.numbers.astype(np.uint32),
+                )
+            )
 
     def successors(self, columns: Columns) -> Iterator[tuple[NDArray[Any], int, Words]]:
         """For each instance that is possible somewhere: from which states, its number, to which."""
@@ -249,14 +292,34 @@ class Explorer:
         self, columns: Columns, instance: Instance, source: NDArray[Any], low: int, number: int
     ) -> None:
         """Note the first step by this instance that breaks a step promise."""
-        for p in self.promises(Expectation.STEP):
-            broken = self.ground.after(self.formulas[p.name], instance)
-            if broken is g.TRUE or not len(source):
-                continue
-            bad = source[~columns.of(broken)[source]]
+        if not len(source):
+            return
+        for name, kept in self.step_formulas(number).items():
+            bad = source[~columns.of(kept)[source]] if kept is not g.TRUE else source[:0]
             if len(bad):
                 found = (low + int(bad[0]), number)
-                self.step_breaks[p.name] = min(self.step_breaks.get(p.name, found), found)
+                self.step_breaks[name] = min(self.step_breaks.get(name, found), found)
+        for name, formulas in self.sought.items():
+            formula = formulas.get(instance.action.name)
+            if name not in self.witnessed and formula is not None:
+                seen = columns.of(self.ground.of_instance(formula, instance))[source]
+                if seen.any():
+                    self.witnessed.add(name)
+
+    def step_formulas(self, number: int) -> dict[str, Expr]:
+        """What must hold before each step by an instance, over slots."""
+        if number not in self._of_steps:
+            instance = self.ground.instances[number]
+            found = {
+                p.name: self.ground.after(self.formulas[p.name], instance)
+                for p in self.promises(Expectation.STEP)
+            }
+            for name, formulas in self.obligations.items():
+                if instance.action.name in formulas:
+                    formula = formulas[instance.action.name]
+                    found[name] = self.ground.of_instance(formula, instance)
+            self._of_steps[number] = found
+        return self._of_steps[number]
 
     def recover(self, formula: Expr) -> int | None:
         """The first state from which the protocol alone cannot reach the formula, if any."""
@@ -300,15 +363,16 @@ class Explorer:
         return r
 
     def _edges(self) -> Edges:
-        """Resolve the targets of what was generated."""
-        targets = [self.visited.find(made).astype(np.uint32) for _, _, made in self.edges_of_levels]
-        sources = [source for source, _, _ in self.edges_of_levels]
-        numbers = [number for _, number, _ in self.edges_of_levels]
-        self.edges_of_levels = []
-        if not sources:
+        """All edges, in the order in which they were found."""
+        parts, self.edge_parts = self.edge_parts, []
+        if not parts:
             empty = np.zeros(0, np.uint32)
             return Edges(empty, empty.astype(np.uint16), empty)
-        return Edges(*map(np.concatenate, (sources, numbers, targets)))
+        return Edges(
+            np.concatenate([p.source for p in parts]),
+            np.concatenate([p.instance for p in parts]),
+            np.concatenate([p.target for p in parts]),
+        )
 
     def story(self, state: int, last: int | None = None) -> Story:
         """
@@ -355,11 +419,3 @@ class Explorer:
     def row(self, state: Spec, faults: int) -> Words:
         """A state of the plain Python, packed and canonical."""
         return self.packing.canonical(self.packing.pack(self.machine.numbers(state, faults)))
-
-
-def _order(parents: list[NDArray[Any]], by: list[NDArray[np.uint16]]) -> NDArray[np.int64]:
-    """The rank of each candidate: the least parent first, then the first action."""
-    return np.concatenate(parents).astype(np.int64) << 16 | np.concatenate(by)
-
-
-__all__ = ["FAULTS", "Edges", "Exploration", "Explorer", "Story", "explore"]

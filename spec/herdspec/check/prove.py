@@ -17,7 +17,7 @@ from typing import Any
 
 import z3
 
-from herdspec.engine.smt import Emitter
+from herdspec.engine.smt import Emitter, initial_values
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action, Promise, Specification
@@ -147,12 +147,12 @@ class Prover:
 
     def obligations(self) -> Iterator[Obligation]:
         """Each promise in the initial state and after each action, answered one by one."""
-        start = self.emit.initial()
+        start = initial_values(self.spec)
         for promise in self.promises:
             if promise.expectation is Expectation.ALWAYS:
                 solver = self.fresh_solver()
                 solver.add(z3.Not(self.emit.formula(g.substitute(promise.formula, start))))
-                yield self.answer(promise, None, solver)
+                yield self.answer(promise.name, None, solver)
         for action in self.spec.actions:
             for promise in self.promises:
                 yield self.step(action, promise)
@@ -160,19 +160,25 @@ class Prover:
     def step(self, action: Action, promise: Promise) -> Obligation:
         """Whether one action keeps one promise."""
         goal = after(promise, action)
-        if goal is g.TRUE or goal is promise.formula:
+        if goal is promise.formula:
             return Obligation(promise.name, action.name, Outcome.PROVED, 0.0, 0)
+        return self.holds(promise.name, action, goal)
+
+    def holds(self, name: str, action: Action, goal: Expr) -> Obligation:
+        """Whether a formula holds wherever the hypotheses and an action's guard do."""
+        if goal is g.TRUE:
+            return Obligation(name, action.name, Outcome.PROVED, 0.0, 0)
         begun = perf_counter()
         small = self.small_model(action, g.negate(goal))
         if small is not None:
             shown = self.counterexample(small, action)
             spent = perf_counter() - begun
-            return Obligation(promise.name, action.name, Outcome.FAILED, spent, 0, shown)
+            return Obligation(name, action.name, Outcome.FAILED, spent, 0, shown)
         solver = self.fresh_solver()
         solver.add(*self.hypotheses)
         solver.add(self.emit.formula(action.guard))
         solver.add(z3.Not(self.emit.formula(goal)))
-        return self.answer(promise, action, solver)
+        return self.answer(name, action, solver)
 
     def fresh_solver(self) -> z3.Solver:
         """A solver with the limit set, in a fixed order of chance."""
@@ -181,7 +187,7 @@ class Prover:
         solver.set("random_seed", 0)
         return solver
 
-    def answer(self, promise: Promise, action: Action | None, solver: z3.Solver) -> Obligation:
+    def answer(self, promise: str, action: Action | None, solver: z3.Solver) -> Obligation:
         """Ask z3, and read its model where it has one."""
         begun, before = perf_counter(), resources_used(solver)
         result = solver.check()
@@ -189,12 +195,12 @@ class Prover:
         name = action.name if action else None
         seconds = perf_counter() - begun
         if result == z3.unsat:
-            return Obligation(promise.name, name, Outcome.PROVED, seconds, spent)
+            return Obligation(promise, name, Outcome.PROVED, seconds, spent)
         if result == z3.unknown:
             why = solver.reason_unknown()
-            return Obligation(promise.name, name, Outcome.UNKNOWN, seconds, spent, None, why)
+            return Obligation(promise, name, Outcome.UNKNOWN, seconds, spent, None, why)
         shown = self.counterexample(Model.of(solver.model(), self), action)
-        return Obligation(promise.name, name, Outcome.FAILED, seconds, spent, shown)
+        return Obligation(promise, name, Outcome.FAILED, seconds, spent, shown)
 
     # ── Counterexamples ─────────────────────────────────────────────────────────────────────
 
@@ -253,7 +259,7 @@ class Prover:
     def counterexample(self, model: Model, action: Action | None) -> Counterexample:
         """Read the two states off a model."""
         reader = Reader(self, model)
-        start = self.emit.initial()
+        start = initial_values(self.spec)
         fields = {f.name: g.field(f.name, f.kind) for f in self.spec.fields}
         if action is None:
             state = reader.state({n: start[leaf] for n, leaf in fields.items()})

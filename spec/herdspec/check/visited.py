@@ -8,6 +8,7 @@ would be told apart by the comparison; the set then rehashes with another seed i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,14 @@ from numpy.typing import NDArray
 from herdspec.engine.columns import Words
 
 Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The number of each row given, and the rank of each row that was new, in their order."""
+
+    numbers: NDArray[np.int64]
+    ranks: NDArray[np.int64]
 
 
 class Visited:
@@ -47,7 +56,34 @@ class Visited:
 
     def find(self, rows: Words) -> NDArray[np.int64]:
         """Each row's number, or -1."""
+        return self._find(rows, self._hash(rows))
+
+    def merge(self, rows: Words, rank: NDArray[np.int64]) -> Merged:
+        """
+        Number the rows: those that are known, and those that are new, which are added.
+
+        Equal new rows get one number; new numbers follow the least rank of the equal ones.
+        """
         hashes = self._hash(rows)
+        order = np.argsort(hashes)
+        first = np.ones(len(order), bool)
+        first[1:] = hashes[order[1:]] != hashes[order[:-1]]
+        heads = order[first]
+        group = np.cumsum(first) - 1
+        if (rows[order] != rows[heads][group]).any():
+            self._rehash()
+            return self.merge(rows, rank)
+        known = self._find(rows[heads], hashes[heads])
+        least = np.minimum.reduceat(rank[order], np.flatnonzero(first))
+        new = np.flatnonzero(known < 0)
+        new = new[np.argsort(least[new])]
+        known[new] = np.arange(self._count, self._count + len(new))
+        self._append(rows[heads[new]], hashes[heads[new]])
+        numbers = np.empty(len(rows), np.int64)
+        numbers[order] = known[group]
+        return Merged(numbers, least[new])
+
+    def _find(self, rows: Words, hashes: Hashes) -> NDArray[np.int64]:
         found = np.full(len(rows), -1, np.int64)
         for known, numbers in self._runs:
             at = np.searchsorted(known, hashes)
@@ -55,39 +91,13 @@ class Visited:
             hit = np.flatnonzero(known[at] == hashes)
             if len(hit):
                 number = numbers[at[hit]]
-                same = (self._store[number] == rows[hit]).all(axis=1)
-                if not same.all():
+                if (self._store[number] != rows[hit]).any():
                     self._rehash()
                     return self.find(rows)
                 found[hit] = number
         return found
 
-    def contains(self, rows: Words) -> NDArray[np.bool_]:
-        """Which of the rows are in the set."""
-        return self.find(rows) >= 0
-
-    def add(self, rows: Words, rank: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """
-        Add rows that are not in the set; among equal ones the least rank stands for all.
-
-        Returns which of the given rows were added, in the order in which they are now numbered.
-        """
-        rank = np.arange(len(rows)) if rank is None else rank
-        hashes = self._hash(rows)
-        order = np.lexsort((rank, hashes))
-        ordered = hashes[order]
-        first = np.ones(len(order), bool)
-        first[1:] = ordered[1:] != ordered[:-1]
-        twins = ~first[1:]
-        if (rows[order[1:]][twins] != rows[order[:-1]][twins]).any():
-            self._rehash()
-            return self.add(rows, rank)
-        chosen = order[first]
-        chosen = chosen[np.argsort(rank[chosen], kind="stable")]
-        self._append(rows[chosen])
-        return chosen
-
-    def _append(self, rows: Words) -> None:
+    def _append(self, rows: Words, hashes: Hashes) -> None:
         low, high = self._count, self._count + len(rows)
         if high > len(self._store):
             grown = np.zeros((max(high, 2 * len(self._store)), self._store.shape[1]), np.uint64)
@@ -96,7 +106,7 @@ class Visited:
         self._store[low:high] = rows
         self._count = high
         if len(rows):
-            self._push(self._hash(rows), np.arange(low, high))
+            self._push(hashes, np.arange(low, high))
 
     def _push(self, hashes: Hashes, numbers: NDArray[Any]) -> None:
         """Add a run; runs of like length are merged, so that there are few."""

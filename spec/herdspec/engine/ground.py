@@ -112,10 +112,7 @@ class Ground:
 
     def instance(self, action: Action, arguments: tuple[int, ...]) -> Instance:
         """One action for one choice."""
-        env = {
-            p: g.boolean(bool(n)) if p.kind == BOOL else g.const(NAT, n)
-            for (_, p), n in zip(action.parameters, arguments, strict=True)
-        }
+        env = _environment(action, arguments)
         guard = self.lower(action.guard, env)
         updates: dict[tuple[str, int | None], Expr] = {}
         for name, new in action.updates.items():
@@ -147,6 +144,10 @@ class Ground:
         leaves = g.leaves(formula, "slot after")
         new = {x: instance.updates.get(x.data, self.slots[x.data].expr) for x in leaves}
         return g.substitute(formula, new)
+
+    def of_instance(self, formula: Expr, instance: Instance) -> Expr:
+        """A formula over fields and an action's parameters, for one instance."""
+        return self.lower(formula, _environment(instance.action, instance.arguments))
 
     # ── Expressions ─────────────────────────────────────────────────────────────────────────
 
@@ -197,3 +198,11 @@ class Ground:
         if e.kind == BOOL:
             return g.ite(e, g.const(NAT, 2), g.const(NAT, 1))
         return g.add(e, 1)
+
+
+def _environment(action: Action, arguments: tuple[int, ...]) -> dict[Expr, Expr]:
+    """The numbers that an action's parameters stand for."""
+    return {
+        p: g.boolean(bool(n)) if p.kind == BOOL else g.const(NAT, n)
+        for (_, p), n in zip(action.parameters, arguments, strict=True)
+    }

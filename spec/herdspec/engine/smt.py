@@ -9,7 +9,6 @@ are no primed symbols and no frame axioms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,17 +130,18 @@ class Emitter:
                 found.append(leaf >= 0)
         return found
 
-    def initial(self) -> Mapping[Expr, Expr]:
-        """What each field is in the initial state."""
-        found = {}
-        for f in self.spec.fields:
-            leaf = g.field(f.name, f.kind)
-            if isinstance(f.kind, MapOf):
-                bound = g.fresh("x", f.kind.key)
-                found[leaf] = g.lam(bound, constant(f.kind.value, f.initial))
-            else:
-                found[leaf] = constant(f.kind, f.initial)
-        return found
+
+def initial_values(spec: Specification) -> dict[Expr, Expr]:
+    """What each field is in the initial state."""
+    found = {}
+    for f in spec.fields:
+        leaf = g.field(f.name, f.kind)
+        if isinstance(f.kind, MapOf):
+            bound = g.fresh("x", f.kind.key)
+            found[leaf] = g.lam(bound, constant(f.kind.value, f.initial))
+        else:
+            found[leaf] = constant(f.kind, f.initial)
+    return found
 
 
 def constant(kind: Type, value: Any) -> Expr:

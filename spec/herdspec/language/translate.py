@@ -9,7 +9,7 @@ are inlined. Whatever has no meaning in every reading is refused with its place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, EnumMeta
 from types import FunctionType
@@ -498,6 +498,27 @@ def execute(
     body.run(function.tree.body)
     updates = {name: new for name, new in body.state.items() if new is not fields[name]}
     return tuple(given), body.guard, updates
+
+
+def read_off(
+    python: Callable[..., object],
+    kind: Type,
+    methods: Mapping[str, Function],
+    fields: Fields,
+    names: Mapping[str, Any],
+) -> Expr:
+    """A function of a state (and of an element, for a map) as an expression of this type."""
+    function = function_of(python, names)
+    owner, *elements = function.tree.args.args
+    if len(elements) != isinstance(kind, MapOf):
+        raise function.refuse(function.tree, "its parameters", "take the state, and a map's element")
+    known: dict[str, Expr | Whole] = {owner.arg: Whole(fields)}
+    body = Body(function, methods, dict(fields), known)
+    if not isinstance(kind, MapOf):
+        return body.result(function.tree.body, kind)
+    bound = g.fresh(elements[0].arg, kind.key)
+    known[elements[0].arg] = bound
+    return g.lam(bound, body.result(function.tree.body, kind.value))
 
 
 def evaluate(

@@ -117,10 +117,9 @@ def reconnect_without_look(self: Election, b: Broker) -> None:
 
 
 def create_without_counting(self: Election, b: Broker) -> None:
-    """The leader's node alone."""
+    """The leader's node alone; no new epoch begins that somebody could have won."""
     self.holder = b
     self.orphan = False
-    self.elected = b
     self.fire()
 
 

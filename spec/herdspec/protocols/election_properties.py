@@ -250,6 +250,36 @@ def who_is_not_connected_asks_nothing(s: Election) -> bool:
     )
 
 
+@lemma
+def what_it_is_told_of_its_node_is_true(s: Election) -> bool:
+    """While a broker's node stands, its session lives, and what it is told of it is its epoch."""
+    return all(
+        (not s.is_mine(b) or s.alive[b])
+        and (not s.behind[b] or s.alive[b])
+        and (s.link[b] != Link.LOST or not s.alive[b])
+        and (
+            not s.is_mine(b)
+            or not (s.answer[b] == Answer.CREATED or tells_epoch(s, b))
+            or s.number[b] == s.epoch
+        )
+        and (
+            not (s.is_mine(b) and s.behind[b] and s.connected[b] and s.view[b] == View.MINE)
+            or s.view_epoch[b] == s.epoch
+        )
+        and (
+            not (s.behind[b] and s.connected[b] and s.view[b] == View.MINE)
+            or not (s.answer[b] == Answer.CREATED or tells_epoch(s, b))
+            or s.number[b] == s.view_epoch[b]
+        )
+        for b in Broker
+    )
+
+
+def tells_epoch(s: Election, b: Broker) -> bool:
+    """The answer to a recall says that the node is the broker's own."""
+    return s.call[b] == Call.RECALL and s.answer[b] == Answer.MINE
+
+
 PROMISES = (
     one_coordinator_per_epoch, epochs_grow, tokens_grow, only_the_present_epoch_writes,
     only_who_is_sure_leads, a_broker_deletes_only_its_own_node,
@@ -264,7 +294,7 @@ POSSIBLE = (
 )  # fmt: skip
 LEMMAS = (
     no_epoch_is_given_to_two, the_present_epoch_is_its_winners, epochs_given_have_been,
-    epochs_begin_at_one, who_is_not_connected_asks_nothing,
+    epochs_begin_at_one, who_is_not_connected_asks_nothing, what_it_is_told_of_its_node_is_true,
 )  # fmt: skip
 
 ELECTION = specification(Election, *PROMISES, one_coordinator_at_a_time, *POSSIBLE, *LEMMAS)

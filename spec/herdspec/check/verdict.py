@@ -1,0 +1,286 @@
+"""
+Verdicts: what was found of each property, held against what was declared.
+
+A `Finding` is one property of one subject (`verified`, `drafted`, a flaw), looked at in one way. A
+counterexample that was declared is a pass; a missing, a different or a further one is a failure. What
+was cut short is unknown, and never a pass; so is a check that found nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from herdspec.language.specification import Promise, Specification
+from herdspec.language.surface import Expectation
+
+if TYPE_CHECKING:
+    from herdspec.check.explore import Exploration, Story
+    from herdspec.check.prove import Proof
+
+
+class Mark(Enum):
+    """How a verdict was come to, as tables print it."""
+
+    PROVED = "●"
+    """By induction, for any number of elements."""
+    EXHAUSTED = "○"
+    """Every reachable state of the named size was looked at."""
+    CONFORMS = "✔"
+    """The implementation was run, and did what the spec allows."""
+    FAILS = "✗"
+    """There is a counterexample."""
+    UNKNOWN = "?"
+    """Cut short, or given up."""
+
+
+class Standing(Enum):
+    """What a verdict comes to; the value is the exit code."""
+
+    HOLDS = 0
+    FAILS = 1
+    UNKNOWN = 3
+
+
+class Shown(NamedTuple):
+    """What a counterexample shows: its number of steps, and the action of the last."""
+
+    steps: int
+    last: str
+
+
+class Declared(Protocol):
+    """A failure that somebody has declared, as `herdspec.protocols.election_flaws.Failure`."""
+
+    @property
+    def steps(self) -> int:
+        """The length of a shortest counterexample."""
+
+    @property
+    def last(self) -> str:
+        """Its last action."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """
+    One property of one subject, looked at in one way.
+
+    `kind` is the property's expectation, `lemma`, or `check` for what is no property of a spec;
+    `bounds` says what was looked at, `note` what there is to say beside it.
+    """
+
+    subject: str
+    property: str
+    kind: str
+    mark: Mark
+    bounds: str
+    sentence: str = ""
+    note: str = ""
+    found: Shown | None = None
+    expected: Shown | None = None
+    story: tuple[str, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it is as it should be."""
+        if self.mark is Mark.UNKNOWN:
+            return Standing.UNKNOWN
+        if self.mark is Mark.FAILS and self.expected is None:
+            return Standing.FAILS
+        return Standing.HOLDS if self.found == self.expected else Standing.FAILS
+
+    @property
+    def is_expected_failure(self) -> bool:
+        """Whether it is a counterexample that was declared, just so."""
+        return self.mark is Mark.FAILS and self.standing is Standing.HOLDS
+
+
+def standing_of(findings: Iterable[Finding]) -> Standing:
+    """The worst of these: failures before unknowns; of nothing, nothing is known."""
+    found = {f.standing for f in findings}
+    for worst in (Standing.FAILS, Standing.UNKNOWN, Standing.HOLDS):
+        if worst in found:
+            return worst
+    return Standing.UNKNOWN
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 broker, 2 brokers."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+# ── Exploration ─────────────────────────────────────────────────────────────────────────────
+
+ALWAYS_A_STEP = "there is always a next step"
+"""The row of deadlocks."""
+
+
+def explored(
+    subject: str,
+    result: Exploration,
+    declared: Mapping[str, Declared],
+    *,
+    exactly: bool = True,
+    may_end: bool = False,
+) -> list[Finding]:
+    """
+    A finding for each property of an explored spec, and one for deadlock (unless it `may_end`).
+
+    `declared` are the failures that must be found; not `exactly` at another size than they were
+    declared for: then a failure of such a property may have any length, or be missing.
+    """
+    judge = Explored(subject, result, declared, exactly)
+    findings = [judge.finding(p) for p in result.spec.properties]
+    return findings if may_end else [*findings, judge.deadlock()]
+
+
+@dataclass(frozen=True)
+class Explored:
+    """The judge of one exploration."""
+
+    subject: str
+    result: Exploration
+    declared: Mapping[str, Declared]
+    exactly: bool
+
+    def finding(self, promise: Promise) -> Finding:
+        """What the exploration says of one property."""
+        r, name = self.result, promise.name
+        if name in r.violations:
+            return self._made(promise, Mark.FAILS, story=r.violations[name])
+        if name in r.witnesses:
+            note = f"shown by {counted(len(r.witnesses[name].steps), 'step')}"
+            return self._made(promise, Mark.EXHAUSTED, note)
+        if r.truncated:
+            return self._made(promise, Mark.UNKNOWN, "cut short at the memory budget")
+        if name in r.undecided or (name in r.missing and r.dropped):
+            return self._made(promise, Mark.UNKNOWN, "cut at the bound of naturals")
+        if name in r.missing:
+            return self._made(promise, Mark.FAILS, "no state of this size shows it")
+        return self._made(promise, Mark.EXHAUSTED, self._within)
+
+    def deadlock(self) -> Finding:
+        """Whether every state has a next step."""
+        mark, shown, note = Mark.EXHAUSTED, None, self._within
+        if self.result.deadlock:
+            mark, shown = Mark.FAILS, shown_by(self.result.deadlock)
+        elif self.result.truncated:
+            mark, note = Mark.UNKNOWN, "cut short at the memory budget"
+        return Finding(
+            subject=self.subject, property=ALWAYS_A_STEP, kind="check", mark=mark, note=note,
+            bounds=self.bounds, found=shown, story=told(self.result.deadlock),
+            sentence="From every state there is a next step.",
+        )  # fmt: skip
+
+    @property
+    def bounds(self) -> str:
+        """The size, as cells print it."""
+        sizes = [counted(n, name.lower()) for name, n in self.result.sizes.items()]
+        return ", ".join([*sizes, counted(self.result.faults, "fault")])
+
+    @property
+    def _within(self) -> str:
+        r = self.result
+        return f"within naturals up to {r.bound}, {r.dropped:,} beyond" if r.dropped else ""
+
+    def _made(
+        self, promise: Promise, mark: Mark, note: str = "", story: Story | None = None
+    ) -> Finding:
+        shown = shown_by(story) if story else None
+        return Finding(
+            subject=self.subject, property=promise.name, kind=kind_of(promise), mark=mark,
+            bounds=self.bounds, sentence=promise.sentence, note=note, found=shown,
+            expected=self._expected(promise.name, shown), story=told(story),
+        )  # fmt: skip
+
+    def _expected(self, name: str, shown: Shown | None) -> Shown | None:
+        if name not in self.declared:
+            return None
+        declared = self.declared[name]
+        return Shown(declared.steps, declared.last) if self.exactly else shown
+
+
+def shown_by(story: Story) -> Shown:
+    """A story's length and last action."""
+    return Shown(len(story.steps), story.steps[-1].action.name if story.steps else "")
+
+
+def told(story: Story | None) -> tuple[str, ...]:
+    """A story's lines, none if there is no story."""
+    return tuple(story.lines) if story else ()
+
+
+def kind_of(promise: Promise) -> str:
+    """`always`, `step`, `sometimes`, `recoverable`, or `lemma`."""
+    return "lemma" if promise.lemma else promise.expectation.value
+
+
+def measured_by(result: Exploration) -> str:
+    """An exploration in one line: sizes, counts, and what was cut."""
+    r = result
+    counts = f"{counted(r.states, 'state')}"
+    if r.symmetric:
+        counts += f" up to renaming ({r.orbits:,} in all)"
+    line = f"{counts}, {counted(r.generated, 'step')}, depth {r.depth}, naturals up to {r.bound}"
+    if r.dropped:
+        line += f", {r.dropped:,} successors beyond them dropped"
+    return line + (", TRUNCATED at the memory budget" if r.truncated else "")
+
+
+# ── Proof ───────────────────────────────────────────────────────────────────────────────────
+
+EVERY_ACTION_IS_POSSIBLE = "every action is possible"
+"""The row of vacuous actions: an invariant over a system that cannot move proves nothing."""
+
+
+def any_number(spec: Specification) -> str:
+    """What a proof speaks about."""
+    return "any number of " + " and ".join(f"{name.lower()}s" for name in spec.sorts)
+
+
+def proved(subject: str, proof: Proof) -> list[Finding]:
+    """A finding for each promise that induction was tried on, and one for vacuity."""
+    findings = [_proved(subject, proof, proof.spec.promise(name)) for name in proof.promises]
+    return [*findings, _not_vacuous(subject, proof)]
+
+
+def _proved(subject: str, proof: Proof, promise: Promise) -> Finding:
+    from herdspec.check.prove import Outcome
+
+    marks = {
+        Outcome.PROVED: Mark.PROVED, Outcome.FAILED: Mark.FAILS, Outcome.UNKNOWN: Mark.UNKNOWN
+    }  # fmt: skip
+    outcome = proof.of(promise.name)
+    bad = [o for o in proof.obligations if o.promise == promise.name and o.outcome is outcome]
+    places = ", ".join(o.action or "the initial state" for o in bad)
+    reasons = ", ".join(dict.fromkeys(o.reason for o in bad if o.reason))
+    notes = {
+        Outcome.PROVED: "",
+        Outcome.FAILED: f"not inductive: {places}",
+        Outcome.UNKNOWN: f"z3 gave up: {places}" + (f" ({reasons})" if reasons else ""),
+    }
+    shown = next((o.counterexample for o in bad if o.counterexample), None)
+    return Finding(
+        subject=subject, property=promise.name, kind=kind_of(promise), mark=marks[outcome],
+        bounds=any_number(proof.spec), sentence=promise.sentence, note=notes[outcome],
+        story=tuple(shown.lines) if shown else (),
+    )  # fmt: skip
+
+
+def _not_vacuous(subject: str, proof: Proof) -> Finding:
+    note = f"no state that keeps all promises allows {', '.join(proof.vacuous)}"
+    return Finding(
+        subject=subject, property=EVERY_ACTION_IS_POSSIBLE, kind="check",
+        mark=Mark.FAILS if proof.vacuous else Mark.PROVED, bounds=any_number(proof.spec),
+        sentence="Each action is possible in some state that keeps all promises.",
+        note=note if proof.vacuous else "",
+    )  # fmt: skip
+
+
+def safety(finding: Finding) -> bool:
+    """Whether a finding is about what must never happen."""
+    return finding.kind in (Expectation.ALWAYS.value, Expectation.STEP.value)
