@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -135,6 +136,7 @@ def test_a_transaction_has_an_answer_for_each_of_its_operations(
         (Create("/R/a"), Refusal(Why.NODE_EXISTS)),
         (Create("/R/none/a"), Refusal(Why.NO_NODE)),
         (Create("/R/eph/a"), Refusal(Why.NO_CHILDREN_FOR_EPHEMERALS)),
+        (Create(""), Refusal(Why.BAD_ARGUMENTS)),
         (Create("R/relative"), Refusal(Why.BAD_ARGUMENTS)),
         (Create("/R//double"), Refusal(Why.BAD_ARGUMENTS)),
         (Create("/R/control\x01"), Refusal(Why.BAD_ARGUMENTS)),
@@ -327,6 +329,66 @@ def test_open_operations_are_answered_before_the_break_is_told(
         (Link.SUSPENDED, remote.session),
         (Link.CONNECTED, remote.session),
     ]
+
+
+def test_what_is_refused_unsent_is_answered_in_its_turn(
+    remote: TestClient, proxy: FaultProxy, root: str
+) -> None:
+    """A malformed path and another session are refused behind what was submitted earlier."""
+    proxy.freeze()
+    remote.ask(Get(root), Get("relative"), Multi((Check(root, 0), Create(""))))
+    remote.submit(Sync(), remote.diary.write, session=remote.session + 1)
+    remote.ask(Sync(), Get("/double//"))
+
+    proxy.thaw()
+
+    eventually(lambda: len(remote.diary.answers) == 6)
+    assert isinstance(remote.diary.answers[0], Data)
+    assert remote.diary.answers[1:] == [
+        Refusal(Why.BAD_ARGUMENTS),
+        Refusal(Why.BAD_ARGUMENTS, 1),
+        LOST_CONNECTION,
+        Synced(),
+        Refusal(Why.BAD_ARGUMENTS),
+    ]
+
+
+def test_what_is_refused_unsent_is_answered_before_a_break_is_told(
+    remote: TestClient, proxy: FaultProxy
+) -> None:
+    """When the connection breaks, a malformed path keeps its refusal and its turn."""
+    proxy.freeze()
+    remote.ask(Sync(), Get("relative"), Sync(), Get("relative"))
+
+    proxy.cut()
+    proxy.thaw()
+
+    eventually(lambda: len(remote.diary.links) == 3)
+    malformed = Refusal(Why.BAD_ARGUMENTS)
+    assert remote.diary.answers == [LOST_CONNECTION, malformed, LOST_CONNECTION, malformed]
+    assert remote.diary.entries[5] == (Link.SUSPENDED, remote.session)
+
+
+def test_each_of_many_submitters_is_answered_in_order(client: TestClient) -> None:
+    """Each thread's operations are answered in its order, malformed ones too; none is left out."""
+    heard: dict[int, list[int]] = {0: [], 1: [], 2: []}
+
+    def hear(who: int, number: int, _answer: Answer) -> None:
+        heard[who].append(number)
+
+    def ask(who: int) -> None:
+        for number in range(300):
+            operation = Get("relative") if number % 3 == who else Sync()
+            client.submit(operation, partial(hear, who, number))
+
+    threads = [threading.Thread(target=ask, args=(who,)) for who in heard]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert client.perform(Sync()) == Synced()
+    assert heard == {who: list(range(300)) for who in heard}
 
 
 def test_a_session_can_expire_before_its_client_knows(

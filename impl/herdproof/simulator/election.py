@@ -28,7 +28,7 @@ from herdproof.zookeeper.elector import (
     Stand,
     read_leader,
 )
-from herdproof.zookeeper.operations import Answer, Create, Done, Link, Operation, Set
+from herdproof.zookeeper.operations import Answer, Create, Done, Link, Operation, Refusal, Set, Why
 from herdproof.zookeeper.shell import Observe, Shell, ignore_event
 
 WRITTEN = "/herdproof/election/written"
@@ -155,12 +155,15 @@ class SimulatedElection:
         self._take_answer(b, Call.DELETE)
 
     def handle_suspended(self, b: int) -> None:
-        """The client says that the connection is lost; what still waits comes too late."""
+        """The client says that call and connection are lost; what still waits comes too late."""
         broker = self.brokers[b]
-        broker.shell.give(LinkChanged(Link.SUSPENDED, broker.session))
-        while broker.shell.inbox:
-            broker.shell.take()
-        broker.shell.outbox.clear()
+        shell, core = broker.shell, broker.shell.core
+        if core.call is not Call.NONE and not any(isinstance(e, Answered) for e in shell.inbox):
+            shell.give(Answered(core.number, Refusal(Why.CONNECTION_LOSS)))
+        shell.give(LinkChanged(Link.SUSPENDED, broker.session))
+        while shell.inbox:
+            shell.take()
+        shell.outbox.clear()
 
     def handle_reconnected(self, b: int) -> None:
         """The client has a connection again, and syncs before it says so."""

@@ -13,7 +13,6 @@ Source: ZooKeeper 3.9, `PrepRequestProcessor` (what is refused, and in which ord
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from herdproof.zookeeper.operations import (
@@ -69,13 +68,6 @@ def split(path: str) -> tuple[str, str]:
     """The parent's path and the node's name: `split("/a/b") == ("/a", "b")`."""
     parent, _, name = path.rpartition("/")
     return parent or "/", name
-
-
-@lru_cache(maxsize=4096)
-def is_path(path: str) -> bool:
-    """Whether a node could have this path: absolute, without empty names, "." or ".."."""
-    names = set(path.split("/")[1:])
-    return path == "/" or (path[:1] == "/" and not {"", ".", ".."} & names and "\0" not in path)
 
 
 class Draft:

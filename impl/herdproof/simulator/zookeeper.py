@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from herdproof.simulator.tree import SEED, Draft, Nodes, is_path
+from herdproof.simulator.tree import SEED, Draft, Nodes
 from herdproof.zookeeper.operations import (
     Answer,
     Change,
@@ -40,6 +40,7 @@ from herdproof.zookeeper.operations import (
     Synced,
     Watched,
     Why,
+    misfitting,
 )
 
 NOTHING: frozenset[str] = frozenset()
@@ -81,15 +82,6 @@ class Snapshot(NamedTuple):
     nodes: Nodes
     sessions: Mapping[int, Session]
     zxid: int
-
-
-def misfitting(operation: Operation) -> Refusal | None:
-    """Refuse an operation on what cannot be a path, as a client does before it sends anything."""
-    if isinstance(operation, Multi):
-        wrong = (i for i, part in enumerate(operation.operations) if not is_path(part.path))
-        index = next(wrong, None)
-        return None if index is None else Refusal(Why.BAD_ARGUMENTS, index)
-    return None if is_path(operation.path) else Refusal(Why.BAD_ARGUMENTS)
 
 
 class ZooKeeper:

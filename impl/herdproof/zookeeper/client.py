@@ -1,15 +1,19 @@
 """
-A session with a real ZooKeeper, typed: the only module that knows kazoo.
+A session with a real ZooKeeper, typed: its one connection at a time, and one order of all it tells.
+
+This module and `kazoo_frames.py`, which has kazoo's words for ours, are the only ones that import
+kazoo (`properties/test_house_rules.py`).
 
 What a client promises, beyond what kazoo does:
 
 **One order.** `on_link`, `on_watch` and every `answer` are called by one thread, one after
 another, in the order in which the connection learned of them. So, as ZooKeeper itself promises, a
 watch comes before any answer that shows its change, and answers come in the order in which their
-operations were sent. When the connection breaks, its open operations are answered
-`CONNECTION_LOSS` first, then comes SUSPENDED. When the server says that the session has expired,
-LOST comes (always after a SUSPENDED), then CONNECTED with a new session. A callback must not wait
-for a further answer.
+operations were submitted; one that is refused here, unsent (a malformed path, another session),
+waits for its turn. When the connection breaks, its open operations are answered `CONNECTION_LOSS`
+first, then comes SUSPENDED. When the server says that the session has expired, LOST comes (always
+after a SUSPENDED), then CONNECTED with a new session. A callback must not wait for a further
+answer.
 
 **Nothing is sent later.** An operation goes out on the connection that `on_link` last told of, or
 not at all: kazoo would keep it and send it on the next connection, perhaps in another session. The
@@ -34,85 +38,36 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, assert_never
+from typing import Any, Self
 
-from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol import serialization as frames
-from kazoo.protocol.states import EventType, KazooState, KeeperState
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.protocol.states import KeeperState
 
 from herdproof.errors import HerdError
+from herdproof.zookeeper.courier import Courier
+from herdproof.zookeeper.kazoo_frames import CHANGES, LINKS, READS, answer_of, frame_of
 from herdproof.zookeeper.operations import (
     Answer,
-    Change,
-    Changed,
-    Check,
-    Checked,
-    Children,
-    Create,
-    Created,
-    Data,
-    Delete,
-    Deleted,
-    Done,
-    Exists,
-    Found,
-    Get,
     Link,
-    Multi,
-    Names,
     Operation,
     Refusal,
-    Set,
-    Stat,
-    Sync,
-    Synced,
     Watched,
     Why,
+    misfitting,
 )
 
 log = logging.getLogger(__name__)
-
-_LINKS = {
-    KazooState.CONNECTED: Link.CONNECTED,
-    KazooState.SUSPENDED: Link.SUSPENDED,
-    KazooState.LOST: Link.LOST,
-}
-
-_CHANGES = {
-    EventType.CREATED: Change.CREATED,
-    EventType.DELETED: Change.DELETED,
-    EventType.CHANGED: Change.DATA,
-    EventType.CHILD: Change.CHILDREN,
-}
-
-_REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
-    (kazoo_errors.NoNodeError, Why.NO_NODE),
-    (kazoo_errors.NodeExistsError, Why.NODE_EXISTS),
-    (kazoo_errors.BadVersionError, Why.BAD_VERSION),
-    (kazoo_errors.NotEmptyError, Why.NOT_EMPTY),
-    (kazoo_errors.NoChildrenForEphemeralsError, Why.NO_CHILDREN_FOR_EPHEMERALS),
-    (kazoo_errors.BadArgumentsError, Why.BAD_ARGUMENTS),
-    (kazoo_errors.SessionExpiredError, Why.SESSION_EXPIRED),
-    (kazoo_errors.ConnectionLoss, Why.CONNECTION_LOSS),
-    (kazoo_errors.ConnectionClosedError, Why.CONNECTION_LOSS),
-    (kazoo_errors.OperationTimeoutError, Why.CONNECTION_LOSS),
-    (kazoo_errors.RequestTimeoutError, Why.CONNECTION_LOSS),
-    (kazoo_errors.SessionMovedError, Why.CONNECTION_LOSS),
-)
-
-_READS = (frames.Exists, frames.GetData, frames.GetChildren)
 
 _RECONNECTING = {
     "max_tries": -1,
@@ -126,8 +81,8 @@ _RECONNECTING = {
 _SILENCE = 2 / 3
 """The part of a session's time-out after which an unanswered operation ends the connection."""
 
-_LOOK_AROUND_S = 0.1
-"""How often the thread of the callbacks looks for an operation that has waited too long."""
+_UNSENT = Refusal(Why.CONNECTION_LOSS)
+"""The answer to what is not sent, or will not be heard of."""
 
 
 class ZooKeeperUnreachable(HerdError):
@@ -162,14 +117,13 @@ class Client:
         self._timeout_s = session_timeout_s
         self._on_link = on_link
         self._on_watch = on_watch
-        self._courier = _Courier(self._give_up_a_silent_connection)
+        self._courier = Courier(self._give_up_a_silent_connection)
         self._told = _Told()
         self._zxid = 0
         self._connected = threading.Event()
         self._ended = False
         self._open_lock = threading.Lock()
-        self._open: dict[int, _Open] = {}
-        self._submitted = 0
+        self._open: deque[_Open] = deque()
         self._last_event: object = None
         try:
             self._connection = _Connection(hosts, session_timeout_s)
@@ -254,19 +208,27 @@ class Client:
         Send an operation; `answer` is called exactly once, by the thread of the callbacks.
 
         While the link is not CONNECTED, or is not in `session` (if one is named), nothing is sent
-        and the answer is a refusal, CONNECTION_LOSS. (Before `start` and after `close`, when there
-        is no such thread, `answer` is called before `submit` returns.)
+        and the answer is a refusal, CONNECTION_LOSS; of a malformed path, in any case, it is
+        BAD_ARGUMENTS. Both come in their turn. (Before `start` and after `close`, when there is no
+        such thread, `answer` is called before `submit` returns.)
         """
-        told = self._told
-        with self._open_lock:
-            self._submitted += 1
-            number = self._submitted
-            self._open[number] = _Open(answer, told.connection, time.monotonic())
-        misfit = _misfit(operation)
-        if misfit is not None:
-            self._arrived(number, misfit)
-        elif session not in {None, told.session} or not self._send(number, operation, told):
-            self._arrived(number, Refusal(Why.CONNECTION_LOSS))
+        told, connection = self._told, self._connection
+        refusal = misfitting(operation)
+        if refusal is None and session not in {None, told.session}:
+            refusal = _UNSENT
+        frame = None if refusal else frame_of(operation, connection.rooted, self._watch_fired)
+        entry = _Open(answer, told.connection, time.monotonic())
+        # Under one lock, the order of the line is the order of sending. So only what is not sent
+        # ever waits for its turn: a reply that did would be late for a watch.
+        with connection.state_lock:
+            with self._open_lock:
+                self._open.append(entry)
+            replied = partial(self._replied, operation, entry)
+            if frame is not None and not connection.send(frame, replied, told.connection):
+                refusal = _UNSENT
+            if refusal is not None:
+                self._note(entry, refusal)
+        self._deliver_in_turn()
 
     def perform(
         self, operation: Operation, timeout_s: float = 10.0, *, session: int | None = None
@@ -286,28 +248,31 @@ class Client:
         try:
             return answered.result(timeout_s)
         except TimeoutError:
-            return Refusal(Why.CONNECTION_LOSS)
+            return _UNSENT
 
-    def _send(self, number: int, operation: Operation, told: _Told) -> bool:
-        """Hand an operation to the connection that the owner was told of; `False` if it is gone."""
+    def _replied(self, operation: Operation, entry: _Open, result: Any) -> None:
+        """Run by the connection's thread."""
         connection = self._connection
+        self._note(entry, answer_of(operation, result, connection.unchroot), connection.last_zxid)
+        self._deliver_in_turn()
 
-        def replied(result: Any) -> None:
-            answer = _answer(operation, result, connection.unchroot)
-            self._arrived(number, answer, connection.last_zxid)
-
-        return connection.send(
-            _frame(operation, connection.rooted, self._watch_fired), replied, told.connection
-        )
-
-    def _arrived(self, number: int, answer: Answer, zxid: int | None = None) -> None:
-        """Have an answer delivered, unless there was one (kazoo can report a failure twice)."""
-        with self._open_lock:
-            entry = self._open.pop(number, None)
+    def _note(self, entry: _Open, answer: Answer, zxid: int | None = None) -> None:
+        """Keep an operation's answer, unless it has one (kazoo can report a failure twice)."""
         if isinstance(answer, Refusal) and answer.why in {Why.CONNECTION_LOSS, Why.SESSION_EXPIRED}:
             zxid = None
-        if entry is not None:
-            self._courier.put(partial(self._deliver, entry.answer, answer, zxid))
+        with self._open_lock:
+            entry.told = entry.told or (answer, zxid)
+
+    def _deliver_in_turn(self) -> None:
+        """Have the answers delivered for which no earlier operation still waits."""
+        mine: list[Callable[[], None]] = []
+        with self._open_lock:
+            while self._open and (told := self._open[0].told) is not None:
+                errand = partial(self._deliver, self._open.popleft().answer, *told)
+                if not self._courier.take(errand):
+                    mine.append(errand)
+        for run in mine:
+            run()
 
     def _deliver(self, tell: Callable[[Answer], None], answer: Answer, zxid: int | None) -> None:
         """Run by the courier."""
@@ -319,7 +284,7 @@ class Client:
         """Run by the connection's thread, under the connection's lock."""
         connection = self._connection
         session, password = connection.identity
-        told = _Told(_LINKS[state], session, password, connection.number)
+        told = _Told(LINKS[state], session, password, connection.number)
         self._courier.put(partial(self._tell_link, told))
 
     def _tell_link(self, told: _Told) -> None:
@@ -339,7 +304,7 @@ class Client:
         twice with one event if a node that was deleted was watched for its data and for its
         children.
         """
-        change = _CHANGES.get(event.type)
+        change = CHANGES.get(event.type)
         if change is None or event is self._last_event or self._ended:
             return
         self._last_event = event
@@ -348,7 +313,7 @@ class Client:
     def _give_up_a_silent_connection(self) -> None:
         """Run by the courier every now and then: hang up if an operation has waited too long."""
         with self._open_lock:
-            oldest = next(iter(self._open.values()), None)
+            oldest = self._open[0] if self._open else None
         limit_s = self.negotiated_timeout_s * _SILENCE
         if oldest is None or time.monotonic() - oldest.since < limit_s:
             return
@@ -361,8 +326,9 @@ class Client:
         self._connection.end(patience_s)
         with self._open_lock:
             left = list(self._open)
-        for number in left:
-            self._arrived(number, Refusal(Why.CONNECTION_LOSS))
+        for entry in left:
+            self._note(entry, _UNSENT)
+        self._deliver_in_turn()
         self._courier.stop()
         self._told = replace(self._told, link=Link.LOST, connection=_NO_CONNECTION)
 
@@ -399,72 +365,15 @@ class _Told:
     connection: int = _NO_CONNECTION
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _Open:
-    """An operation without an answer, and when (monotonic clock, seconds) it was submitted."""
+    """An operation in the line, and when (monotonic clock, seconds) it was submitted."""
 
     answer: Callable[[Answer], None]
     connection: int
     since: float
-
-
-class _Courier:
-    """One thread that runs what it is given, in order; outside its life, the giver does."""
-
-    def __init__(self, look_around: Callable[[], None]) -> None:
-        self._look_around = look_around
-        self._errands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._runs = False
-        self._thread = threading.Thread(target=self._run, name="zookeeper-callbacks", daemon=True)
-
-    def start(self) -> None:
-        """Begin to run errands."""
-        with self._lock:
-            self._runs = True
-        self._thread.start()
-
-    def put(self, errand: Callable[[], None]) -> None:
-        """Have an errand run."""
-        with self._lock:
-            if self._runs:
-                self._errands.put(errand)
-                return
-        errand()
-
-    def is_this_thread(self) -> bool:
-        """Whether an errand is asking."""
-        return threading.current_thread() is self._thread
-
-    def stop(self) -> None:
-        """Run what was given so far, then end."""
-        with self._lock:
-            if self._runs:
-                self._errands.put(None)
-            self._runs = False
-        if self._thread.is_alive() and not self.is_this_thread():
-            self._thread.join()
-
-    def _run(self) -> None:
-        """The thread's life."""
-        looked = time.monotonic()
-        while True:
-            errand: Callable[[], None] | None = _nothing
-            with contextlib.suppress(queue.Empty):
-                errand = self._errands.get(timeout=_LOOK_AROUND_S)
-            if errand is None:
-                return
-            try:
-                errand()
-            except Exception:
-                log.exception("A callback of the ZooKeeper client failed; the next one goes on.")
-            if time.monotonic() - looked > _LOOK_AROUND_S:
-                looked = time.monotonic()
-                self._look_around()
-
-
-def _nothing() -> None:
-    """The errand that is none."""
+    told: tuple[Answer, int | None] | None = None
+    """Its answer, with the transaction id of the reply if there was one; kept until its turn."""
 
 
 class _Doorbell:
@@ -549,9 +458,9 @@ class _Connection(KazooClient):  # type: ignore[misc]
         self.negotiated_timeout_s = 0.0
         self._synced = False
         # Held by the connection's thread while it changes state and answers what is open; held by
-        # `send` between its look at the state and its entry in the queue. Nobody waits while
-        # holding it.
-        self._state_lock = threading.RLock()
+        # `send` between its look at the state and its entry in the queue, and by `Client.submit`
+        # around that. Nobody waits for anything else while holding it.
+        self.state_lock = threading.RLock()
         super().__init__(
             hosts=hosts,
             timeout=session_timeout_s,
@@ -579,10 +488,10 @@ class _Connection(KazooClient):  # type: ignore[misc]
         result = self.handler.async_result()
         # Linked before it is queued: otherwise this thread might deliver it, after a later one.
         result.rawlink(replied)
-        with self._state_lock:
+        with self.state_lock:
             if self._state != KeeperState.CONNECTED or self.number != number:
                 return False
-            if isinstance(frame, _READS) and not self._synced:
+            if isinstance(frame, READS) and not self._synced:
                 self._synced = True
                 sync = frames.Sync(self.rooted("/"))
                 self._queue.append((sync, self.handler.async_result()))
@@ -592,7 +501,7 @@ class _Connection(KazooClient):  # type: ignore[misc]
 
     def hang_up(self, only: int | None = None) -> None:
         """Break the connection (or that one only), as if the network had."""
-        with self._state_lock:
+        with self.state_lock:
             line = self._connection._socket
             if line is not None and only in {None, self.number}:
                 with contextlib.suppress(OSError):
@@ -607,7 +516,7 @@ class _Connection(KazooClient):  # type: ignore[misc]
         if self._stopped.is_set():
             return False
         self._stopped.set()
-        with self._state_lock:
+        with self.state_lock:
             ask = patience_s > 0 and self._state == KeeperState.CONNECTED
             if ask:
                 self._queue.append((frames.CloseInstance, None))
@@ -632,7 +541,7 @@ class _Connection(KazooClient):  # type: ignore[misc]
 
     def _session_callback(self, state: str) -> None:
         """Run by the connection's thread at every change of its state."""
-        with self._state_lock:
+        with self.state_lock:
             if state == KeeperState.CONNECTED:
                 self.number += 1
                 self._synced = False
@@ -646,133 +555,3 @@ class _Connection(KazooClient):  # type: ignore[misc]
         if isinstance(request, frames.Connect) and reply[0].time_out > 0:
             self.negotiated_timeout_s = reply[0].time_out / 1000
         return reply
-
-
-def _misfit(operation: Operation) -> Refusal | None:
-    """A refusal, unless every path is absolute and normal: kazoo would bend the others to fit."""
-    if isinstance(operation, Multi):
-        for index, part in enumerate(operation.operations):
-            if not _is_path(part.path):
-                return Refusal(Why.BAD_ARGUMENTS, index)
-        return None
-    return None if _is_path(operation.path) else Refusal(Why.BAD_ARGUMENTS)
-
-
-def _is_path(path: str) -> bool:
-    """Whether ZooKeeper could have a node of that path."""
-    if path == "/":
-        return True
-    names = path.split("/")
-    return names[0] == "" and not {"", ".", ".."} & set(names[1:]) and "\0" not in path
-
-
-def _frame(operation: Operation | Check, rooted: Callable[[str], str], watcher: Any = None) -> Any:
-    """An operation as kazoo sends it; `watcher` is for those that ask for a watch."""
-    path = "" if isinstance(operation, Multi) else rooted(operation.path)
-    match operation:
-        case Create():
-            flags = 1 if operation.ephemeral else 0
-            return frames.Create(path, operation.data, OPEN_ACL_UNSAFE, flags)
-        case Delete():
-            return frames.Delete(path, operation.version)
-        case Set():
-            return frames.SetData(path, operation.data, operation.version)
-        case Check():
-            return frames.CheckVersion(path, operation.version)
-        case Multi():
-            return frames.Transaction([_frame(part, rooted) for part in operation.operations])
-        case Exists():
-            return frames.Exists(path, watcher if operation.watch else None)
-        case Get():
-            return frames.GetData(path, watcher if operation.watch else None)
-        case Children():
-            return frames.GetChildren(path, watcher if operation.watch else None)
-        case Sync():
-            return frames.Sync(path)
-        case _:
-            assert_never(operation)
-
-
-def _answer(operation: Operation, result: Any, unrooted: Callable[[str], str]) -> Answer:
-    """What kazoo answered to an operation, in our words."""
-    if result.exception is not None:
-        return _refusal(result.exception)
-    match operation:
-        case Create():
-            return Created(unrooted(result.value))
-        case Delete():
-            return Deleted()
-        case Set():
-            return Changed(_stat(result.value))
-        case Multi():
-            return _outcome(operation, result.value)
-        case Exists():
-            return Found(None if result.value is None else _stat(result.value))
-        case Get():
-            data, stat = result.value
-            return Data(data, _stat(stat))
-        case Children():
-            return Names(tuple(sorted(result.value)))
-        case Sync():
-            return Synced()
-        case _:
-            assert_never(operation)
-
-
-def _outcome(multi: Multi, values: list[Any]) -> Answer:
-    """
-    The results of a transaction: all of them good, or all of them errors.
-
-    In the latter case the guilty operation has its own error, those before it have "rolled back",
-    those after it "runtime inconsistency".
-    """
-    innocent = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
-    for index, value in enumerate(values):
-        if isinstance(value, Exception) and not isinstance(value, innocent):
-            return _refusal(value, index)
-    return Done(tuple(map(_part, multi.operations, values)))
-
-
-def _part(
-    operation: Create | Delete | Set | Check, value: Any
-) -> Created | Deleted | Changed | Checked:
-    """The result of one operation of a transaction that was done."""
-    match operation:
-        case Create():
-            return Created(value)
-        case Delete():
-            return Deleted()
-        case Set():
-            return Changed(_stat(value))
-        case Check():
-            return Checked()
-        case _:
-            assert_never(operation)
-
-
-def _stat(stat: Any) -> Stat:
-    """What we keep of kazoo's `ZnodeStat`."""
-    return Stat(
-        czxid=stat.czxid,
-        mzxid=stat.mzxid,
-        version=stat.version,
-        cversion=stat.cversion,
-        ephemeral_owner=stat.ephemeralOwner,
-        data_length=stat.dataLength,
-        num_children=stat.numChildren,
-    )
-
-
-def _refusal(problem: Exception, index: int | None = None) -> Refusal:
-    """
-    What kazoo raised, in our words.
-
-    Another error that the server reports (access denied, a quota) means that it did nothing: bad
-    arguments. Whatever else goes wrong leaves open whether it was done: connection loss.
-    """
-    for kind, why in _REFUSALS:
-        if isinstance(problem, kind):
-            return Refusal(why, index)
-    log.error("ZooKeeper refused an operation in an unexpected way: %r", problem)
-    refused = isinstance(problem, kazoo_errors.ZookeeperError)
-    return Refusal(Why.BAD_ARGUMENTS if refused else Why.CONNECTION_LOSS, index)

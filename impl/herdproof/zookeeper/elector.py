@@ -159,6 +159,7 @@ FLAWS = frozenset(
         "no_watch",  # looks without a watch
         "watch_after_check",  # looks, and sets its watch by a second call whose answer it ignores
         "no_look_after_reconnect",  # trusts what it knew before the connection was lost
+        "creates_at_once",  # creates its node without having read the epoch that it follows
         "uncounted_epoch",  # creates its node without counting the epoch up
         "epoch_of_read",  # leads in the epoch that it read, not in the one that it created
         "believes_lost_reply",  # takes a creation whose reply was lost for a success
@@ -382,12 +383,15 @@ class Elector:
         return self._ask(Call.RECALL, Get(self.paths.leader))
 
     def _read(self) -> list[Effect]:
+        if "creates_at_once" in self.flaws:
+            return self._create(0)
         return self._ask(Call.READ, Get(self.paths.epoch))
 
     def _create(self, version: int) -> list[Effect]:
         self.expected = version
         counts = "uncounted_epoch" not in self.flaws
-        count = Set(self.paths.epoch, self.broker.encode(), version)
+        follows = ANY_VERSION if "creates_at_once" in self.flaws else version
+        count = Set(self.paths.epoch, self.broker.encode(), follows)
         data = leader_data(self.broker, version + counts)
         node = Create(self.paths.leader, data, ephemeral=True)
         return self._ask(Call.CREATE, Multi((count, node) if counts else (node,)))

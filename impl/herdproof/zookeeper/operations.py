@@ -4,6 +4,7 @@ What one can ask of ZooKeeper, and what it answers: plain values, no network.
 The same operations are performed by the real service (`client.py`, over kazoo) and by the simulated
 one (`herdproof.simulator.zookeeper`), so that a core that asks for them runs in either world.
 An operation is answered by a *result* or by a *refusal* (`Refusal`); neither is ever raised.
+What no node can be called is refused in the same way in both worlds, before it is sent anywhere.
 
 Source: the ZooKeeper 3.9 programmer's guide (sessions, versions, watches, multi).
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 ANY_VERSION = -1
 """A version that matches every version of a node."""
@@ -189,6 +191,22 @@ class Refusal:
 
     why: Why
     index: int | None = None
+
+
+@lru_cache(maxsize=4096)
+def is_path(path: str) -> bool:
+    """Whether a node could have this path: absolute, without empty names, "." or ".."."""
+    names = set(path.split("/")[1:])
+    return path == "/" or (path[:1] == "/" and not {"", ".", ".."} & names and "\0" not in path)
+
+
+def misfitting(operation: Operation) -> Refusal | None:
+    """Refuse an operation on what cannot be a path, as a client does before it sends anything."""
+    if isinstance(operation, Multi):
+        wrong = (i for i, part in enumerate(operation.operations) if not is_path(part.path))
+        index = next(wrong, None)
+        return None if index is None else Refusal(Why.BAD_ARGUMENTS, index)
+    return None if is_path(operation.path) else Refusal(Why.BAD_ARGUMENTS)
 
 
 Answer = Created | Deleted | Changed | Done | Found | Data | Names | Synced | Refusal

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from herdspec.check.run import Machine, Step, told
 from herdspec.check.visited import Visited
 from herdspec.engine.columns import Columns, Key, Packing, Words
-from herdspec.engine.ground import FAULTS, Ground, Instance
+from herdspec.engine.ground import Ground, Instance
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation, Spec
-from herdspec.language.types import Nat
 
 CHUNK = 1 << 15
 """States that are expanded at one time."""
@@ -261,7 +260,7 @@ class Explorer:
             values[key] = int(new.data) if plain else columns.of(new)[source]
         within = np.ones(len(source), bool)
         for key, value in values.items():
-            if isinstance(self.ground.slots[key].kind, Nat):
+            if self.ground.slots[key].is_bounded:
                 within &= value <= self.ground.slots[key].values - 1
         made = columns.rows[source]
         for key, value in values.items():
@@ -398,7 +397,7 @@ class Explorer:
     def _step_to(self, present: Spec, taken: int, row: NDArray[np.uint64]) -> tuple[Step, int]:
         for step in self.machine.steps(present):
             faults = taken + step.action.disturbs
-            if faults <= self.ground.faults and np.array_equal(
+            if self.within(step.state, faults) and np.array_equal(
                 self.row(step.state, faults)[0], row
             ):
                 return step, faults
@@ -410,11 +409,17 @@ class Explorer:
         _, made = self.apply(columns, instance, np.array([0]))
         wanted = self.packing.canonical(made)[0]
         for step in self.machine.steps(present):
-            if step.action.name == instance.action.name and np.array_equal(
-                self.row(step.state, taken + step.action.disturbs)[0], wanted
-            ):
+            faults = taken + step.action.disturbs
+            same = step.action.name == instance.action.name and self.within(step.state, faults)
+            if same and np.array_equal(self.row(step.state, faults)[0], wanted):
                 return step
         raise AssertionError("run and explore disagree: the last step is not possible in Python")
+
+    def within(self, state: Spec, faults: int) -> bool:
+        """Whether a state of the plain Python is within the bounds of this search."""
+        numbers = self.machine.numbers(state, faults)
+        slots = self.ground.slots.values()
+        return all(n < slot.values for n, slot in zip(numbers, slots, strict=True))
 
     def row(self, state: Spec, faults: int) -> Words:
         """A state of the plain Python, packed and canonical."""

@@ -22,7 +22,7 @@ from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation
-from herdspec.language.types import MapOf, Nat, Option, SortOf
+from herdspec.language.types import MapOf, Option, SortOf
 
 RESOURCES = 50_000_000
 """z3's resource limit (`rlimit`) for each obligation."""
@@ -142,8 +142,17 @@ class Prover:
         self.hypotheses = [*self.emit.naturals(), *map(self.emit.formula, self.always)]
 
     def vacuous(self) -> list[str]:
-        """Actions that no state allows that satisfies the hypotheses (or none does at all)."""
-        return [a.name for a in self.spec.actions if self.small_model(a, g.TRUE) is None]
+        """Actions for which no state was found that satisfies the hypotheses and allows them."""
+        return [a.name for a in self.spec.actions if not self.possible(a)]
+
+    def possible(self, action: Action) -> bool:
+        """Whether some state (if need be, a large one) satisfies the hypotheses and allows it."""
+        if self.small_model(action, g.TRUE):
+            return True
+        solver = self.fresh_solver()
+        solver.add(*self.hypotheses)
+        solver.add(self.emit.formula(action.guard))
+        return bool(solver.check() == z3.sat)
 
     def obligations(self) -> Iterator[Obligation]:
         """Each promise in the initial state and after each action, answered one by one."""
@@ -160,7 +169,7 @@ class Prover:
     def step(self, action: Action, promise: Promise) -> Obligation:
         """Whether one action keeps one promise."""
         goal = after(promise, action)
-        if goal is promise.formula:
+        if goal is promise.formula and promise.expectation is Expectation.ALWAYS:
             return Obligation(promise.name, action.name, Outcome.PROVED, 0.0, 0)
         return self.holds(promise.name, action, goal)
 
@@ -246,11 +255,10 @@ class Prover:
 
     def _within(self, entry: Expr, elements: Elements) -> list[Any]:
         kind = entry.kind
-        if isinstance(kind, Nat):
-            return [self.emit.formula(entry) >= 0]
+        assert not isinstance(kind, MapOf), "an entry of a map is no map"
         inner = kind.of if isinstance(kind, Option) else kind
         if not isinstance(inner, SortOf):
-            return []
+            return self.emit.natural(kind, self.emit.formula(entry))
         cases = [g.eq(entry, g.some(e) if isinstance(kind, Option) else e) for e in elements[inner]]
         if isinstance(kind, Option):
             cases.append(g.eq(entry, g.none(kind)))
@@ -284,9 +292,8 @@ class Model:
         for name in prover.spec.sorts:
             universe = model.get_universe(prover.emit.sort(SortOf(name))) or []
             kind = SortOf(name)
-            elements[kind] = [
-                g.variable(f"{name.lower()}{k + 1}", kind) for k in range(len(universe))
-            ]
+            # Fresh ones: the elements of the small models are other terms.
+            elements[kind] = [g.fresh(f"{name.lower()}{k + 1}", kind) for k in range(len(universe))]
             prover.emit.memo.update(zip(elements[kind], universe, strict=True))
         return Model(model, elements)
 
@@ -298,7 +305,7 @@ class Reader:
         self.emit = prover.emit
         self.model = model
         self.names = {
-            str(model.z3.eval(self.emit.formula(e), model_completion=True)): str(e.data)
+            str(model.z3.eval(self.emit.formula(e), model_completion=True)): named(e)
             for elements in model.elements.values()
             for e in elements
         }
@@ -318,10 +325,15 @@ class Reader:
         for name, new in fields.items():
             if isinstance(new.kind, MapOf):
                 for e in self.model.elements[new.kind.key]:
-                    found[f"{name}[{e.data}]"] = self.value(g.select(new, e))
+                    found[f"{name}[{named(e)}]"] = self.value(g.select(new, e))
             else:
                 found[name] = self.value(new)
         return found
+
+
+def named(element: Expr) -> str:
+    """An element's name, as the spec's own Python prints it."""
+    return str(element.data).partition("#")[0]
 
 
 def entries(e: Expr, elements: Elements) -> list[Expr]:

@@ -1,14 +1,14 @@
 """
 The *refine* reading: every step of one spec is, seen through a map, a step of another.
 
-A `Refinement` maps the concrete state to the abstract one, field by field, and names for each concrete
-action the abstract actions that it may be (`STUTTER`: none, the abstract state stays); an action
-without an entry must stutter. Parameters of the same name are handed on, further ones of the abstract
-action are found (there is some choice of them). One formula per concrete action says so; it is
-evaluated on every explored step, and proved for any number of elements with the concrete invariants
-as hypotheses. So that no map passes by collapsing everything, each abstract action must be the
-meaning of some reachable step that changes the abstract state or could, and what the abstract spec
-calls possible (`sometimes`) must be seen through the map.
+A `Refinement` maps the concrete state to the abstract one, field by field, and names for each
+concrete action the abstract actions that it may be (`STUTTER`: none, the abstract state stays); an
+action without an entry must stutter. Parameters of the same name are handed on, further ones of the
+abstract action are found (there is some choice of them). One formula per concrete action says so;
+it is evaluated on every explored step, and proved for any number of elements with the concrete
+invariants as hypotheses. So that no map passes by collapsing everything, each abstract action must
+be the meaning of some reachable step that changes the abstract state or could, and what the
+abstract spec calls possible (`sometimes`) must be seen through the map.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
+
+import z3
 
 from herdspec.check.explore import Exploration, Explorer, Progress
 from herdspec.check.prove import RESOURCES, Obligation, Prover, provable
@@ -41,7 +43,7 @@ class Refinement:
     concrete: Specification
     abstract: Specification
     fields: tuple[Callable[..., Any], ...]
-    """A function of the concrete state (and of an element, for a map) per abstract field, so named."""
+    """Per abstract field, by its name: a function of the concrete state (and of an element)."""
     actions: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
@@ -163,7 +165,7 @@ def refine_by_exploration(
     explorer.obliges("refines", {a.name: refinement.formula(a) for a in spec.actions})
     for abstract in refinement.abstract.actions:
         explorer.witnesses(abstract.name, _occasions(refinement, abstract.name))
-    if refinement.starts() is not g.TRUE:
+    if explorer.ground.lower(refinement.starts(), {}) is not g.TRUE:
         raise UsageError("the initial state is not mapped to the initial state of the contract")
     found = explorer.run(progress)
     idle = [a.name for a in refinement.abstract.actions if a.name not in explorer.witnessed]
@@ -185,6 +187,9 @@ def refine_by_proof(refinement: Refinement, *, leave_out: frozenset[str] = froze
     spec = refinement.concrete
     prover = Prover(spec, [p for p in provable(spec) if p.name not in leave_out], resources)
     found = Refined(refinement)
+    solver = prover.fresh_solver()
+    solver.add(z3.Not(prover.emit.formula(refinement.starts())))
+    found.obligations.append(prover.answer("refines", None, solver))
     for action in spec.actions:
         found.obligations.append(prover.holds("refines", action, refinement.formula(action)))
     return found

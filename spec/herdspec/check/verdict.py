@@ -1,9 +1,9 @@
 """
 Verdicts: what was found of each property, held against what was declared.
 
-A `Finding` is one property of one subject (`verified`, `drafted`, a flaw), looked at in one way. A
-counterexample that was declared is a pass; a missing, a different or a further one is a failure. What
-was cut short is unknown, and never a pass; so is a check that found nothing to say.
+A `Finding` is one property of one subject (`verified`, `drafted`, a flaw), looked at in one way.
+A counterexample that was declared is a pass; a missing, a different or a further one is a failure.
+What was cut short is unknown, and never a pass; so is a check that found nothing to say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
     from herdspec.check.explore import Exploration, Story
-    from herdspec.check.prove import Proof
+    from herdspec.check.prove import Obligation, Proof
+    from herdspec.check.refine import Refined
 
 
 class Mark(Enum):
@@ -68,12 +69,13 @@ class Finding:
     """
     One property of one subject, looked at in one way.
 
-    `kind` is the property's expectation, `lemma`, or `check` for what is no property of a spec;
-    `bounds` says what was looked at, `note` what there is to say beside it.
+    `row` is the property's name, or that of what else was checked; `kind` is the property's
+    expectation, `lemma`, or `check` for what is no property of a spec; `bounds` says what was
+    looked at, `note` what there is to say beside it.
     """
 
     subject: str
-    property: str
+    row: str
     kind: str
     mark: Mark
     bounds: str
@@ -117,6 +119,7 @@ def counted(number: int, noun: str) -> str:
 
 ALWAYS_A_STEP = "there is always a next step"
 """The row of deadlocks."""
+CUT_SHORT = "cut short at the memory budget"
 
 
 def explored(
@@ -153,25 +156,25 @@ class Explored:
         if name in r.violations:
             return self._made(promise, Mark.FAILS, story=r.violations[name])
         if name in r.witnesses:
-            note = f"shown by {counted(len(r.witnesses[name].steps), 'step')}"
-            return self._made(promise, Mark.EXHAUSTED, note)
+            note = f"shown after {counted(len(r.witnesses[name].steps), 'step')}"
+            return self._made(promise, Mark.EXHAUSTED, note, r.witnesses[name])
         if r.truncated:
-            return self._made(promise, Mark.UNKNOWN, "cut short at the memory budget")
+            return self._made(promise, Mark.UNKNOWN, CUT_SHORT)
         if name in r.undecided or (name in r.missing and r.dropped):
             return self._made(promise, Mark.UNKNOWN, "cut at the bound of naturals")
         if name in r.missing:
             return self._made(promise, Mark.FAILS, "no state of this size shows it")
-        return self._made(promise, Mark.EXHAUSTED, self._within)
+        return self._made(promise, Mark.EXHAUSTED, self.within)
 
     def deadlock(self) -> Finding:
         """Whether every state has a next step."""
-        mark, shown, note = Mark.EXHAUSTED, None, self._within
+        mark, shown, note = Mark.EXHAUSTED, None, self.within
         if self.result.deadlock:
             mark, shown = Mark.FAILS, shown_by(self.result.deadlock)
         elif self.result.truncated:
-            mark, note = Mark.UNKNOWN, "cut short at the memory budget"
+            mark, note = Mark.UNKNOWN, CUT_SHORT
         return Finding(
-            subject=self.subject, property=ALWAYS_A_STEP, kind="check", mark=mark, note=note,
+            subject=self.subject, row=ALWAYS_A_STEP, kind="check", mark=mark, note=note,
             bounds=self.bounds, found=shown, story=told(self.result.deadlock),
             sentence="From every state there is a next step.",
         )  # fmt: skip
@@ -179,20 +182,20 @@ class Explored:
     @property
     def bounds(self) -> str:
         """The size, as cells print it."""
-        sizes = [counted(n, name.lower()) for name, n in self.result.sizes.items()]
-        return ", ".join([*sizes, counted(self.result.faults, "fault")])
+        return bounds_of(self.result)
 
     @property
-    def _within(self) -> str:
+    def within(self) -> str:
+        """What has to be said where naturals were cut."""
         r = self.result
-        return f"within naturals up to {r.bound}, {r.dropped:,} beyond" if r.dropped else ""
+        return f"within naturals up to {r.bound}" if r.dropped else ""
 
     def _made(
         self, promise: Promise, mark: Mark, note: str = "", story: Story | None = None
     ) -> Finding:
-        shown = shown_by(story) if story else None
+        shown = shown_by(story) if story and mark is Mark.FAILS else None
         return Finding(
-            subject=self.subject, property=promise.name, kind=kind_of(promise), mark=mark,
+            subject=self.subject, row=promise.name, kind=kind_of(promise), mark=mark,
             bounds=self.bounds, sentence=promise.sentence, note=note, found=shown,
             expected=self._expected(promise.name, shown), story=told(story),
         )  # fmt: skip
@@ -219,6 +222,12 @@ def kind_of(promise: Promise) -> str:
     return "lemma" if promise.lemma else promise.expectation.value
 
 
+def bounds_of(result: Exploration) -> str:
+    """The size of an exploration: 3 brokers, 3 faults."""
+    sizes = [counted(n, name.lower()) for name, n in result.sizes.items()]
+    return ", ".join([*sizes, counted(result.faults, "fault")])
+
+
 def measured_by(result: Exploration) -> str:
     """An exploration in one line: sizes, counts, and what was cut."""
     r = result
@@ -227,7 +236,7 @@ def measured_by(result: Exploration) -> str:
         counts += f" up to renaming ({r.orbits:,} in all)"
     line = f"{counts}, {counted(r.generated, 'step')}, depth {r.depth}, naturals up to {r.bound}"
     if r.dropped:
-        line += f", {r.dropped:,} successors beyond them dropped"
+        line += f", {counted(r.dropped, 'successor')} beyond them dropped"
     return line + (", TRUNCATED at the memory budget" if r.truncated else "")
 
 
@@ -249,36 +258,93 @@ def proved(subject: str, proof: Proof) -> list[Finding]:
 
 
 def _proved(subject: str, proof: Proof, promise: Promise) -> Finding:
+    obligations = [o for o in proof.obligations if o.promise == promise.name]
+    return induced(
+        subject, promise.name, kind_of(promise), promise.sentence, proof.spec, obligations
+    )
+
+
+def induced(
+    subject: str, name: str, kind: str, sentence: str, spec: Specification,
+    obligations: list[Obligation],
+) -> Finding:  # fmt: skip
+    """What the worst of these obligations says of a property."""
     from herdspec.check.prove import Outcome
 
-    marks = {
-        Outcome.PROVED: Mark.PROVED, Outcome.FAILED: Mark.FAILS, Outcome.UNKNOWN: Mark.UNKNOWN
-    }  # fmt: skip
-    outcome = proof.of(promise.name)
-    bad = [o for o in proof.obligations if o.promise == promise.name and o.outcome is outcome]
-    places = ", ".join(o.action or "the initial state" for o in bad)
-    reasons = ", ".join(dict.fromkeys(o.reason for o in bad if o.reason))
-    notes = {
-        Outcome.PROVED: "",
-        Outcome.FAILED: f"not inductive: {places}",
-        Outcome.UNKNOWN: f"z3 gave up: {places}" + (f" ({reasons})" if reasons else ""),
-    }
+    mark, note = Mark.PROVED, ""
+    bad: list[Obligation] = []
+    for outcome, made, words in (
+        (Outcome.UNKNOWN, Mark.UNKNOWN, "z3 gave up"),
+        (Outcome.FAILED, Mark.FAILS, "not inductive"),
+    ):
+        if found := [o for o in obligations if o.outcome is outcome]:
+            mark, bad = made, found
+            note = f"{words}: {few([o.action or 'the initial state' for o in bad])}"
+    if not obligations:
+        mark, note = Mark.UNKNOWN, "there was nothing to prove"
     shown = next((o.counterexample for o in bad if o.counterexample), None)
     return Finding(
-        subject=subject, property=promise.name, kind=kind_of(promise), mark=marks[outcome],
-        bounds=any_number(proof.spec), sentence=promise.sentence, note=notes[outcome],
-        story=tuple(shown.lines) if shown else (),
+        subject=subject, row=name, kind=kind, mark=mark, bounds=any_number(spec),
+        sentence=sentence, note=note, story=tuple(shown.lines) if shown else (),
     )  # fmt: skip
 
 
+def few(names: list[str], most: int = 3) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def _not_vacuous(subject: str, proof: Proof) -> Finding:
-    note = f"no state that keeps all promises allows {', '.join(proof.vacuous)}"
+    note = f"no state was found that keeps all promises and allows {', '.join(proof.vacuous)}"
     return Finding(
-        subject=subject, property=EVERY_ACTION_IS_POSSIBLE, kind="check",
+        subject=subject, row=EVERY_ACTION_IS_POSSIBLE, kind="check",
         mark=Mark.FAILS if proof.vacuous else Mark.PROVED, bounds=any_number(proof.spec),
         sentence="Each action is possible in some state that keeps all promises.",
         note=note if proof.vacuous else "",
     )  # fmt: skip
+
+
+# ── Refinement ──────────────────────────────────────────────────────────────────────────────
+
+REFINES = "refines"
+"""The name under which `refine` reports a step without a meaning."""
+
+
+def refined(subject: str, result: Refined) -> list[Finding]:
+    """Whether each step has its meaning, and each meaning a step."""
+    name = f"refines {result.refinement.abstract.name}"
+    findings = []
+    if result.obligations:
+        spec = result.refinement.concrete
+        findings.append(induced(subject, name, "check", SIMULATES, spec, result.obligations))
+    if result.exploration is not None:
+        findings += _refined_by_exploration(subject, name, result, result.exploration)
+    return findings
+
+
+SIMULATES = "Every step is, seen through the map, a step of the contract or none of it."
+
+
+def _refined_by_exploration(
+    subject: str, name: str, result: Refined, found: Exploration
+) -> list[Finding]:
+    judge = Explored(subject, found, {}, exactly=True)
+    broken = found.violations.get(REFINES)
+    mark, note = Mark.EXHAUSTED, judge.within
+    if broken:
+        mark, note = Mark.FAILS, "a step without a meaning"
+    elif found.truncated:
+        mark, note = Mark.UNKNOWN, CUT_SHORT
+    elif result.idle:
+        mark = Mark.UNKNOWN if found.dropped else Mark.FAILS
+        note = f"no step means {', '.join(result.idle)}"
+    steps = Finding(
+        subject=subject, row=name, kind="check", mark=mark, bounds=judge.bounds,
+        sentence=SIMULATES, note=note, found=shown_by(broken) if broken else None,
+        story=told(broken),
+    )  # fmt: skip
+    return [steps, *(judge.finding(p) for p in found.spec.properties)]
 
 
 def safety(finding: Finding) -> bool:

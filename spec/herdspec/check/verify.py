@@ -1,9 +1,9 @@
 """
 `verify`: a plan of checks, carried out in order, and the verdicts that come of it.
 
-A plan belongs to one protocol. Its checks know each other only through the table that their findings
-end up in: one row for each property, one column for each subject, and a table of flaws. Whoever has
-more to check (runs of an implementation, say) adds a `Check` to the plan: `plan.also(check)`.
+A plan belongs to one protocol. Its checks know each other only through the table that their
+findings end up in: one row for each property, one column for each subject, and a table of flaws.
+Whoever has more to check (runs of an implementation, say) adds a `Check`: `plan.also(check)`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from herdspec.check.verdict import (
     explored,
     measured_by,
     proved,
+    refined,
     standing_of,
 )
 from herdspec.language.errors import UsageError
@@ -34,6 +35,7 @@ from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
     from herdspec.check.prove import Obligation
+    from herdspec.check.refine import Refinement
     from herdspec.protocols.election_flaws import Flaw
 
 Tell = Callable[[str, float | None], None]
@@ -61,13 +63,15 @@ class Plan:
     """
     The checks of one protocol.
 
-    `columns` are the subjects that the table compares, `flaws` those of the table of flaws;
+    The table compares `drafted`, `verified` and the `others`; `flaws` have a table of their own.
     `assumed` and `not_modelled` are the spec's own words.
     """
 
     protocol: str
     checks: tuple[Check, ...]
-    columns: tuple[str, ...]
+    drafted: str = "drafted"
+    verified: str = "verified"
+    others: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
     assumed: str = ""
     not_modelled: str = ""
@@ -117,11 +121,15 @@ Watch = Callable[[Check], AbstractContextManager[Tell]]
 """Opened around each check: where its progress goes."""
 
 
+def nobody(words: str, fraction: float | None) -> None:
+    """Whom to tell the progress that nobody wants to know."""
+
+
 @contextmanager
 def unwatched(check: Check) -> Iterator[Tell]:
     """Nobody is told of any progress."""
     del check
-    yield lambda words, fraction: None
+    yield nobody
 
 
 def verify(
@@ -152,10 +160,28 @@ def attempt(plan: Plan, check: Check, tell: Tell, survived: tuple[type[Exception
         return result
     note = result.measured or "nothing was checked"
     unknown = Finding(
-        subject=plan.columns[-1], property=check.name, kind="check", mark=Mark.UNKNOWN,
+        subject=plan.verified, row=check.name, kind="check", mark=Mark.UNKNOWN,
         bounds="", note=note,
     )  # fmt: skip
     return Result((unknown,), note)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the verified protocol is explored: elements of each sort, faults."""
+
+    elements: int
+    faults: int
+
+    def sizes(self, spec: Specification) -> dict[str, int]:
+        """So many elements of each of a spec's sorts."""
+        return dict.fromkeys(spec.sorts, self.elements)
+
+
+FULL = Scale(3, 3)
+QUICK = Scale(2, 2)
+SMALL = 2
+"""The number of elements at which the flaws' failures are declared."""
 
 
 # ── Checks of a spec ────────────────────────────────────────────────────────────────────────
@@ -221,42 +247,54 @@ def obligations(
     return told
 
 
+def refinement(subject: str, through: Refinement, scale: Scale, leave_out: Iterable[str]) -> Check:
+    """Every step of a spec is one of the other's: proved, and seen at a size."""
+
+    def run(tell: Tell) -> Result:
+        from herdspec.check.refine import refine_by_exploration, refine_by_proof
+
+        sizes = scale.sizes(through.concrete)
+        tell("by induction", None)
+        for_all = refine_by_proof(through, leave_out=frozenset(leave_out))
+        seen = refine_by_exploration(through, sizes, faults=scale.faults, progress=levels(tell))
+        assert seen.exploration is not None, "it was explored"
+        number = counted(len(for_all.obligations), "obligation")
+        return Result(
+            (*refined(subject, for_all), *refined(subject, seen)),
+            f"{number}; {measured_by(seen.exploration)}",
+        )
+
+    return Check(f"refine {subject}: {any_number(through.concrete)}", run)
+
+
 # ── Plans ───────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How large the verified protocol is explored: elements of each sort, faults."""
-
-    elements: int
-    faults: int
-
-
-FULL = Scale(3, 3)
-QUICK = Scale(2, 2)
-SMALL = 2
-"""The number of elements at which the flaws' failures are declared."""
 
 
 def election(scale: Scale, verified: Specification | None = None) -> Plan:
     """The plan of the election; another spec may be put in the verified one's place."""
+    from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
     from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
     from herdspec.protocols.election_properties import ELECTION
 
     spec = verified or ELECTION
-    sizes = dict.fromkeys(spec.sorts, scale.elements)
     checks = (
-        exploration("verified", spec, sizes, scale.faults, {**AT_ONCE}),
+        exploration("verified", spec, scale.sizes(spec), scale.faults, {**AT_ONCE}),
         proof("verified", spec, AT_ONCE),
+        refinement("verified", replace(REFINEMENT, concrete=spec), QUICK, AT_ONCE),
+        exploration("contract", CONTRACT, QUICK.sizes(CONTRACT), QUICK.faults, {}),
+        proof("contract", CONTRACT, ()),
         flawed("drafted", DRAFTED),
         *(flawed(name, flaw) for name, flaw in FLAWS.items()),
     )
     assumed, not_modelled = said_of(ELECTION)
-    return Plan("election", checks, ("drafted", "verified"), tuple(FLAWS), assumed, not_modelled)
+    return Plan(
+        "election", checks, others=("contract",), flaws=tuple(FLAWS), assumed=assumed,
+        not_modelled=not_modelled,
+    )  # fmt: skip
 
 
 def flawed(subject: str, flaw: Flaw) -> Check:
-    """A flawed variant must fail just as it is declared to; that it may get stuck is part of that."""
+    """A flawed variant must fail just as it is declared to; it may well get stuck."""
     sizes = dict.fromkeys(flaw.spec.sorts, SMALL)
     return exploration(subject, flaw.spec, sizes, flaw.faults, {**flaw.failures}, may_end=True)
 

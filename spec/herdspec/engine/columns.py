@@ -25,7 +25,7 @@ from herdspec.language.types import BOOL, MapOf, Option, SortOf
 Words = NDArray[np.uint64]
 """Packed states: one row each."""
 Column = NDArray[Any]
-"""A value per state: `uint8`, or `bool` for a predicate."""
+"""A value per state: `uint8` (of sums: wider), or `bool` for a predicate."""
 Key = tuple[str, int | None]
 
 
@@ -166,7 +166,7 @@ class Columns:
                 column = self.packing.read(self.rows, e.data)
                 return column.astype(bool) if e.kind == BOOL else column
             case "const":
-                kind = np.bool_ if isinstance(e.data, bool) else np.uint8
+                kind = np.bool_ if isinstance(e.data, bool) else np.min_scalar_type(e.data)
                 return np.full(len(self.rows), e.data, kind)
             case "not":
                 return ~self.of(e.args[0])
@@ -176,17 +176,21 @@ class Columns:
                 return self._join(np.logical_or, e)
             case "ite":
                 test, a, b = map(self.of, e.args)
-                return np.where(test, a, b)
+                chosen: Column = np.where(test, a, b)
+                return chosen
             case "eq":
-                return np.equal(self.of(e.args[0]), self._operand(e.args[1]))
+                return self._compare(np.equal, e)
             case "le":
-                return np.less_equal(self._operand(e.args[0]), self.of(e.args[1]))  # type: ignore[no-any-return]
+                return self._compare(np.less_equal, e)
             case "add":
-                return self.of(e.args[0]) + np.uint8(e.data)
+                sums: Column = self.of(e.args[0]).astype(np.int64) + e.data  # may leave a byte
+                return sums
         raise AssertionError(f"not a ground operator: {e.op}")
 
-    def _operand(self, e: Expr) -> Any:
-        return np.uint8(e.data) if e.op == "const" else self.of(e)
+    def _compare(self, relation: np.ufunc, e: Expr) -> Column:
+        a, b = (x.data if x.op == "const" else self.of(x) for x in e.args)
+        found: Column = relation(a, b)
+        return found
 
     def _join(self, join: np.ufunc, e: Expr) -> Column:
         found: Column = self.of(e.args[0])

@@ -21,6 +21,8 @@ from herdspec.language.specification import Action, Promise, Specification, enco
 from herdspec.language.surface import Kind
 from herdspec.language.types import BOOL, NAT, Bool, EnumOf, MapOf, Nat, Option, Scalar, SortOf
 
+LARGEST = 256
+"""How many values a slot can have: a column of values holds bytes."""
 FAULTS = "faults taken"
 """The name of the hidden slot that counts what disturbs, against the budget."""
 
@@ -34,6 +36,12 @@ class Slot:
     kind: Scalar
     values: int
     initial: int
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a step may lead beyond its values: naturals are bounded here only."""
+        kind = self.kind.of if isinstance(self.kind, Option) else self.kind
+        return isinstance(kind, Nat)
 
     @property
     def expr(self) -> Expr:
@@ -71,6 +79,10 @@ class Ground:
         for name in self.spec.sorts:
             if self.sizes.get(name, 0) < 1:
                 raise UsageError(f"{self.spec.name} needs a size for its sort {name}: at least 1")
+        for slot in self.slots.values():
+            if not slot.initial < slot.values <= LARGEST:
+                what = f"{slot.field} starts with {slot.initial} and has {slot.values} values"
+                raise UsageError(f"{what}: bound it by at least its start, by less than {LARGEST}")
 
     @cached_property
     def slots(self) -> dict[tuple[str, int | None], Slot]:

@@ -17,7 +17,7 @@ import z3
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Specification
-from herdspec.language.types import Bool, EnumOf, MapOf, Nat, Option, SortOf, Type
+from herdspec.language.types import Bool, EnumOf, MapOf, Nat, Option, Scalar, SortOf, Type
 
 
 @dataclass
@@ -110,7 +110,8 @@ class Emitter:
     def leaf(self, e: Expr) -> Any:
         """The constant or function that a field or variable is."""
         if e not in self.leaves:
-            name = e.data if e.op != "after" else f"{e.data}'"
+            # A parameter may have a field's name, and is something else.
+            name = {"field": "{}", "after": "{}'", "var": "?{}"}[e.op].format(e.data)
             if isinstance(e.kind, MapOf):
                 domain, value = self.sort(e.kind.key), self.sort(e.kind.value)
                 self.leaves[e] = z3.Function(name, domain, value)
@@ -123,12 +124,21 @@ class Emitter:
         found = []
         for f in self.spec.fields:
             leaf = self.leaf(g.field(f.name, f.kind))
-            if isinstance(f.kind, MapOf) and isinstance(f.kind.value, Nat):
+            if isinstance(f.kind, MapOf):
                 x = z3.Const("x", self.sort(f.kind.key))
-                found.append(z3.ForAll([x], leaf(x) >= 0))
-            elif isinstance(f.kind, Nat):
-                found.append(leaf >= 0)
+                found += [z3.ForAll([x], e) for e in self.natural(f.kind.value, leaf(x))]
+            else:
+                found += self.natural(f.kind, leaf)
         return found
+
+    def natural(self, kind: Scalar, term: Any) -> list[Any]:
+        """That a value of this type is not negative, if it is or holds a number."""
+        if isinstance(kind, Nat):
+            return [term >= 0]
+        if isinstance(kind, Option) and isinstance(kind.of, Nat):
+            sort = self.sort(kind)
+            return [z3.Or(sort.recognizer(0)(term), sort.accessor(1, 0)(term) >= 0)]
+        return []
 
 
 def initial_values(spec: Specification) -> dict[Expr, Expr]:

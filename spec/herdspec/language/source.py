@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
+import linecache
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, EnumMeta
-from types import NoneType, UnionType
+from functools import cached_property, lru_cache
+from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from herdspec.language.errors import SpecError
@@ -25,7 +26,7 @@ class Function:
 
     name: str
     tree: ast.FunctionDef
-    names: Mapping[str, Any]
+    names: Mapping[str, Any] = field(repr=False)
     file: str
     python: Callable[..., Any]
 
@@ -44,11 +45,30 @@ class Function:
         return SpecError(self.file, getattr(at, "lineno", self.line), construct, advice)
 
     def lookup(self, name: str) -> Any:
-        """What a global name means where the function was defined; KeyError if nothing."""
-        for names in (self.names, self.python.__globals__, vars(builtins)):
-            if name in names:
-                return names[name]
+        """What a name that is no local one means in the function; KeyError if nothing."""
+        if name not in self._assigned:
+            for names in (self._enclosed, self.python.__globals__, vars(builtins), self.names):
+                if name in names:
+                    return names[name]
         raise KeyError(name)
+
+    @cached_property
+    def _assigned(self) -> set[str]:
+        """The function's local names: Python never looks for a global one of the same name."""
+        comprehensions = (c for c in ast.walk(self.tree) if isinstance(c, ast.comprehension))
+        inner = {n for c in comprehensions for n in ast.walk(c.target)}
+        return {
+            n.id
+            for n in ast.walk(self.tree)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n not in inner
+        }
+
+    @property
+    def _enclosed(self) -> dict[str, Any]:
+        """The names of enclosing functions that it uses."""
+        names, cells = self.python.__code__.co_freevars, self.python.__closure__ or ()
+        found = zip(names, cells, strict=True)
+        return {name: cell.cell_contents for name, cell in found if cell != CellType()}
 
     def annotation(self, at: ast.AST, text: ast.expr | None) -> Type:
         """The type that an annotation names."""
@@ -59,23 +79,60 @@ class Function:
     def evaluate(self, expression: ast.expr) -> Any:
         """The Python value of an annotation or of a constant's name."""
         code = compile(ast.Expression(expression), self.file, "eval")
-        seen = {**vars(builtins), **self.python.__globals__, **self.names}
+        seen = [self.names, self.python.__globals__]
+        if "<locals>" in self.python.__qualname__:
+            seen.reverse()
         try:
-            return eval(code, seen)
-        except NameError as error:
+            return eval(code, {**vars(builtins), **seen[0], **seen[1], **self._enclosed})
+        except Exception as error:
             raise self.refuse(expression, str(error), "define it before the spec") from None
 
 
 def function_of(python: Callable[..., Any], names: Mapping[str, Any]) -> Function:
     """Read a function's source."""
-    file = inspect.getsourcefile(python) or "<unknown>"
-    lines, first = inspect.getsourcelines(python)
-    tree = ast.parse(textwrap.dedent("".join(lines)))
-    ast.increment_lineno(tree, first - 1)
-    definition = tree.body[0]
-    if not isinstance(definition, ast.FunctionDef):
-        raise SpecError(file, first, "something that is no `def`", "write a plain function")
-    return Function(python.__name__, definition, names, file, python)
+    code: CodeType | None = getattr(inspect.unwrap(python), "__code__", None)
+    if code is None:
+        raise SpecError("<unknown>", 1, f"{python!r}, which is no function", "write a function")
+    file = inspect.getsourcefile(code) or code.co_filename
+    found = definitions(file).get((code.co_firstlineno, code.co_name))
+    plain = isinstance(python, FunctionType) and python.__code__ is code
+    if not plain or not isinstance(found, ast.FunctionDef):
+        what = f"`{code.co_name}`, which is no plain `def` in a file"
+        raise SpecError(file, code.co_firstlineno, what, "write a function, without decorators")
+    function = Function(python.__name__, found, names, file, python)
+    a = found.args
+    if a.posonlyargs or a.vararg or a.kwonlyargs or a.kwarg or a.defaults:
+        what = f"the parameters of `{found.name}`"
+        raise function.refuse(found, what, "write plain ones, without *, / or default")
+    return function
+
+
+def class_of(name: str, frame: FrameType) -> tuple[str, ast.ClassDef]:
+    """The file and the syntax tree of the class statement that this frame executes."""
+    file = inspect.getsourcefile(frame) or frame.f_code.co_filename
+    for node in definitions(file).values():
+        if isinstance(node, ast.ClassDef) and (node.name, node.lineno) == (name, frame.f_lineno):
+            return file, node
+    advice = "write it in a file, or read it by from_source"
+    raise SpecError(file, frame.f_lineno, f"the class {name} without a source text", advice)
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def definitions(file: str) -> Mapping[tuple[int, str], Definition]:
+    """Every definition in a file, by its first line (decorators included) and its name."""
+    linecache.checkcache(file)
+    return _definitions("".join(linecache.getlines(file)))
+
+
+@lru_cache(maxsize=64)
+def _definitions(text: str) -> Mapping[tuple[int, str], Definition]:
+    found = (node for node in ast.walk(ast.parse(text)) if isinstance(node, Definition))
+    return {
+        (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.name): node
+        for node in found
+    }
 
 
 def read_type(hint: Any, refuse: Callable[[str], SpecError]) -> Type:
@@ -87,13 +144,13 @@ def read_type(hint: Any, refuse: Callable[[str], SpecError]) -> Type:
     if isinstance(hint, EnumMeta) and issubclass(hint, Enum):
         return EnumOf(hint)
     if isinstance(hint, type) and issubclass(hint, Sort):
-        return SortOf(hint.__name__)
+        return SortOf(hint.__name__, hint)
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType) and len(args) == 2 and NoneType in args:
         inner = read_type(args[0] if args[1] is NoneType else args[1], refuse)
         if not isinstance(inner, MapOf | Option):
             return Option(inner)
-    if origin is dict:
+    if origin is dict and len(args) == 2:
         key, value = read_type(args[0], refuse), read_type(args[1], refuse)
         if isinstance(key, SortOf) and not isinstance(value, MapOf):
             return MapOf(key, value)

@@ -12,17 +12,16 @@ import ast
 import inspect
 import linecache
 import sys
-import textwrap
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
-from types import FunctionType, ModuleType, new_class
+from types import FrameType, FunctionType, ModuleType, new_class
 from typing import Any
 
 from herdspec.language import graph as g
 from herdspec.language.errors import SpecError
 from herdspec.language.graph import Expr
-from herdspec.language.source import Function, function_of, read_type
+from herdspec.language.source import Function, class_of, function_of, read_type
 from herdspec.language.surface import ActionMark, Each, Expectation, Kind, Property, Sort, Spec
 from herdspec.language.translate import Parameter, evaluate, execute
 from herdspec.language.types import Bool, EnumOf, MapOf, Nat, Option, SortOf, Type
@@ -76,8 +75,8 @@ class Specification:
     fields: tuple[Field, ...]
     actions: tuple[Action, ...]
     properties: tuple[Promise, ...]
-    methods: Mapping[str, Function]
-    names: Mapping[str, Any]
+    methods: Mapping[str, Function] = field(repr=False)
+    names: Mapping[str, Any] = field(repr=False)
 
     @property
     def sorts(self) -> tuple[str, ...]:
@@ -108,28 +107,33 @@ class Specification:
 
     def replace(self, name: str, **functions: Callable[..., object]) -> Specification:
         """A variant under a new name: these actions or helpers are others."""
-        for function in functions:
-            if function not in self.methods:
-                known = ", ".join(self.methods)
-                raise KeyError(f"{self.name} has no {function!r} to replace; it has {known}")
-        return self.add(name, **functions)
+        self._check_known(functions, "replace")
+        return self._variant(name, functions)
 
     def add(self, name: str, **functions: Callable[..., object]) -> Specification:
         """A variant under a new name, with further actions or helpers."""
+        for function in functions:
+            if function in self.methods:
+                raise KeyError(f"{self.name} has {function!r} already; replace it")
         return self._variant(name, functions)
 
     def drop(self, name: str, *functions: str) -> Specification:
         """A variant under a new name, without these actions."""
+        self._check_known(functions, "drop")
         return self._variant(name, dict.fromkeys(functions))
+
+    def _check_known(self, functions: Iterable[str], purpose: str) -> None:
+        for function in functions:
+            if function not in self.methods:
+                known = ", ".join(self.methods)
+                raise KeyError(f"{self.name} has no {function!r} to {purpose}; it has {known}")
 
     def _variant(
         self, name: str, functions: Mapping[str, Callable[..., object] | None]
     ) -> Specification:
         """The variant's class runs as Python does; its graph is read again from the functions."""
         body: dict[str, Any] = {"__doc__": self.state.__doc__, "__module__": self.state.__module__}
-        for method, function in functions.items():
-            old = getattr(self.state, method, None)
-            body[method] = _marked_like(function, old) if function else None
+        body.update(functions)
         variant = new_class(name, (self.state,), {"variant": True}, lambda ns: ns.update(body))
         made = of_class(variant, {**self.names, **_names_of(functions)})
         return made.with_properties(*(p.python for p in self.properties))
@@ -147,7 +151,7 @@ def of_class(cls: type[Spec], names: Mapping[str, Any]) -> Specification:
     methods = {name: function_of(f, names) for name, f in python.items()}
     fields = _fields(cls, names)
     leaves = {f.name: g.field(f.name, f.kind) for f in fields}
-    marks = {name: getattr(f, "__herdspec_action__", None) for name, f in python.items()}
+    marks = {name: _mark(cls, name) for name in python}
     actions = tuple(
         _action(name, methods[name], mark, methods, leaves) for name, mark in marks.items() if mark
     )
@@ -155,20 +159,37 @@ def of_class(cls: type[Spec], names: Mapping[str, Any]) -> Specification:
     return Specification(cls.__name__, said, cls, fields, actions, (), methods, names)
 
 
-def check_class_body(cls: type[Spec]) -> None:
+def define(cls: type[Spec], frame: FrameType) -> Specification:
+    """The specification of the class whose statement this frame executes."""
+    file, statement = class_of(cls.__name__, frame)
+    cls.__statement__ = statement
+    for s in statement.body:
+        _check_statement(cls, file, s)
+    return of_class(cls, dict(frame.f_locals))
+
+
+def _check_statement(cls: type[Spec], file: str, s: ast.stmt) -> None:
     """Refuse statements of a class body that no reading understands."""
-    lines, first = inspect.getsourcelines(cls)
-    tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    assert isinstance(tree, ast.ClassDef), "a class statement"
-    for s in tree.body:
-        documented = isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)
-        if not (documented or isinstance(s, ast.AnnAssign | ast.FunctionDef | ast.Pass)):
-            raise SpecError(
-                inspect.getsourcefile(cls) or "<unknown>",
-                first + s.lineno - 1,
-                f"`{ast.unparse(s).splitlines()[0]}` in the class {cls.__name__}",
-                "write fields with a type and an initial value, and methods",
-            )
+
+    def refuse(what: str, advice: str) -> SpecError:
+        return SpecError(file, s.lineno, f"{what} in the class {cls.__name__}", advice)
+
+    name = ""
+    match s:
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            return
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            if s.value is None:
+                raise refuse(f"the field `{name}` without initial value", "give it one")
+        case ast.FunctionDef(name=name):
+            if not isinstance(vars(cls).get(name), FunctionType):
+                advice = "write plain methods; the one decorator is @action"
+                raise refuse(f"the decorated method `{name}`", advice)
+        case _:
+            advice = "write fields with a type and an initial value, and methods"
+            raise refuse(f"`{ast.unparse(s).splitlines()[0]}`", advice)
+    if hasattr(Spec, name):
+        raise refuse(f"the name `{name}`", "take another: states have this one already")
 
 
 _sources = count(1)
@@ -185,7 +206,11 @@ def from_source(text: str, name: str) -> Specification:
     module.__file__ = file
     sys.modules[file] = module
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    exec(compile(text, file, "exec"), module.__dict__)
+    try:
+        code = compile(text, file, "exec")
+    except SyntaxError as error:
+        raise SpecError(file, error.lineno or 1, error.msg, "write valid Python") from None
+    exec(code, module.__dict__)
     found = module.__dict__.get(name)
     if not (isinstance(found, type) and issubclass(found, Spec)):
         raise SpecError(file, 1, f"no class `{name}` derived from Spec", "name the spec's class")
@@ -211,9 +236,8 @@ def _fields(cls: type[Spec], names: Mapping[str, Any]) -> tuple[Field, ...]:
     for base in reversed(cls.__mro__[: cls.__mro__.index(Spec)]):
         for name, hint in vars(base).get("__annotations__", {}).items():
             kind = _field_type(base, name, hint, names, file)
-            if name not in vars(base):
-                raise SpecError(file, 1, f"the field `{name}` without initial value", "give it one")
-            fields.append(Field(name, kind, _initial(name, kind, vars(base)[name], file)))
+            place = (file, _line_of_field(base, name))
+            fields.append(Field(name, kind, _initial(name, kind, vars(base)[name], place)))
     return tuple(fields)
 
 
@@ -233,28 +257,25 @@ def _field_type(cls: type[Spec], name: str, hint: Any, names: Mapping[str, Any],
         module = vars(sys.modules[cls.__module__])
         try:
             hint = eval(hint, {**module, **names})
-        except NameError as error:
+        except Exception as error:
             raise refuse(str(error)) from None
     return read_type(hint, refuse)
 
 
 def _line_of_field(cls: type[Spec], name: str) -> int:
-    try:
-        lines, first = inspect.getsourcelines(cls)
-    except (OSError, TypeError):
-        return 1
-    for number, line in enumerate(lines):
-        if line.strip().startswith(f"{name}:"):
-            return first + number
-    return first
+    statement: ast.ClassDef = cls.__statement__
+    for s in statement.body:
+        if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.target.id == name:
+            return s.lineno
+    return statement.lineno
 
 
-def _initial(name: str, kind: Type, value: Any, file: str) -> Any:
+def _initial(name: str, kind: Type, value: Any, place: tuple[str, int]) -> Any:
     """The encoded start value, checked against the type."""
     scalar = kind.value if isinstance(kind, MapOf) else kind
     if isinstance(kind, MapOf) != isinstance(value, Each):
         advice = "write each(value) for a dict, the value itself for anything else"
-        raise SpecError(file, 1, f"the initial value of `{name}`", advice)
+        raise SpecError(*place, f"the initial value of `{name}`", advice)
     plain = value.value if isinstance(value, Each) else value
     match scalar:
         case Bool() if isinstance(plain, bool):
@@ -266,7 +287,7 @@ def _initial(name: str, kind: Type, value: Any, file: str) -> Any:
         case Option() if plain is None:
             return None
     advice = "start with a constant; elements of a sort can be chosen by a first action only"
-    raise SpecError(file, 1, f"the initial value {plain!r} of `{name}`", advice)
+    raise SpecError(*place, f"the initial value {plain!r} of `{name}`", advice)
 
 
 def _action(
@@ -274,6 +295,11 @@ def _action(
     leaves: dict[str, Expr],
 ) -> Action:  # fmt: skip
     parameters, guard, updates = execute(function, methods, leaves)
+    try:
+        function.sentence.format(**{name: "" for name, _ in parameters})
+    except (LookupError, ValueError) as error:
+        what = f"the docstring of `{name}`: {error!r}"
+        raise function.refuse(function.tree, what, "name parameters only in {}") from None
     return Action(
         name, mark.kind, mark.disturbs, parameters, guard, updates,
         function.sentence, function.file, function.line,
@@ -291,11 +317,14 @@ def _promise(spec: Specification, promise: Property) -> Promise:
     )  # fmt: skip
 
 
-def _marked_like(function: Callable[..., object], old: Any) -> Callable[..., object]:
+def _mark(cls: type[Spec], name: str) -> ActionMark | None:
     """A replacement is the kind of action that it replaces, unless it says otherwise."""
-    if not hasattr(function, "__herdspec_action__") and hasattr(old, "__herdspec_action__"):
-        function.__herdspec_action__ = old.__herdspec_action__  # type: ignore[attr-defined]
-    return function
+    for base in cls.__mro__:
+        if name in vars(base):
+            mark: ActionMark | None = getattr(vars(base)[name], "__herdspec_action__", None)
+            if mark or vars(base)[name] is None:
+                return mark
+    return None
 
 
 def _names_of(functions: Mapping[str, Callable[..., object] | None]) -> dict[str, Any]:
@@ -348,6 +377,8 @@ def decode(kind: Type, number: int, sorts: Mapping[str, type[Sort]]) -> Any:
 
 
 def sort_classes(spec: Specification) -> dict[str, type[Sort]]:
-    """The classes behind a spec's sorts."""
+    """The classes behind a spec's sorts; those of its fields need no name where it was defined."""
     module = vars(sys.modules[_defined(spec.state).__module__])
-    return {name: {**module, **spec.names}[name] for name in spec.sorts}
+    keys = [f.kind.key for f in spec.fields if isinstance(f.kind, MapOf)]
+    known = {**module, **spec.names, **{key.name: key.cls for key in keys if key.cls}}
+    return {name: known[name] for name in spec.sorts}

@@ -211,14 +211,18 @@ class Spec:
     """The base of every spec; defining a subclass checks it against the language."""
 
     __specification__: ClassVar[Any]
+    __statement__: ClassVar[Any]
 
     def __init_subclass__(cls, *, variant: bool = False) -> None:
         """Read the class's syntax tree, and refuse what lies outside the language."""
-        from herdspec.language.specification import check_class_body, of_class
+        from herdspec.language.specification import define
 
         if not variant:  # a variant has no class statement, and is read by who makes it
-            check_class_body(cls)
-            cls.__specification__ = of_class(cls, sys._getframe(1).f_locals)
+            cls.__specification__ = define(cls, sys._getframe(1))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Assignment copies: two fields never share a map."""
+        self.__dict__[name] = value.copy() if isinstance(value, dict) else value
 
     def copy(self) -> Self:
         """A state that shares nothing with this one."""

@@ -45,6 +45,7 @@ class Body:
     guard: Expr = g.TRUE
     reads: list[tuple[str, Expr, ast.AST]] = field(default_factory=list)
     depth: int = 0
+    outer: frozenset[str] = frozenset()  # inside a loop: the names that stood before it
 
     def refuse(self, at: ast.AST, construct: str, advice: str) -> SpecError:
         """The error to raise about a construct here."""
@@ -93,7 +94,7 @@ class Body:
     def call_statement(self, call: ast.Call) -> None:
         """A call for its effect: `require`, or a helper method."""
         match call.func:
-            case ast.Name(id="require") if len(call.args) == 1:
+            case ast.Name(id="require") if len(call.args) == 1 and not call.keywords:
                 self.require(self.truth(call.args[0]))
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.is_state(owner):
                 self.inline(call, self.method(call, name))
@@ -113,7 +114,7 @@ class Body:
         """Assign a name, a field or an entry of a field."""
         match target:
             case ast.Name(id=name):
-                self.names[name] = self.value(value)
+                self.names[name] = self.local(target, name, self.value(value))
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.is_state(owner):
                 kind = self.field(target, name).kind
                 self.state[name] = self.fit(value, self.value(value, kind), kind)
@@ -130,6 +131,16 @@ class Body:
                 what = f"the assignment to `{ast.unparse(target)}`"
                 raise self.refuse(target, what, "assign a name, self.field or self.field[index]")
 
+    def local(self, at: ast.expr, name: str, found: Expr) -> Expr:
+        """The value of a local name, which must mean the same in Python."""
+        if isinstance(found.kind, MapOf):
+            what = f"the name `{name}` for a whole map"
+            raise self.refuse(at, what, "look its entries up in the field itself")
+        if name in self.outer or isinstance(self.names.get(name), Whole):
+            what = f"the assignment to `{name}`, a name from outside of the loop"
+            raise self.refuse(at, what, "use a name of its own")
+        return found
+
     def branch(self, test: Expr, body: list[ast.stmt], orelse: list[ast.stmt]) -> None:
         """Execute both branches, and let each field be what its branch made of it."""
         path, state, names = self.path, self.state, self.names
@@ -142,10 +153,12 @@ class Body:
         # The state is changed in place: the caller of an inlined helper holds the same one.
         for name in state:
             state[name] = g.ite(test, then[name], self.state[name])
-        merged = {**names}
+        merged: dict[str, Expr | Whole] = {}  # what is not the same on both paths has no meaning
         for name in then_names.keys() & self.names.keys():
             a, b = then_names[name], self.names[name]
-            if isinstance(a, Expr) and isinstance(b, Expr) and a.kind == b.kind:
+            if isinstance(a, Whole):
+                merged[name] = a
+            elif isinstance(b, Expr) and a.kind == b.kind:
                 merged[name] = g.ite(test, a, b)
         self.path, self.state, self.names = path, state, merged
 
@@ -156,7 +169,7 @@ class Body:
         first, rest = cases[0], cases[1:]
         if first.guard is not None:
             raise self.refuse(first.pattern, "a guard of a case", "use an `if` inside the case")
-        if isinstance(first.pattern, ast.MatchAs) and first.pattern.pattern is None:
+        if isinstance(first.pattern, ast.MatchAs) and first.pattern.name is None:
             self.run(first.body)
             return
         test = self.matches(subject, first.pattern)
@@ -177,9 +190,12 @@ class Body:
 
     def loop(self, name: str, sort: SortOf, body: list[ast.stmt]) -> None:
         """All turns at once: each writes its own entries, and reads what stood before."""
+        if name in self.names:
+            raise self.refuse(body[0], f"a loop over the known name `{name}`", "use another name")
         turn = g.fresh(name, sort)
         before, guard, reads = dict(self.state), self.guard, self.reads
-        names = dict(self.names)
+        names, outer = dict(self.names), self.outer
+        self.outer = frozenset(names)
         self.names[name], self.guard, self.reads = turn, g.TRUE, []
         self.run(body)
         changed = {f for f in before if self.state[f] is not before[f]}
@@ -193,7 +209,8 @@ class Body:
                 raise self.refuse(body[0], what, f"assign self.{f}[{name}], nothing else of it")
             self.state[f] = g.lam(turn, g.select(self.state[f], turn))
         self.guard = g.conj(guard, g.forall(turn, self.guard))
-        self.names, self.reads = names, reads + self.reads
+        reads += self.reads  # in place: the caller of an inlined helper holds the same list
+        self.names, self.outer, self.reads = names, outer, reads
 
     # ── Expressions ─────────────────────────────────────────────────────────────────────────
 
@@ -225,27 +242,31 @@ class Body:
                 pairs = zip([left, *comparators], ops, comparators, strict=False)
                 return g.conj(*(self.compare(a, op, b) for a, op, b in pairs))
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                return self.choose(self.truth(test), self.value(body, want), orelse)
-            case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=int(amount))):
+                a = self.value(body, want)
+                a = self.fit(body, a, want) if want else a
+                return self.choose(self.truth(test), a, orelse)
+            case ast.BinOp(
+                left=left, op=ast.Add(), right=ast.Constant(value=int(amount))
+            ) if not isinstance(amount, bool):
                 return g.add(self.fit(left, self.value(left), NAT), amount)
             case ast.Call():
                 return self.call(e)
             case ast.DictComp(key=ast.Name(id=key), value=body, generators=[turn]):
-                return self.table(e, key, body, turn)
+                return self.table(e, key, body, turn, want)
         raise self.refuse(
             e, f"the expression `{ast.unparse(e)}`", "see docs/language.md for what may be written"
         )
 
     def constant(self, e: ast.expr, value: Any, want: Type | None) -> Expr:
         """A constant, at its type."""
+        if isinstance(value, Enum):
+            return g.const(EnumOf(type(value)), list(type(value)).index(value))
         if isinstance(value, bool):
             return g.boolean(value)
         if isinstance(value, int) and value >= 0:
             return g.const(NAT, value)
         if value is None and isinstance(want, Option):
             return g.none(want)
-        if isinstance(value, Enum):
-            return g.const(EnumOf(type(value)), list(type(value)).index(value))
         raise self.refuse(e, f"the constant {value!r}", "use bools, naturals and members of Enums")
 
     def name(self, e: ast.expr, name: str) -> Expr:
@@ -286,7 +307,7 @@ class Body:
     def lookup(self, e: ast.expr, table: ast.expr, index: ast.expr) -> Expr:
         """An entry of a map; an index must be there."""
         found = self.value(table)
-        if not isinstance(found.kind, MapOf):
+        if not (isinstance(found.kind, MapOf) and isinstance(table, ast.Attribute)):
             raise self.refuse(e, f"an index into `{ast.unparse(table)}`", "it is no dict")
         at = self.value(index)
         if isinstance(at.kind, Option):
@@ -302,6 +323,8 @@ class Body:
     def compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expr:
         """One comparison of a chain."""
         match op:
+            case ast.Is() | ast.IsNot() if not _is_none(left) and not _is_none(right):
+                raise self.refuse(left, "`is` between values", "use == and !=; `is` is for None")
             case ast.Eq() | ast.Is():
                 return self.equal(left, right)
             case ast.NotEq() | ast.IsNot():
@@ -319,10 +342,13 @@ class Body:
 
     def equal(self, left: ast.expr, right: ast.expr) -> Expr:
         """Equality; a plain value can equal an optional one."""
-        if isinstance(left, ast.Constant) and left.value is None:
+        if _is_none(left):
             left, right = right, left
         a = self.value(left)
-        if isinstance(right, ast.Constant) and right.value is None:
+        if isinstance(a.kind, MapOf):
+            what = f"`{ast.unparse(left)}`, a whole map, in a comparison"
+            raise self.refuse(left, what, "compare entries: all(… for x in Sort)")
+        if _is_none(right):
             if not isinstance(a.kind, Option):
                 raise self.refuse(right, f"None compared with a {said(a.kind)}", "it is never None")
             return g.eq(a, g.none(a.kind))
@@ -338,10 +364,12 @@ class Body:
     def call(self, e: ast.Call) -> Expr:
         """A quantifier, or a helper that returns a value."""
         match e.func:
-            case ast.Name(id="all" | "any" as name) if len(e.args) == 1:
+            case ast.Name(id="all" | "any" as name) if len(e.args) == 1 and not e.keywords:
                 if isinstance(e.args[0], ast.GeneratorExp):
                     return self.quantify(name, e.args[0])
-            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in self.names:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if isinstance(
+                self.names.get(owner), Whole
+            ):
                 return self.returned(e, self.method(e, name))
             case ast.Name(id=name):
                 try:
@@ -399,12 +427,17 @@ class Body:
             return g.forall(bound, g.implies(kept, found))
         return g.exists(bound, g.conj(kept, found))
 
-    def table(self, e: ast.expr, key: str, body: ast.expr, turn: ast.comprehension) -> Expr:
+    def table(
+        self, e: ast.expr, key: str, body: ast.expr, turn: ast.comprehension, want: Type | None
+    ) -> Expr:
         """A map written as a comprehension."""
         if not isinstance(turn.target, ast.Name) or turn.target.id != key or turn.ifs:
             raise self.refuse(e, "this comprehension", "write {x: value for x in Sort}")
         bound = g.fresh(key, self.sort(turn.iter))
-        return g.lam(bound, replace(self, names={**self.names, key: bound}).value(body))
+        inner = replace(self, names={**self.names, key: bound})
+        if not isinstance(want, MapOf):
+            raise self.refuse(e, "a whole map here", "assign it to a field")
+        return g.lam(bound, inner.fit(body, inner.value(body, want.value), want.value))
 
     # ── Names and types ─────────────────────────────────────────────────────────────────────
 
@@ -425,6 +458,8 @@ class Body:
             raise self.refuse(call, f"`{function.name}`, which calls itself", "unroll it")
         parameters = function.tree.args.args
         method = isinstance(call.func, ast.Attribute)
+        if method and not parameters:
+            raise function.refuse(function.tree, "a method without `self`", "add it")
         names: dict[str, Expr | Whole] = {}
         state = self.state
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
@@ -441,6 +476,9 @@ class Body:
                 names[parameter.arg] = owner
                 continue
             kind = function.annotation(parameter, parameter.annotation)
+            if isinstance(kind, MapOf):
+                what = f"the parameter `{parameter.arg}`, a whole map"
+                raise function.refuse(parameter, what, "look its entries up in the field itself")
             names[parameter.arg] = self.fit(argument, self.value(argument, kind), kind)
         return Body(function, self.methods, state, names, depth=self.depth + 1)
 
@@ -463,6 +501,10 @@ class Body:
             return g.some(found)
         what = f"`{ast.unparse(at)}`, a {said(found.kind)}"
         raise self.refuse(at, what, f"a {said(kind)} is wanted here")
+
+
+def _is_none(e: ast.expr) -> bool:
+    return isinstance(e, ast.Constant) and e.value is None
 
 
 def _writes_only(after: Expr, before: Expr, turn: Expr) -> bool:
@@ -511,7 +553,7 @@ def read_off(
     function = function_of(python, names)
     owner, *elements = function.tree.args.args
     if len(elements) != isinstance(kind, MapOf):
-        raise function.refuse(function.tree, "its parameters", "take the state, and a map's element")
+        raise function.refuse(function.tree, "its parameters", "take the state, and an element")
     known: dict[str, Expr | Whole] = {owner.arg: Whole(fields)}
     body = Body(function, methods, dict(fields), known)
     if not isinstance(kind, MapOf):

@@ -1,12 +1,12 @@
 """
 What an election owes those who build on it: epochs, and who may write. No ZooKeeper, no messages.
 
-Protocols that need a coordinator are composed with this contract, not with the election itself; that
-the verified election refines it is checked (`REFINEMENT`): every step of the election is, seen through
-the map, the step of the contract that is named for it, or no step of the contract at all.
+Protocols that need a coordinator are composed with this contract, not with the election itself;
+that the verified election refines it is checked (`REFINEMENT`): every step of the election is, seen
+through the map, the step of the contract that is named for it, or no step of the contract at all.
 
-The fenced form of "one coordinator": two brokers may believe at one time that they lead, but never in
-one epoch, and nothing that the older one does is accepted any more.
+The fenced form of "one coordinator": two brokers may believe at one time that they lead, but never
+in one epoch, and nothing that the older one does is accepted any more.
 """
 
 from __future__ import annotations

@@ -211,7 +211,17 @@ DRAFTED = Flaw(
         handle_look=look_and_create_at_once,
         sync=no_sync,
     ),
-    frozenset({"unfenced_write", "ignores_lost", "mine_by_data", "delete_any", "no_sync"}),
+    frozenset(
+        {
+            "unfenced_write",
+            "creates_at_once",
+            "delete_any",
+            "mine_by_data",
+            "ignores_suspended",
+            "ignores_lost",
+            "no_sync",
+        }
+    ),
     {
         "only_the_present_epoch_writes": Failure(12, "write"),
         "a_broker_deletes_only_its_own_node": Failure(16, "serve_delete"),

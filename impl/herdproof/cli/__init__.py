@@ -1,0 +1,33 @@
+"""
+The command line: `herdproof verify`, `explore`, `prove`, `conform`, `zookeeper`, `elect`, `doctor`.
+
+Exit codes: 0 it holds, 1 a property fails, 2 it could not be asked (usage, or something is
+missing), 3 cut short or unknown, 130 Ctrl-C. Each command imports what it needs when it is called:
+`elect` runs in a small container without the checkers' libraries.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from herdproof.cli import conform, doctor, elect, explore, prove, verify, zookeeper
+from herdproof.cli.errors import Commands
+
+app = typer.Typer(
+    cls=Commands,
+    name="herdproof",
+    help="Coordination protocols: specified, proved, tested and run from one source.",
+    epilog="Exit codes: 0 holds, 1 fails, 2 usage or something is missing, 3 cut short or unknown.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(verify.verify)
+app.command()(explore.explore)
+app.command()(prove.prove)
+app.command()(conform.conform)
+app.command()(zookeeper.zookeeper)
+app.command()(elect.elect)
+app.command()(doctor.doctor)
+
+__all__ = ["app"]

@@ -1,0 +1,69 @@
+"""How the command line ends: errors as one sentence, Ctrl-C and SIGTERM quietly, all tidied up."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from herdproof.errors import HerdError
+from herdspec.language.errors import SpecError, UsageError
+
+NOT_ASKED = 2
+"""The exit code where nothing could be checked: usage, or something is missing."""
+SIGNALLED = 128
+"""Added to a signal's number: 130 after Ctrl-C, 143 after SIGTERM."""
+
+
+class Commands(TyperGroup):
+    """The commands, with what they all share: how they end."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what its user can put right is said in one sentence."""
+        try:
+            with sigterm_unwinds():
+                return super().invoke(ctx)
+        except (HerdError, SpecError, UsageError) as error:
+            raise refused(str(error)) from None
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] in ("herdproof", "herdspec"):
+                raise
+            raise refused(missing(error.name)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(SIGNALLED + signal.SIGINT) from None
+
+
+@contextmanager
+def sigterm_unwinds() -> Iterator[None]:
+    """Within this context SIGTERM unwinds the stack as Ctrl-C does, so that children are ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def unwind(number: int, frame: object) -> NoReturn:
+    """Leave, with the code that says by which signal."""
+    del frame
+    raise SystemExit(SIGNALLED + number)
+
+
+def missing(module: str) -> str:
+    """What to say of a library that is not there."""
+    return f"{module} is not installed: run `pip install herdproof`; `herdproof doctor` says more"
+
+
+def refused(message: str) -> typer.Exit:
+    """Say why nothing can be checked."""
+    print(f"herdproof: {message}", file=sys.stderr)
+    return typer.Exit(NOT_ASKED)

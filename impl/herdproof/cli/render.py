@@ -1,0 +1,182 @@
+"""
+What all commands print with: tables on a terminal, plain lines elsewhere, JSON on request.
+
+Verdicts go to stdout, progress and errors to stderr. With `--json -` stdout holds the JSON alone,
+and what people read goes to stderr. Nothing is wrapped or coloured where nobody looks.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from herdspec.check.verdict import Finding, Mark, Shown, Standing, counted
+from herdspec.language.errors import UsageError
+
+if TYPE_CHECKING:
+    from herdspec.check.verify import Tell
+
+JsonOption = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the verdicts as JSON to FILE, or - ."),
+]
+
+PLAIN_WIDTH = 200
+"""The width of output that is no terminal's: wide enough that no table is folded."""
+
+COLOURS = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.UNKNOWN: "yellow"}
+
+
+class Output:
+    """Where a command prints; `json_to` is what `--json` was given."""
+
+    def __init__(self, json_to: str | None = None) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal without ● prints ?
+        self.json_to = json_to
+        self.errors = console(stderr=True)
+        self.people = self.errors if json_to == "-" else console()
+        if json_to not in (None, "-") and not Path(json_to).absolute().parent.is_dir():
+            raise UsageError(f"--json {json_to}: there is no directory to write it to")
+
+    def line(self, text: str = "", style: str | None = None) -> None:
+        """One line, as it is."""
+        self.people.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def table(self, table: Table) -> None:
+        """A table."""
+        self.people.print(table)
+
+    def json(self, what: dict[str, Any]) -> None:
+        """The JSON, if it was asked for."""
+        text = json.dumps(what, indent=2, ensure_ascii=False)
+        if self.json_to == "-":
+            print(text)
+        elif self.json_to is not None:
+            Path(self.json_to).write_text(text + "\n", encoding="utf-8")
+
+    @contextmanager
+    def progress(self, name: str) -> Iterator[Tell]:
+        """Show how far something is, on a terminal only; it is gone when done."""
+        columns = (
+            SpinnerColumn(), TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20), TimeElapsedColumn(),
+        )  # fmt: skip
+        shown = self.errors.is_terminal
+        with Progress(*columns, console=self.errors, transient=True, disable=not shown) as bar:
+            task = bar.add_task(name, total=None)
+
+            def tell(words: str, fraction: float | None) -> None:
+                total = None if fraction is None else 1.0
+                text = f"{name}  {words}"
+                bar.update(task, description=text, total=total, completed=fraction or 0.0)
+
+            yield tell
+
+
+def console(stderr: bool = False) -> Console:
+    """A console: as wide as its terminal, or wide enough."""
+    made = Console(stderr=stderr, highlight=False, emoji=False)
+    if not made.is_terminal:
+        made.width = PLAIN_WIDTH
+    return made
+
+
+def table_of(*columns: str, title: str | None = None) -> Table:
+    """An empty table with these columns."""
+    made = Table(
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False
+    )
+    for column in columns:
+        made.add_column(escape(column), overflow="fold")
+    return made
+
+
+def spoken(name: str) -> str:
+    """A property's name as words."""
+    return name.replace("_", " ")
+
+
+def shown(what: Shown) -> str:
+    """The length of a counterexample."""
+    return counted(what.steps, "step") if what.steps else "the initial state"
+
+
+def coloured(finding: Finding, text: str) -> str:
+    """A cell's text in the colour of its standing; expected failures are no alarm."""
+    colour = "cyan" if finding.is_expected_failure else COLOURS[finding.standing]
+    return f"[{colour}]{escape(text)}[/{colour}]"
+
+
+def verdict(finding: Finding) -> str:
+    """A finding in a few words, as cells hold it."""
+    text = f"{finding.mark.value} {said(finding)}"
+    return f"{text} ({remark})" if (remark := remarked(finding)) else text
+
+
+def said(finding: Finding) -> str:
+    """What was found, or how far was looked."""
+    match finding.mark:
+        case Mark.FAILS if finding.found:
+            return shown(finding.found)
+        case Mark.FAILS:
+            return finding.note or "fails"
+        case Mark.UNKNOWN:
+            return finding.note or "unknown"
+        case _:
+            return finding.bounds
+
+
+def remarked(finding: Finding) -> str:
+    """What has to be said beside it."""
+    if finding.is_expected_failure:
+        return "expected"
+    if finding.expected and finding.found != finding.expected:
+        return f"expected {shown(finding.expected)}, the last {finding.expected.last}"
+    if finding.mark in (Mark.FAILS, Mark.UNKNOWN):
+        return ""
+    return finding.note
+
+
+def story(finding: Finding) -> Iterator[str]:
+    """A counterexample under the promise that it breaks."""
+    broken = "shown" if finding.mark is Mark.EXHAUSTED else "broken"
+    yield f'{finding.subject}, {broken}: "{finding.sentence}"'
+    yield from (f"  {line}" for line in finding.story)
+
+
+def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings as JSON, with all their stories."""
+    return [
+        {
+            "subject": f.subject, "property": f.row, "kind": f.kind,
+            "sentence": f.sentence, "mark": f.mark.name.lower(),
+            "standing": f.standing.name.lower(), "bounds": f.bounds, "note": f.note,
+            "found": f.found._asdict() if f.found else None,
+            "expected": f.expected._asdict() if f.expected else None, "story": list(f.story),
+        }
+        for f in findings
+    ]  # fmt: skip
+
+
+def conclusion(standing: Standing, expected: int = 0) -> str:
+    """The last line of a command."""
+    also = f" ({counted(expected, 'failure')} as declared)" if expected else ""
+    return {
+        Standing.HOLDS: f"It holds{also}.",
+        Standing.FAILS: "It fails.",
+        Standing.UNKNOWN: "Unknown: something was cut short, given up or not looked at.",
+    }[standing]

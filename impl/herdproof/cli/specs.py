@@ -1,0 +1,203 @@
+"""
+The spec that a command is about: a known name, or a class in a file of the user's own.
+
+A known spec brings the failures that are declared of it, and the size that they are declared for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from herdspec.check.verdict import Declared
+from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.specification import Specification, specification
+from herdspec.language.surface import Property, Spec
+
+DEFAULT_SIZE = 2
+"""Elements of a sort, where nobody says how many."""
+DEFAULT_FAULTS = 2
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A spec under the name that it was asked for, and the failures declared for so many faults."""
+
+    name: str
+    spec: Specification
+    declared: Mapping[str, Declared] = field(default_factory=dict)
+    faults: int = DEFAULT_FAULTS
+
+    def exactly_at(self, sizes: Mapping[str, int], faults: int) -> bool:
+        """Whether the failures are declared for just this size."""
+        return faults == self.faults and all(n == DEFAULT_SIZE for n in sizes.values())
+
+
+def find(name: str) -> Subject:
+    """The spec of this name, or of this file and class; raises `UsageError` or `SpecError`."""
+    path, colon, attribute = name.rpartition(":")
+    if colon and path.endswith(".py"):
+        return from_file(Path(path), attribute)
+    if name.endswith(".py"):
+        return from_file(Path(name), None)
+    if name.startswith("election/"):
+        return flawed(name.removeprefix("election/"))
+    if name not in KNOWN:
+        raise UsageError(f"there is no spec {name!r}{known_specs(name)}")
+    return KNOWN[name]()
+
+
+def known_specs(name: str) -> str:
+    """The known names, as the end of a sentence; the nearest first."""
+    near = get_close_matches(name, KNOWN, n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    return (
+        f"{meant}; the known ones: {', '.join(KNOWN)}, election/FLAW (such as election/no_sync), "
+        f"or a file and its class: path/to/file.py:ClassName"
+    )
+
+
+# ── Known ones ──────────────────────────────────────────────────────────────────────────────
+
+
+def verified() -> Subject:
+    """The verified election."""
+    from herdspec.protocols.election_properties import ELECTION
+
+    return Subject("election", ELECTION, at_once())
+
+
+def at_once() -> Mapping[str, Declared]:
+    """What the verified election is declared to fail."""
+    from herdspec.protocols.election_flaws import AT_ONCE
+
+    return AT_ONCE
+
+
+def drafted() -> Subject:
+    """The election as drafted."""
+    from herdspec.protocols.election_flaws import DRAFTED
+
+    return Subject("election-drafted", DRAFTED.spec, DRAFTED.failures, DRAFTED.faults)
+
+
+def contract() -> Subject:
+    """What the election owes those who build on it."""
+    from herdspec.protocols.election_contract import CONTRACT
+
+    return Subject("election-contract", CONTRACT)
+
+
+def flawed(name: str) -> Subject:
+    """The verified election with one mistake."""
+    from herdspec.protocols.election_flaws import FLAWS
+
+    if name not in FLAWS:
+        near = get_close_matches(name, FLAWS, n=1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise UsageError(f"there is no flaw {name!r}{meant}; the known ones: {', '.join(FLAWS)}")
+    flaw = FLAWS[name]
+    return Subject(f"election/{name}", flaw.spec, flaw.failures, flaw.faults)
+
+
+KNOWN: dict[str, Callable[[], Subject]] = {
+    "election": verified,
+    "election-drafted": drafted,
+    "election-contract": contract,
+}
+
+
+# ── A user's own ────────────────────────────────────────────────────────────────────────────
+
+
+def from_file(path: Path, attribute: str | None) -> Subject:
+    """A spec class (or a variant) of a file, held to the properties in that file."""
+    module = imported(path)
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, Specification) or is_spec(value, module)
+    }
+    if attribute is None and len(found) == 1:
+        attribute = next(iter(found))
+    if attribute is None or attribute not in found:
+        known = ", ".join(f"{path}:{name}" for name in found) or "none"
+        asked = f"has no spec {attribute!r}" if attribute else "holds more than one spec, or none"
+        raise UsageError(f"{path} {asked}; its specs: {known}")
+    value = found[attribute]
+    if isinstance(value, Specification):
+        return Subject(attribute, value)
+    return Subject(attribute, specification(value, *properties_of(module, value)))
+
+
+def is_spec(value: Any, module: ModuleType) -> bool:
+    """Whether this is a spec class that the module defines."""
+    if not (isinstance(value, type) and issubclass(value, Spec)):
+        return False
+    return value.__module__ == module.__name__
+
+
+def imported(path: Path) -> ModuleType:
+    """The module in a file, which may import its neighbours as a script may."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    name = f"herdproof_spec_{path.stem}"
+    place = importlib.util.spec_from_file_location(name, path)
+    assert place is not None, "a path that ends in .py has a loader"
+    assert place.loader is not None, "a path that ends in .py has a loader"
+    module = importlib.util.module_from_spec(place)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        place.loader.exec_module(module)
+    except SpecError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def properties_of(module: ModuleType, spec: type[Spec]) -> list[Property]:
+    """The module's properties, but for those that say that they are about another class."""
+    return [p for p in vars(module).values() if isinstance(p, Property) and is_about(p, spec)]
+
+
+def is_about(promise: Property, spec: type[Spec]) -> bool:
+    """Whether a property's annotations name this class, or nothing."""
+    hints = [hint for of, hint in promise.function.__annotations__.items() if of != "return"]
+    return all(getattr(hint, "__name__", hint) == spec.__name__ for hint in hints)
+
+
+# ── Sizes ───────────────────────────────────────────────────────────────────────────────────
+
+
+def sizes_of(spec: Specification, given: list[str]) -> dict[str, int]:
+    """The sizes of a spec's sorts from `Sort=N`; raises `UsageError`."""
+    sizes = dict.fromkeys(spec.sorts, DEFAULT_SIZE)
+    for text in given:
+        sort, _, number = text.partition("=")
+        if sort not in sizes:
+            known = ", ".join(sizes) or "none"
+            raise UsageError(f"{spec.name} has no sort {sort!r}; its sorts: {known}")
+        if not (number.isascii() and number.isdigit() and int(number) > 0):
+            raise UsageError(f"--size {text}: write {sort}=N with a whole number N of at least 1")
+        sizes[sort] = int(number)
+    return sizes
+
+
+def promise_of(spec: Specification, name: str) -> str:
+    """A property's name, blanks or underscores as it pleases; raises `UsageError`."""
+    wanted = name.replace(" ", "_")
+    names = [p.name for p in spec.properties]
+    if wanted not in names:
+        known = ", ".join(names) or "none"
+        raise UsageError(f"{spec.name} has no property {name!r}; its properties: {known}")
+    return wanted

@@ -1,0 +1,207 @@
+"""
+What must fit together in a trace, whatever the protocol: the books of an election's lines.
+
+The spec has no call numbers, no session ids and no transaction ids. So they are checked here: a
+sequence has no gap, an answer belongs to the call under way, a session is nobody else's, and
+zxids and epochs go up together, since ZooKeeper counts both in one transaction.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from herdproof.trace import UNNAMED, AnswerLine, State, TraceLine
+
+OUTCOMES = {
+    "look": {"absent", "found"},
+    "recall": {"absent", "found"},
+    "read": {"epoch"},
+    "create": {"done", "refused"},
+    "delete": {"done", "refused"},
+    "write": {"done", "refused", "unknown"},
+}
+"""Which outcomes each call may have where its answer counts."""
+
+PLAIN = {"stand", "resign", "look", "handle_suspended", "handle_reconnected", "handle_lost",
+         "handle_new_session"}  # fmt: skip
+"""Named steps that handle no answer."""
+
+
+@dataclass
+class Process:
+    """The books of one process of a node."""
+
+    sequence: int = 0
+    session: int = 0
+    number: int = 0
+    state: State = field(default_factory=State)
+    tokens: set[int] = field(default_factory=lambda: {0})
+
+
+class Ledger:
+    """Takes a run's lines in order, and objects to the first that does not fit."""
+
+    def __init__(self, lines: Iterable[TraceLine]) -> None:
+        self.accepted = 0
+        self.processes: dict[str, Process] = {}
+        self.sessions: dict[int, str] = {}
+        self.epochs: dict[int, int] = {}
+        """The transaction that began each epoch (of 0: that created the epoch node)."""
+        self.owners: dict[int, int] = {}
+        """The session that owned the leader's node which a transaction created."""
+        self.certain = _beginnings(lines)
+        self.starts = sorted(set(self.certain.values()))
+
+    def objection(self, line: TraceLine) -> str | None:
+        """Why a line does not fit those before it, if so; otherwise it is in the books."""
+        if line.action == "start":
+            self.processes[line.node] = Process()
+        process = self.processes.get(line.node)
+        if process is None:
+            return f"the trace of {line.node} does not begin with `start`"
+        found = (
+            self._sequence(process, line)
+            or self._session(process, line)
+            or self._call(process, line)
+            or self._answer(process, line)
+            or (line.answered and self._zxid(line.answered, line.session))
+            or None
+        )
+        if found is None:
+            self._enter(process, line)
+        return found
+
+    def _enter(self, process: Process, line: TraceLine) -> None:
+        self.accepted += 1
+        process.sequence, process.session = line.sequence, line.session
+        process.state = line.state
+        process.tokens.add(line.state.token)
+        if line.asked is not None:
+            process.number = line.asked.number
+
+    def _sequence(self, process: Process, line: TraceLine) -> str | None:
+        if line.sequence != process.sequence + 1:
+            return f"sequence {line.sequence} follows {process.sequence}: a line is missing"
+        known = UNNAMED | PLAIN | {f"handle_{call}" for call in OUTCOMES} - {"handle_write"}
+        if line.action not in known | {"write"}:
+            return f"the action {line.action!r} is unknown"
+        if line.action == "start" and (line.state != State() or line.session):
+            return "a process starts with a session, or with knowledge"
+        if line.action == "write" and line.state != process.state:
+            return "a write changed the elector"
+        return None
+
+    def _session(self, process: Process, line: TraceLine) -> str | None:
+        if line.action != "handle_new_session":
+            if line.session != process.session:
+                return f"the session became {line.session}, and no new session was told of"
+            unconnected = {"start", "stand", "resign", "ignore", "write"} | {"handle_wake"}
+            if not line.session and (line.action not in unconnected or _acts(line)):
+                return "something happened before the first session"
+            return None
+        if line.session == 0 or line.session in self.sessions:
+            whose = self.sessions.get(line.session, "nobody")
+            return f"the new session {line.session} is not new: it is {whose}'s"
+        self.sessions[line.session] = line.node
+        return None
+
+    def _call(self, process: Process, line: TraceLine) -> str | None:
+        asked = line.asked
+        if asked is None:
+            if line.state.call not in ("none", process.state.call):
+                return f"the call {line.state.call} is under way, and none was sent"
+            return None
+        if asked.number != process.number + 1:
+            return f"call {asked.number} follows call {process.number}"
+        if asked.call != line.state.call:
+            return f"a {asked.call} was sent, but a {line.state.call} is under way"
+        if (asked.call != "create") and asked.epoch:
+            return f"a {asked.call} follows no epoch, but {asked.epoch} is told"
+        return None
+
+    def _answer(self, process: Process, line: TraceLine) -> str | None:
+        answered = line.answered
+        wanted = line.action.removeprefix("handle_")
+        answers = wanted in OUTCOMES and line.action not in PLAIN
+        if answered is None:
+            return f"{line.action} tells no answer" if answers or wanted == "late" else None
+        if not answers and wanted != "late":
+            return f"{line.action} handles no answer, but one is told"
+        awaited = process.state.call != "none" and answered.number == process.number
+        if wanted == "late":
+            if answered.outcome == ("unknown" if awaited else "late"):
+                return None
+            awaits = "awaited" if awaited else "not awaited"
+            return f"the answer to call {answered.number} was {awaits}: {answered.outcome}?"
+        if answered.call != wanted:
+            return f"{line.action} handles the answer to a {answered.call}"
+        if answered.outcome not in OUTCOMES[wanted]:
+            return f"a {wanted} cannot have the outcome {answered.outcome!r}"
+        if wanted == "write":
+            known = answered.epoch in process.tokens and answered.epoch > 0
+            return None if known else f"it wrote under epoch {answered.epoch}, which it never had"
+        if not awaited or answered.call != process.state.call:
+            return (
+                f"the answer to {answered.call} {answered.number} was handled, while"
+                f" {process.state.call} {process.number} was under way"
+            )
+        return None
+
+    # ── Transactions ────────────────────────────────────────────────────────────────────────
+
+    def _zxid(self, told: AnswerLine, session: int) -> str | None:
+        """Whether epochs, transactions and owners go together as in what was told before."""
+        if not told.zxid:
+            return None
+        if told.call in ("read", "create", "recall"):
+            if self.epochs.setdefault(told.epoch, told.zxid) != told.zxid:
+                began = self.epochs[told.epoch]
+                return f"epoch {told.epoch} began with transaction {began}, not {told.zxid}"
+            for epoch, zxid in self._neighbours(told.epoch):
+                if (epoch < told.epoch) != (zxid < told.zxid):
+                    other = f"epoch {epoch} began with transaction {zxid}"
+                    return f"{other}: {told.zxid} is out of order"
+        return self._written(told) if told.call == "write" else self._owned(told, session)
+
+    def _neighbours(self, epoch: int) -> list[tuple[int, int]]:
+        near = [e for e in (epoch - 1, epoch + 1) if e in self.certain]
+        return [(e, self.certain[e]) for e in near]
+
+    def _written(self, told: AnswerLine) -> str | None:
+        """A write's transaction lies within its epoch."""
+        if told.outcome == "done":
+            began, ended = self.certain.get(told.epoch), self.certain.get(told.epoch + 1)
+            if (began and told.zxid <= began) or (ended and told.zxid >= ended):
+                return f"transaction {told.zxid} is not of epoch {told.epoch}, which it wrote under"
+        return None
+
+    def _owned(self, told: AnswerLine, session: int) -> str | None:
+        """The node that a transaction created has one owner, and its transaction began an epoch."""
+        owner = session if told.call == "create" else told.owner
+        if told.call == "read" or told.outcome not in ("found", "done"):
+            return None
+        if self.owners.setdefault(told.zxid, owner) != owner:
+            return f"session {self.owners[told.zxid]} owns the node of {told.zxid}, not {owner}"
+        place = bisect_left(self.starts, told.zxid)
+        if self.starts[place : place + 1] != [told.zxid] and 0 < place < len(self.starts):
+            epochs = sorted(self.certain)
+            if epochs[place] == epochs[place - 1] + 1:
+                return f"transaction {told.zxid} began no epoch, but the node of it was found"
+        return None
+
+
+def _acts(line: TraceLine) -> bool:
+    """Whether a line shows more than the wish to stand."""
+    return line.state != State(stands=line.state.stands)
+
+
+def _beginnings(lines: Iterable[TraceLine]) -> dict[int, int]:
+    """The transaction that began each epoch, as far as a line says so: the first one that does."""
+    found: dict[int, int] = {}
+    for line in lines:
+        told = line.answered
+        if told is not None and told.zxid and told.call in ("read", "create", "recall"):
+            found.setdefault(told.epoch, told.zxid)
+    return found

@@ -1,0 +1,369 @@
+"""
+Traces: one JSON line for each step of a node's protocol, written from the core's own fields.
+
+`Tracer` is the seam's writer: give it to a shell as its observer. `read_trace` is the reader. The
+format is versioned and documented in `docs/trace.md`, where other implementations find what they
+must write.
+
+Every line is written with one call and flushed before the core's effects are carried out: what a
+node did is in its trace even if the node is killed then. Only the machine's crash can lose lines
+(there is no fsync), and a process that is killed within the call can leave a last line that is
+cut off, which the reader names as such.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TextIO, assert_never
+
+from herdproof.errors import HerdError
+from herdproof.zookeeper.elector import (
+    Answered,
+    Ask,
+    Call,
+    Effect,
+    Elector,
+    Event,
+    LeaderChanged,
+    LinkChanged,
+    Resign,
+    Stand,
+    Woken,
+    read_leader,
+)
+from herdproof.zookeeper.operations import (
+    Answer,
+    Changed,
+    Data,
+    Done,
+    Found,
+    Link,
+    Refusal,
+    Why,
+)
+
+SCHEMA = 1
+"""The version of the format; a reader refuses what it does not know."""
+
+ELECTION = "election"
+"""The protocol of an election's trace."""
+
+UNNAMED = frozenset({"start", "handle_watch", "handle_wake", "handle_late", "ignore"})
+"""Actions of a trace that the spec does not have; all others are named as the spec's are."""
+
+NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
+
+
+class TraceError(HerdError):
+    """A trace cannot be read: which file, which line, and what is wrong there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """What a core is like after a step; see `Elector`."""
+
+    link: str = Link.LOST.value
+    stands: bool = False
+    leads: bool = False
+    token: int = 0
+    call: str = Call.NONE.value
+    due: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerLine:
+    """An answer that was handled, or the outcome of a write."""
+
+    call: str
+    """`look`, `recall`, `read`, `create`, `delete`, `write`, or `none` if nobody waits for it."""
+    number: int
+    """The call that it answers; 0 for a write."""
+    outcome: str
+    """
+    `absent`, `found`, `epoch`, `done`, `refused`, `unknown`, or `late` if nobody waits for it.
+    """
+    owner: int = 0
+    """Found: the session that owns the leader's node."""
+    epoch: int = 0
+    """The epoch that it tells: read, created, recalled, or written under."""
+    zxid: int = 0
+    """The transaction that made what it tells, where ZooKeeper says so; else 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskLine:
+    """A call that was sent."""
+
+    call: str
+    number: int
+    epoch: int = 0
+    """Of a creation: the epoch that it must follow."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TraceLine:
+    """One step of one node."""
+
+    schema: int = SCHEMA
+    protocol: str = ELECTION
+    run: str
+    node: str
+    sequence: int
+    """From 1, without a gap, for each process of a node."""
+    time_ns: int
+    """Wall clock, nanoseconds since 1970."""
+    since_ns: int
+    """A write was sent then; of all other steps, `time_ns`."""
+    action: str
+    session: int
+    """The session after the step; 0 before the first."""
+    answered: AnswerLine | None
+    asked: AskLine | None
+    state: State
+
+    def written(self) -> str:
+        """The line as it stands in a file, without its end."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+# ── Writing ─────────────────────────────────────────────────────────────────────────────────
+
+
+def open_trace(path: Path) -> TextIO:
+    """
+    Open a trace to append to, one flush per line; a last line that was cut off is ended first.
+
+    The caller closes it.
+    """
+    stream = path.open("a", encoding="utf-8", buffering=1, newline="\n")
+    if path.stat().st_size:
+        with path.open("rb") as present:
+            present.seek(-1, io.SEEK_END)
+            if present.read(1) != b"\n":
+                stream.write("\n")
+    return stream
+
+
+class Tracer:
+    """
+    Writes the trace of one process of a node, from `start` on; an observer for a shell.
+
+    `run` names what belongs together. Several tracers may share a stream. May be called by any
+    thread; what the stream raises is raised.
+    """
+
+    def __init__(self, node: str, run: str, stream: TextIO) -> None:
+        self.node = node
+        self.run = run
+        self.stream = stream
+        self._lock = threading.Lock()
+        self._sequence = 0
+        self._session = 0
+        self._state = State()
+        self._number = 0
+        self._write("start")
+
+    def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
+        """The core has taken an event."""
+        with self._lock:
+            asked = next((e for e in effects if isinstance(e, Ask)), None)
+            action, answered = self._told(event, asked)
+            self._session = core.session
+            self._state = state_of(core)
+            if asked is not None:
+                self._number = asked.number
+            self._write(action, answered, _asked(core, asked))
+
+    def wrote(self, epoch: int, answer: Answer, since_ns: int | None = None) -> None:
+        """The owner's fenced write, sent at `since_ns` under an epoch, was answered."""
+        with self._lock:
+            outcome, zxid = "unknown", 0
+            if isinstance(answer, Done):
+                stats = [part.stat for part in answer.answers if isinstance(part, Changed)]
+                outcome, zxid = "done", stats[0].mzxid if stats else 0
+            elif isinstance(answer, Refusal) and answer.why not in NOBODY_KNOWS:
+                stale = answer.index == 0 and answer.why is Why.BAD_VERSION
+                outcome = "refused" if stale else "unknown"
+            told = AnswerLine(call="write", number=0, outcome=outcome, epoch=epoch, zxid=zxid)
+            self._write("write", told, since_ns=since_ns)
+
+    def _told(self, event: Event, asked: Ask | None) -> tuple[str, AnswerLine | None]:
+        """The name of a step, by the event and the state before it."""
+        match event:
+            case Stand():
+                return "ignore" if self._state.stands else "stand", None
+            case Resign():
+                return "resign" if self._state.stands else "ignore", None
+            case LinkChanged(link=link, session=session):
+                return self._link(link, session), None
+            case LeaderChanged():
+                return "look" if asked else "handle_watch", None
+            case Woken():
+                return "look" if asked else "handle_wake", None
+            case Answered(number=number, answer=answer):
+                if self._state.call == Call.NONE.value or number != self._number:
+                    return "handle_late", AnswerLine(call="none", number=number, outcome="late")
+                told = answer_line(self._state.call, number, answer)
+                late = told.outcome == "unknown"
+                return "handle_late" if late else f"handle_{told.call}", told
+            case _:
+                assert_never(event)
+
+    def _link(self, link: Link, session: int) -> str:
+        if link is Link.CONNECTED:
+            if session != self._session:
+                return "handle_new_session"
+            return "ignore" if self._state.link == link.value else "handle_reconnected"
+        return f"handle_{link.value}"
+
+    def _write(
+        self, action: str, answered: AnswerLine | None = None, asked: AskLine | None = None,
+        since_ns: int | None = None,
+    ) -> None:  # fmt: skip
+        self._sequence += 1
+        now = time.time_ns()
+        line = TraceLine(
+            run=self.run, node=self.node, sequence=self._sequence, time_ns=now,
+            since_ns=now if since_ns is None else since_ns, action=action,
+            session=self._session, answered=answered, asked=asked, state=self._state,
+        )  # fmt: skip
+        self.stream.write(line.written() + "\n")
+        self.stream.flush()
+
+
+class Tracers:
+    """Tracers for many nodes on one stream: a new one for each core that turns up."""
+
+    def __init__(self, run: str, stream: TextIO) -> None:
+        self.run = run
+        self.stream = stream
+        self._tracers: dict[str, tuple[Elector, Tracer]] = {}
+
+    def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
+        """A core has taken an event."""
+        self.of(core)(core, event, effects)
+
+    def of(self, core: Elector) -> Tracer:
+        """The tracer of this core; another core of the same name is another process of its node."""
+        known, tracer = self._tracers.get(core.broker, (None, None))
+        if tracer is None or known is not core:
+            tracer = Tracer(core.broker, self.run, self.stream)
+            self._tracers[core.broker] = (core, tracer)
+        return tracer
+
+
+def state_of(core: Elector) -> State:
+    """A core's fields, as a trace tells them."""
+    return State(
+        link=core.link.value, stands=core.stands, leads=core.leads,
+        token=core.token, call=core.call.value, due=core.due,
+    )  # fmt: skip
+
+
+def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
+    if asked is None:
+        return None
+    epoch = core.expected if core.call is Call.CREATE else 0
+    return AskLine(call=core.call.value, number=asked.number, epoch=epoch)
+
+
+def answer_line(call: str, number: int, answer: Answer) -> AnswerLine:
+    """What an answer tells, facts only: whether a node is one's own, its reader decides."""
+    outcome, owner, epoch, zxid = "unknown", 0, 0, 0
+    match answer:
+        case Found(stat=None):
+            outcome = "absent"
+        case Found(stat=stat) if stat is not None:
+            outcome, owner, zxid = "found", stat.ephemeral_owner, stat.czxid
+        case Data(data=data, stat=stat) if call == Call.RECALL.value:
+            outcome, owner, zxid = "found", stat.ephemeral_owner, stat.czxid
+            epoch = read_leader(data)[1]
+        case Data(stat=stat):
+            outcome, epoch, zxid = "epoch", stat.version, stat.mzxid
+        case Done(answers=[Changed(stat=stat), *_]):
+            outcome, epoch, zxid = "done", stat.version, stat.mzxid
+        case Done():
+            outcome = "done"
+        case Refusal(why=why) if why not in NOBODY_KNOWS:
+            outcome = "absent" if why is Why.NO_NODE and call == Call.RECALL.value else "refused"
+    return AnswerLine(
+        call=call, number=number, outcome=outcome, owner=owner, epoch=epoch, zxid=zxid
+    )
+
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────────────
+
+_PARTS: Mapping[str, type[AnswerLine] | type[AskLine] | type[State]] = {
+    "answered": AnswerLine, "asked": AskLine, "state": State,
+}  # fmt: skip
+
+
+def read_trace(path: Path) -> list[TraceLine]:
+    """
+    Every line of a trace, in order.
+
+    Unknown fields are skipped, so that a writer may add some. Raises `TraceError`.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TraceError(f"{path} cannot be read: {problem}") from problem
+    lines = text.split("\n")
+    ended = lines[-1] == ""
+    found = []
+    for number, line in enumerate(lines[:-1] if ended else lines, start=1):
+        try:
+            found.append(read_line(line))
+        except TraceError as problem:
+            cut = number == len(lines) and not ended
+            what = "the last line is cut off: its writer died, or still writes" if cut else problem
+            raise TraceError(f"{path}, line {number}: {what}") from problem
+    return found
+
+
+def read_line(text: str) -> TraceLine:
+    """One line of a trace; `TraceError` says what is wrong with it."""
+    try:
+        raw = json.loads(text)
+    except ValueError as problem:
+        raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from problem
+    if not isinstance(raw, dict):
+        raise TraceError("a line of a trace is a JSON object")
+    if raw.get("schema") != SCHEMA:
+        known = f"this reader knows version {SCHEMA}"
+        raise TraceError(f"the schema's version is {raw.get('schema')!r}; {known}")
+    if raw.get("protocol") != ELECTION:
+        raise TraceError(f"the protocol is {raw.get('protocol')!r}; known is {ELECTION!r}")
+    for name, part in _PARTS.items():
+        inner = raw.get(name)
+        if name in raw and (inner is not None or part is State):
+            raw[name] = part(**_checked(part, inner, f"{name}."))
+    return TraceLine(**_checked(TraceLine, raw, ""))
+
+
+_TYPES: Mapping[str, tuple[type[Any], ...]] = {
+    "int": (int,), "str": (str,), "bool": (bool,), "State": (State,),
+    "AnswerLine | None": (AnswerLine, type(None)), "AskLine | None": (AskLine, type(None)),
+}  # fmt: skip
+
+
+def _checked(part: type[Any], raw: Any, where: str) -> dict[str, Any]:
+    """The fields of one part, each there and of its type."""
+    if not isinstance(raw, dict):
+        raise TraceError(f"`{where.rstrip('.')}` is {raw!r}; it must be a JSON object")
+    found = {}
+    for field in fields(part):
+        if field.name not in raw:
+            raise TraceError(f"the field `{where}{field.name}` is missing")
+        value, wanted = raw[field.name], _TYPES[str(field.type)]
+        if not isinstance(value, wanted) or (wanted == (int,) and isinstance(value, bool)):
+            names = " or ".join("null" if t is type(None) else t.__name__ for t in wanted)
+            raise TraceError(f"the field `{where}{field.name}` is {value!r}; it must be {names}")
+        found[field.name] = value
+    return found

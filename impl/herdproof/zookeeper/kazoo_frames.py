@@ -1,0 +1,204 @@
+"""
+kazoo's words and ours: frames and operations, results and answers, errors and refusals.
+
+Functions between two vocabularies, without a connection. This module and `client.py`, which has the
+connection, are the only ones that import kazoo (`properties/test_house_rules.py`).
+
+Source: kazoo 2.11, `kazoo.protocol.serialization` (undocumented) and `kazoo.exceptions`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.protocol import serialization as frames
+from kazoo.protocol.states import EventType, KazooState
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from herdproof.zookeeper.operations import (
+    Answer,
+    Change,
+    Changed,
+    Check,
+    Checked,
+    Children,
+    Create,
+    Created,
+    Data,
+    Delete,
+    Deleted,
+    Done,
+    Exists,
+    Found,
+    Get,
+    Link,
+    Multi,
+    Names,
+    Operation,
+    Refusal,
+    Set,
+    Stat,
+    Sync,
+    Synced,
+    Why,
+)
+
+log = logging.getLogger(__name__)
+
+LINKS = {
+    KazooState.CONNECTED: Link.CONNECTED,
+    KazooState.SUSPENDED: Link.SUSPENDED,
+    KazooState.LOST: Link.LOST,
+}
+
+CHANGES = {
+    EventType.CREATED: Change.CREATED,
+    EventType.DELETED: Change.DELETED,
+    EventType.CHANGED: Change.DATA,
+    EventType.CHILD: Change.CHILDREN,
+}
+"""What the types of watch events mean; the one that is left out, NONE, is about no node."""
+
+READS = (frames.Exists, frames.GetData, frames.GetChildren)
+"""The frames that are answered by the server that one is connected to, as far as it has got."""
+
+_REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
+    (kazoo_errors.NoNodeError, Why.NO_NODE),
+    (kazoo_errors.NodeExistsError, Why.NODE_EXISTS),
+    (kazoo_errors.BadVersionError, Why.BAD_VERSION),
+    (kazoo_errors.NotEmptyError, Why.NOT_EMPTY),
+    (kazoo_errors.NoChildrenForEphemeralsError, Why.NO_CHILDREN_FOR_EPHEMERALS),
+    (kazoo_errors.BadArgumentsError, Why.BAD_ARGUMENTS),
+    (kazoo_errors.SessionExpiredError, Why.SESSION_EXPIRED),
+    (kazoo_errors.ConnectionLoss, Why.CONNECTION_LOSS),
+    (kazoo_errors.ConnectionClosedError, Why.CONNECTION_LOSS),
+    (kazoo_errors.OperationTimeoutError, Why.CONNECTION_LOSS),
+    (kazoo_errors.RequestTimeoutError, Why.CONNECTION_LOSS),
+    (kazoo_errors.SessionMovedError, Why.CONNECTION_LOSS),
+)
+
+
+def frame_of(
+    operation: Operation | Check, rooted: Callable[[str], str], watcher: Any = None
+) -> Any:
+    """
+    An operation as kazoo sends it.
+
+    `rooted` gives a path as the server knows it; `watcher` is for operations that ask for a watch.
+    Every path is well-formed (`operations.misfitting`): kazoo does not look.
+    """
+    path = "" if isinstance(operation, Multi) else rooted(operation.path)
+    match operation:
+        case Create():
+            flags = 1 if operation.ephemeral else 0
+            return frames.Create(path, operation.data, OPEN_ACL_UNSAFE, flags)
+        case Delete():
+            return frames.Delete(path, operation.version)
+        case Set():
+            return frames.SetData(path, operation.data, operation.version)
+        case Check():
+            return frames.CheckVersion(path, operation.version)
+        case Multi():
+            return frames.Transaction([frame_of(part, rooted) for part in operation.operations])
+        case Exists():
+            return frames.Exists(path, watcher if operation.watch else None)
+        case Get():
+            return frames.GetData(path, watcher if operation.watch else None)
+        case Children():
+            return frames.GetChildren(path, watcher if operation.watch else None)
+        case Sync():
+            return frames.Sync(path)
+        case _:
+            assert_never(operation)
+
+
+def answer_of(operation: Operation, result: Any, unrooted: Callable[[str], str]) -> Answer:
+    """
+    What kazoo answered to an operation, in our words.
+
+    `result` is kazoo's, and ready: a value or an exception; `unrooted` undoes `rooted`.
+    """
+    if result.exception is not None:
+        return _refusal(result.exception)
+    match operation:
+        case Create():
+            return Created(unrooted(result.value))
+        case Delete():
+            return Deleted()
+        case Set():
+            return Changed(_stat(result.value))
+        case Multi():
+            return _outcome(operation, result.value)
+        case Exists():
+            return Found(None if result.value is None else _stat(result.value))
+        case Get():
+            data, stat = result.value
+            return Data(data, _stat(stat))
+        case Children():
+            return Names(tuple(sorted(result.value)))
+        case Sync():
+            return Synced()
+        case _:
+            assert_never(operation)
+
+
+def _outcome(multi: Multi, values: list[Any]) -> Answer:
+    """
+    The results of a transaction: all of them good, or all of them errors.
+
+    In the latter case the guilty operation has its own error, those before it have "rolled back",
+    those after it "runtime inconsistency".
+    """
+    innocent = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
+    for index, value in enumerate(values):
+        if isinstance(value, Exception) and not isinstance(value, innocent):
+            return _refusal(value, index)
+    return Done(tuple(map(_part, multi.operations, values)))
+
+
+def _part(
+    operation: Create | Delete | Set | Check, value: Any
+) -> Created | Deleted | Changed | Checked:
+    """The result of one operation of a transaction that was done."""
+    match operation:
+        case Create():
+            return Created(value)
+        case Delete():
+            return Deleted()
+        case Set():
+            return Changed(_stat(value))
+        case Check():
+            return Checked()
+        case _:
+            assert_never(operation)
+
+
+def _stat(stat: Any) -> Stat:
+    """What we keep of kazoo's `ZnodeStat`."""
+    return Stat(
+        czxid=stat.czxid,
+        mzxid=stat.mzxid,
+        version=stat.version,
+        cversion=stat.cversion,
+        ephemeral_owner=stat.ephemeralOwner,
+        data_length=stat.dataLength,
+        num_children=stat.numChildren,
+    )
+
+
+def _refusal(problem: Exception, index: int | None = None) -> Refusal:
+    """
+    What kazoo raised, in our words.
+
+    Another error that the server reports (access denied, a quota) means that it did nothing: bad
+    arguments. Whatever else goes wrong leaves open whether it was done: connection loss.
+    """
+    for kind, why in _REFUSALS:
+        if isinstance(problem, kind):
+            return Refusal(why, index)
+    log.error("ZooKeeper refused an operation in an unexpected way: %r", problem)
+    refused = isinstance(problem, kazoo_errors.ZookeeperError)
+    return Refusal(Why.BAD_ARGUMENTS if refused else Why.CONNECTION_LOSS, index)

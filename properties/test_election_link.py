@@ -1,0 +1,299 @@
+"""
+The elector's core does what the election's spec allows, and the spec covers what the core does.
+
+On the simulated ZooKeeper: every edge of the explored graph; Hypothesis, with more brokers and any
+number of faults; the stories of the flaws, reproduced by the core's switches; and the mutants, each
+of which some edge tells from the verified protocol. The same on a real one: `integration/`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from time import perf_counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from herdproof.link.cover import Coverage, Walk, cover
+from herdproof.link.election import Choice, Differs, Lockstep, Observer, Unlinked, act
+from herdproof.link.mutants import HARMLESS_ALONE, graph, mutant, runs_without_faults
+from herdproof.simulator import election as world
+from herdproof.simulator.election import Impossible, SimulatedElection
+from herdproof.zookeeper import elector
+from herdspec.check.explore import explore
+from herdspec.engine.ground import Ground
+from herdspec.language.surface import Kind, action
+from herdspec.protocols.election import Broker, Election
+from herdspec.protocols.election_flaws import DRAFTED, FLAWS
+from herdspec.protocols.election_properties import ELECTION
+
+Report = Callable[[str], None]
+IDLE = 64
+"""Of the turns that a rule leaves to the protocol, those below are not used: shrinking likes 0."""
+
+# ── Every edge ──────────────────────────────────────────────────────────────────────────────
+
+
+def must_cover(found: Coverage, states: int, edges: int, report: Report) -> None:
+    """A walk without mismatch over a graph of this size; the counts are pinned on purpose."""
+    assert found.mismatch is None, found.mismatch.story
+    assert (found.states, found.edges) == (states, edges)
+    report(f"election, simulated: {found.line}")
+
+
+def test_every_edge_at_two_brokers_and_two_faults_is_the_implementations(report: Report) -> None:
+    """Every step of two brokers with two faults leads the implementation where the spec says."""
+    found = Walk(graph(2, 2)).run()
+
+    must_cover(found, 21_860, 88_935, report)
+    assert all(found.taken.values()), f"never taken: {found.taken}"
+
+
+def test_every_edge_at_three_brokers_and_one_fault_is_the_implementations(report: Report) -> None:
+    """Every step of three brokers with one fault leads the implementation where the spec says."""
+    must_cover(Walk(graph(3, 1)).run(), 14_893, 63_578, report)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_every_edge_at_three_brokers_and_three_faults_is_the_implementations(
+    report: Report,
+) -> None:
+    """Every step of three brokers with three faults leads it where the spec says."""
+    must_cover(cover(3, 3, processes=2), 2_879_909, 17_476_370, report)
+
+
+def test_shares_of_a_walk_are_the_whole_walk() -> None:
+    """Two walks that share the edges check each of them, and none twice."""
+    parts = [Walk(graph(2, 1), share=k, shares=2).run() for k in (0, 1)]
+
+    whole = Walk(graph(2, 1)).run()
+
+    assert all(part.mismatch is None and part.edges < whole.edges for part in parts)
+    together = {action: sum(part.taken[action] for part in parts) for action in whole.taken}
+    assert together == whole.taken
+
+
+# ── More brokers, any number of faults ──────────────────────────────────────────────────────
+
+
+class InStep(RuleBasedStateMachine):
+    """A spec and the simulated world in lockstep; `in_step` adds a rule for each action."""
+
+    flaws: frozenset[str] = frozenset()
+    steps = 0
+
+    @initialize(size=st.integers(3, 5))
+    def begin(self, size: int) -> None:
+        """So many brokers."""
+        self.lockstep = Lockstep(ELECTION, size, flaws=self.flaws)
+        choices = [(action.name, arguments) for action, arguments in self.lockstep.machine.choices]
+        self.by_action = {a.name: [c for c in choices if c[0] == a.name] for a in ELECTION.actions}
+        protocol = [a.name for a in ELECTION.actions if a.kind is Kind.STEP]
+        self.by_itself = [choice for choice in choices if choice[0] in protocol]
+
+    def take(self, choices: list[Choice], turn: int) -> bool:
+        """Take the first of these steps that is possible, counted from `turn`, if any is."""
+        found = self.lockstep.possible(choices, turn)
+        if found is not None:
+            type(self).steps += 1
+            self.lockstep.step(*found)
+        return found is not None
+
+
+def in_step(flaws: frozenset[str] = frozenset()) -> type[InStep]:
+    """A machine with one rule for each of the spec's actions: none is written by hand."""
+    rules = {action.name: _rule(action.name) for action in ELECTION.actions}
+    return type("ElectionInStep", (InStep,), {"flaws": flaws, **rules})
+
+
+def _rule(action: str) -> Any:
+    """The action, by some broker; then, for some turns, what the protocol does by itself."""
+
+    def take(self: InStep, turn: int, then: bytes) -> None:
+        self.take(self.by_action[action], turn)
+        for byte in then:
+            if byte >= IDLE and not self.take(self.by_itself, byte):
+                return
+
+    take.__name__ = action
+    drawn = rule(turn=st.integers(0, 4), then=st.binary(min_size=8, max_size=16))
+    return precondition(lambda self: bool(self.lockstep.possible(self.by_action[action])))(
+        drawn(take)
+    )
+
+
+def run(machine: type[InStep], runs: int, *phases: Phase) -> None:
+    """So many runs of a machine, each of up to 50 rules; how slow it is never fails it."""
+    with redirect_stdout(io.StringIO()):  # the story is in the exception
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=runs,
+                stateful_step_count=50,
+                suppress_health_check=list(HealthCheck),
+                report_multiple_bugs=False,
+                phases=phases or tuple(Phase),
+            ),
+        )
+
+
+def test_random_runs_of_spec_and_implementation_stay_in_step(report: Report) -> None:
+    """With up to five brokers and any number of faults, spec and implementation stay in step."""
+    machine = in_step()
+    began = perf_counter()
+
+    run(machine, 60)
+
+    rate = machine.steps / (perf_counter() - began)
+    report(f"election, simulated: {machine.steps:,} steps by Hypothesis, {rate:,.0f} steps/s")
+    assert machine.steps > 1_000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_many_random_runs_of_spec_and_implementation_stay_in_step(report: Report) -> None:
+    """The same, with so many runs that they take minutes."""
+    machine = in_step()
+
+    run(machine, 3_000)
+
+    report(f"election, simulated: {machine.steps:,} steps by Hypothesis in the long run")
+
+
+def test_a_difference_is_told_as_a_short_story_in_the_specs_words() -> None:
+    """A difference is told as the shortest story, in the spec's words, and where they differ."""
+    machine = in_step(frozenset({"no_look_after_reconnect"}))
+
+    with pytest.raises(Differs) as told:
+        run(machine, 200, Phase.generate, Phase.shrink)
+
+    first, *lines = str(told.value).splitlines()
+    assert first == "Election, step by step on spec and implementation:"
+    assert [line[5:] for line in lines if line[:4].strip(" 0123456789") == "."] == [
+        "The connection of broker1 breaks; a call under way is not done, and has no answer."
+        "  [cut(broker1)]",
+        "broker1 learns that its connection is lost, and stops leading: it cannot be sure."
+        "  [handle_suspended(broker1)]",
+        "broker1's session finds a server again in time; whatever was in doubt, broker1 will look."
+        "  [handle_reconnected(broker1)]",
+    ]
+    assert lines[-2:] == [
+        "There the implementation is elsewhere:",
+        "       call[broker1]: recall in the spec, none in the implementation",
+    ]
+
+
+# ── No rule by hand, and nothing left out ───────────────────────────────────────────────────
+
+
+def test_an_action_without_a_method_is_an_error_that_says_so() -> None:
+    """An action of the spec that the world cannot do is an error that names both."""
+
+    def nap(self: Election, b: Broker) -> None:
+        """{b} naps."""
+        self.paused[b] = True
+
+    lockstep = Lockstep(ELECTION.add("Napping", nap=action(nap)), 2)
+
+    with pytest.raises(Unlinked, match="'nap' has no method in SimulatedElection: write one"):
+        lockstep.step("nap", (Broker(0),))
+
+
+def test_a_field_that_nobody_observes_is_an_error_that_says_so() -> None:
+    """A field of the spec that the observer does not read is an error that names it."""
+    ground = Ground(ELECTION, {"Broker": 2}, 3, 2)
+    slots = dict(ground.slots)
+    slots["naps", 0] = slots["paused", 0]
+    ground.__dict__["slots"] = slots
+
+    with pytest.raises(Unlinked, match="only the spec, or only its observer, has: naps"):
+        Observer(ground)
+
+
+def test_what_cannot_happen_in_the_world_is_refused() -> None:
+    """A world refuses to serve a call that is not under way, or to expire what does not stand."""
+    simulated = SimulatedElection(2)
+
+    with pytest.raises(Impossible, match="broker1 has none under way, not look"):
+        act(simulated, "serve_look", [0])
+    with pytest.raises(Impossible, match="no former session owns the leader's node"):
+        act(simulated, "expire_orphan", [])
+
+
+# ── Flaws and mutants ───────────────────────────────────────────────────────────────────────
+
+DRAFT_AND_FLAWS = {"drafted": DRAFTED, **FLAWS}
+
+
+@pytest.mark.parametrize("flaw", DRAFT_AND_FLAWS)
+def test_the_stories_of_every_flaw_are_the_implementations_with_its_switches(flaw: str) -> None:
+    """Each story that the checker tells of a flaw is reproduced by the core's switches."""
+    found = DRAFT_AND_FLAWS[flaw]
+    result = explore(found.spec, {"Broker": 2}, faults=found.faults)
+    assert set(result.violations) == set(found.failures)
+
+    for story in result.violations.values():
+        Lockstep(found.spec, 2, flaws=found.switches).follow(story.steps)
+
+
+def test_every_switch_belongs_to_a_flaw_of_the_spec() -> None:
+    """Every switch of the core and of the world is part of the draft, or of a flaw by itself."""
+    switches = frozenset[str]().union(*(flaw.switches for flaw in DRAFT_AND_FLAWS.values()))
+
+    assert switches == elector.FLAWS | world.FLAWS
+
+
+CAUGHT = {
+    "unfenced_write": ("write", 16),
+    "ignores_suspended": ("handle_suspended", 9),
+    "ignores_lost": ("handle_suspended", 9),
+    "mine_by_data": ("handle_look", 9),
+    "delete_any": ("handle_look", 9),
+    "resign_keeps_node": ("resign", 8),
+    "no_watch": ("serve_look", 2),
+    "watch_after_check": ("serve_look", 2),
+    "no_look_after_reconnect": ("handle_reconnected", 3),
+    "uncounted_epoch": ("serve_create", 6),
+    "epoch_of_read": ("serve_create", 6),
+    "believes_lost_reply": ("handle_suspended", 7),
+    "no_sync": ("handle_reconnected", 4),
+}
+"""In which action each mutant first differs from the verified spec, after how many steps."""
+FAIL_WITHOUT_FAULTS = {"resign_keeps_node", "epoch_of_read"}
+"""Mutants after whose first leader's resignation nobody is elected: no checker is needed."""
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_every_mutant_is_caught_on_an_edge(flaw: str, report: Report) -> None:
+    """Every mutant arrives, on some edge at two brokers and two faults, where the spec does not."""
+    found = mutant(flaw, FLAWS[flaw].switches)
+
+    assert found.mismatch is not None
+    assert (found.size, found.faults) == (2, 2)
+    assert (found.mismatch.action, found.mismatch.steps) == CAUGHT[flaw]
+    assert "the implementation" in found.mismatch.story
+    assert found.runs_without_faults == (flaw not in FAIL_WITHOUT_FAULTS)
+    report(f"mutant {flaw}: caught in {found.mismatch.action} after {found.mismatch.edges:,} edges")
+
+
+@pytest.mark.parametrize("switch", sorted(HARMLESS_ALONE))
+def test_a_guard_behind_another_guard_makes_no_difference_alone(switch: str) -> None:
+    """A guard behind another one makes no difference alone: every edge is still the spec's."""
+    assert Walk(graph(2, 2), flaws=frozenset({switch})).run().mismatch is None
+
+
+def test_without_mistakes_and_faults_one_broker_is_elected_after_the_other() -> None:
+    """Without any fault one broker is elected and resigns, and another is elected after it."""
+    assert runs_without_faults(frozenset())

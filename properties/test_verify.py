@@ -1,0 +1,445 @@
+"""`verify`: expected failures pass, anything else than expected fails, what was cut is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from herdspec import (
+    Nat,
+    Property,
+    Sort,
+    Spec,
+    Specification,
+    UsageError,
+    action,
+    always,
+    each,
+    recoverable,
+    require,
+    sometimes,
+    specification,
+    step,
+)  # fmt: skip
+from herdspec.check.explore import explore
+from herdspec.check.prove import prove
+from herdspec.check.verdict import (
+    ALWAYS_A_STEP,
+    EVERY_ACTION_IS_POSSIBLE,
+    Finding,
+    Mark,
+    Shown,
+    Standing,
+    counted,
+    explored,
+    proved,
+    standing_of,
+)  # fmt: skip
+from herdspec.check.verify import (
+    QUICK,
+    Check,
+    Plan,
+    Report,
+    Result,
+    Tell,
+    election,
+    exploration,
+    flawed,
+    nobody,
+    plan_of,
+    proof,
+    said_of,
+    verify,
+)  # fmt: skip
+from herdspec.protocols.election import Broker, Election
+from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS, Failure
+from herdspec.protocols.election_properties import ELECTION
+
+
+class Lamp(Sort):
+    """A lamp."""
+
+
+class Lamps(Spec):
+    """Lamps are switched on and off."""
+
+    lit: dict[Lamp, bool] = each(False)
+    times: Nat = 0
+
+    @action
+    def switch_on(self, lamp: Lamp) -> None:
+        """{lamp} is switched on."""
+        require(not self.lit[lamp])
+        self.lit[lamp] = True
+
+    @action
+    def switch_off(self, lamp: Lamp) -> None:
+        """{lamp} is switched off."""
+        require(self.lit[lamp])
+        self.lit[lamp] = False
+
+
+def count_up(self: Lamps, lamp: Lamp) -> None:
+    """{lamp} is switched on, and counted."""
+    require(not self.lit[lamp])
+    self.lit[lamp] = True
+    self.times = self.times + 1
+
+
+def never(self: Lamps, lamp: Lamp) -> None:
+    """{lamp} is switched off, but nobody can."""
+    require(self.lit[lamp] and self.times > self.times + 1)
+    self.lit[lamp] = False
+
+
+@always
+def one_is_lit(s: Lamps) -> bool:
+    """At most one lamp is lit."""
+    return all(not (s.lit[a] and s.lit[b]) for a in Lamp for b in Lamp if a != b)
+
+
+@step
+def nothing_is_counted_back(before: Lamps, after: Lamps) -> bool:
+    """The count never goes back."""
+    return before.times <= after.times
+
+
+@sometimes
+def one_lamp_is_lit(s: Lamps) -> bool:
+    """A lamp is lit."""
+    return any(s.lit[a] for a in Lamp)
+
+
+@sometimes
+def ten_times(s: Lamps) -> bool:
+    """Something was counted to ten."""
+    return s.times >= 10
+
+
+@recoverable
+def all_can_go_out(s: Lamps) -> bool:
+    """All lamps can still go out."""
+    return all(not s.lit[a] for a in Lamp)
+
+
+LAMPS = specification(Lamps)
+
+pytestmark = pytest.mark.xdist_group("verify")  # the election's plan is carried out once
+
+
+def findings(*promises: Property, spec: Specification = LAMPS, **how: Any) -> dict[str, Finding]:
+    """What exploring two lamps finds of these properties, by name."""
+    declared = how.pop("declared", {})
+    exactly = how.pop("exactly", True)
+    result = explore(spec.with_properties(*promises), {"Lamp": 2}, faults=0, **how)
+    return {f.row: f for f in explored("lamps", result, declared, exactly=exactly)}
+
+
+def test_a_property_that_holds_everywhere_is_exhausted() -> None:
+    """A property without counterexample holds at the size that was explored, and says which."""
+    found = findings(nothing_is_counted_back, one_lamp_is_lit, all_can_go_out)
+
+    assert {f.mark for f in found.values()} == {Mark.EXHAUSTED}
+    assert standing_of(found.values()) is Standing.HOLDS
+    assert found["all_can_go_out"].bounds == "2 lamps, 0 faults"
+    assert found["one_lamp_is_lit"].note == "shown after 1 step"
+    assert found["one_lamp_is_lit"].story
+
+
+def test_a_failure_that_nobody_declared_fails() -> None:
+    """A further counterexample is a failure, with its story."""
+    found = findings(one_is_lit)["one_is_lit"]
+
+    assert (found.mark, found.standing) == (Mark.FAILS, Standing.FAILS)
+    assert found.found == Shown(2, "switch_on")
+    assert "switched on" in "\n".join(found.story)
+
+
+@pytest.mark.parametrize(
+    ("declared", "standing"),
+    [
+        (Failure(2, "switch_on"), Standing.HOLDS),
+        (Failure(3, "switch_on"), Standing.FAILS),
+        (Failure(2, "switch_off"), Standing.FAILS),
+    ],
+)
+def test_a_declared_failure_must_be_just_the_one_declared(
+    declared: Failure, standing: Standing
+) -> None:
+    """A declared failure passes; one of another length or last action does not."""
+    found = findings(one_is_lit, declared={"one_is_lit": declared})["one_is_lit"]
+
+    assert found.standing is standing
+    assert found.is_expected_failure is (standing is Standing.HOLDS)
+
+
+def test_a_declared_failure_that_is_missing_fails() -> None:
+    """What was declared to fail and holds is a failure."""
+    declared = {"nothing_is_counted_back": Failure(1, "switch_on")}
+
+    found = findings(nothing_is_counted_back, declared=declared)["nothing_is_counted_back"]
+
+    assert (found.mark, found.standing) == (Mark.EXHAUSTED, Standing.FAILS)
+
+
+def test_at_another_size_a_declared_failure_may_have_any_length() -> None:
+    """At another size than it was declared for, a declared failure may differ or be missing."""
+    declared = {"one_is_lit": Failure(9, "x"), "nothing_is_counted_back": Failure(9, "x")}
+
+    found = findings(one_is_lit, nothing_is_counted_back, declared=declared, exactly=False)
+
+    assert standing_of(found.values()) is Standing.HOLDS
+
+
+def test_a_search_that_is_cut_short_is_unknown() -> None:
+    """Nothing that was not refuted before the memory budget ended is known."""
+    found = findings(nothing_is_counted_back, all_can_go_out, ten_times, memory_bytes=0)
+
+    assert {f.standing for f in found.values()} == {Standing.UNKNOWN}
+
+
+def test_what_is_cut_at_the_bound_of_naturals_says_so() -> None:
+    """Safety holds within the bound, and says so; what might lie beyond it is unknown."""
+    counting = LAMPS.replace("Counting", switch_on=count_up)
+
+    found = findings(nothing_is_counted_back, all_can_go_out, ten_times, spec=counting, bound=3)
+
+    assert found["nothing_is_counted_back"].standing is Standing.HOLDS
+    assert found["nothing_is_counted_back"].note == "within naturals up to 3"
+    assert found["all_can_go_out"].standing is Standing.UNKNOWN
+    assert found["ten_times"].standing is Standing.UNKNOWN
+
+
+def test_a_possibility_that_no_state_shows_fails() -> None:
+    """A `sometimes` without witness in a complete space is a failure."""
+    found = findings(ten_times)["ten_times"]
+
+    assert (found.mark, found.standing) == (Mark.FAILS, Standing.FAILS)
+
+
+def test_a_state_without_a_next_step_fails_unless_it_may_end() -> None:
+    """A deadlock is found, and is no failure of a spec that may end."""
+    stuck = LAMPS.drop("Stuck", "switch_off")
+    result = explore(stuck, {"Lamp": 1}, faults=0)
+
+    found = {f.row: f for f in explored("lamps", result, {})}
+
+    assert found[ALWAYS_A_STEP].found == Shown(1, "switch_on")
+    assert found[ALWAYS_A_STEP].standing is Standing.FAILS
+    assert explored("lamps", result, {}, may_end=True) == []
+
+
+# ── Proofs ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_proof_speaks_of_any_number() -> None:
+    """What is proved is proved for any number of elements."""
+    found = {f.row: f for f in proved("x", prove(LAMPS.with_properties(nothing_is_counted_back)))}
+
+    assert found["nothing_is_counted_back"].mark is Mark.PROVED
+    assert found["nothing_is_counted_back"].bounds == "any number of lamps"
+    assert found[EVERY_ACTION_IS_POSSIBLE].standing is Standing.HOLDS
+
+
+def test_what_is_not_inductive_fails_with_two_states() -> None:
+    """A counterexample to induction names the action, and shows two states."""
+    found = {f.row: f for f in proved("x", prove(LAMPS.with_properties(one_is_lit)))}
+
+    assert found["one_is_lit"].standing is Standing.FAILS
+    assert found["one_is_lit"].note == "not inductive: switch_on"
+    assert any("False → True" in line for line in found["one_is_lit"].story)
+
+
+def test_an_action_that_can_never_be_taken_fails_the_proof() -> None:
+    """A vacuous action is reported, and is a failure."""
+    spec = LAMPS.replace("Never", switch_off=never).with_properties(nothing_is_counted_back)
+
+    found = {f.row: f for f in proved("x", prove(spec))}
+
+    assert found[EVERY_ACTION_IS_POSSIBLE].standing is Standing.FAILS
+    assert "switch_off" in found[EVERY_ACTION_IS_POSSIBLE].note
+
+
+# ── Plans ───────────────────────────────────────────────────────────────────────────────────
+
+
+def plan(*runs: Callable[[Tell], Result]) -> Plan:
+    """A plan of nothing but these."""
+    return Plan("toy", tuple(Check(f"check {n}", run) for n, run in enumerate(runs)))
+
+
+def finds(mark: Mark) -> Callable[[Tell], Result]:
+    """A check that finds one thing."""
+    found = Finding(subject="verified", row=mark.name, kind="check", mark=mark, bounds="")
+
+    def run(tell: Tell) -> Result:
+        tell("looking", 0.5)
+        return Result((found,), "looked")
+
+    return run
+
+
+def says_nothing(tell: Tell) -> Result:
+    """A check that finds nothing to say."""
+    tell("nothing", None)
+    return Result((), "")
+
+
+def cannot_run(tell: Tell) -> Result:
+    """A check that wants what is not there."""
+    raise LookupError("no Java")
+
+
+@pytest.mark.parametrize(
+    ("runs", "standing"),
+    [
+        ((), Standing.UNKNOWN),
+        ((finds(Mark.PROVED), finds(Mark.CONFORMS)), Standing.HOLDS),
+        ((finds(Mark.PROVED), says_nothing), Standing.UNKNOWN),
+        ((finds(Mark.PROVED), cannot_run), Standing.UNKNOWN),
+        ((finds(Mark.UNKNOWN), finds(Mark.FAILS)), Standing.FAILS),
+    ],
+)
+def test_a_plan_comes_to_its_worst_verdict(
+    runs: tuple[Callable[[Tell], Result], ...], standing: Standing
+) -> None:
+    """A failure outweighs an unknown; an empty plan or a check that says nothing is no pass."""
+    report = verify(plan(*runs), survived=(LookupError,))
+
+    assert report.standing is standing
+
+
+def test_an_error_that_nobody_expects_is_not_swallowed() -> None:
+    """Errors that a plan is not told to survive are the caller's."""
+    with pytest.raises(LookupError):
+        verify(plan(cannot_run))
+
+
+def test_progress_is_told_to_who_watches() -> None:
+    """Each check's progress goes to the one who watches it."""
+    told: list[str] = []
+
+    @contextmanager
+    def watch(check: Check) -> Iterator[Tell]:
+        def tell(words: str, fraction: float | None) -> None:
+            told.append(f"{check.name}: {words}, {fraction}")
+
+        yield tell
+
+    verify(plan(says_nothing), watch)
+
+    assert told == ["check 0: nothing, None"]
+
+
+def test_the_checks_of_a_spec_tell_their_progress() -> None:
+    """Explorations tell levels, proofs the fraction of their obligations, up to all of them."""
+    told: list[tuple[str, float | None]] = []
+    spec = LAMPS.with_properties(nothing_is_counted_back)
+
+    exploration("x", spec, {"Lamp": 2}, 0, {}).run(lambda w, f: told.append((w, f)))
+    proof("x", spec, ()).run(lambda w, f: told.append((w, f)))
+
+    assert told[0] == ("level 1, 2 states, 1 to expand", None)
+    assert told[-1][1] == 1.0
+
+
+def test_a_further_check_joins_the_plan() -> None:
+    """Whoever has more to check adds it to the plan."""
+    more = Check("more", finds(Mark.FAILS))
+
+    assert verify(plan(finds(Mark.PROVED)).also(more)).standing is Standing.FAILS
+
+
+def test_an_unknown_protocol_is_told_the_known_ones() -> None:
+    """A mistyped name is refused with the known ones."""
+    with pytest.raises(UsageError, match="known ones: election"):
+        plan_of("electoin", QUICK)
+
+
+# ── Election ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """The election's plan, carried out at the small size."""
+    return verify(election(QUICK))
+
+
+def test_the_election_is_as_declared(report: Report) -> None:
+    """The verified election holds, and the drafted and flawed ones fail just as declared."""
+    wrong = [f for f in report.findings if f.standing is not Standing.HOLDS]
+
+    assert wrong == []
+    assert report.standing is Standing.HOLDS
+
+
+def test_every_declared_failure_is_found(report: Report) -> None:
+    """Each failure that is declared of a draft or a flaw is a finding of its own."""
+    found = {(f.subject, f.row): f.found for f in report.findings if f.is_expected_failure}
+    declared = {("drafted", row): failure for row, failure in DRAFTED.failures.items()}
+    declared |= {("verified", row): failure for row, failure in AT_ONCE.items()}
+    for name, flaw in FLAWS.items():
+        declared |= {(name, row): failure for row, failure in flaw.failures.items()}
+
+    assert found == {at: Shown(f.steps, f.last) for at, f in declared.items()}
+
+
+def test_the_verified_promises_are_proved_and_explored(report: Report) -> None:
+    """Each promise of the verified election is both proved and explored, but the declared one."""
+    marks: dict[str, set[Mark]] = {}
+    for f in report.of("verified"):
+        marks.setdefault(f.row, set()).add(f.mark)
+    both = [p.name for p in ELECTION.properties if p.expectation.value in ("always", "step")]
+
+    for name in set(both) - set(AT_ONCE):
+        assert marks[name] == {Mark.PROVED, Mark.EXHAUSTED}
+    assert marks["refines ElectionContract"] == {Mark.PROVED, Mark.EXHAUSTED}
+
+
+def test_the_spec_says_what_it_assumes_and_leaves_out(report: Report) -> None:
+    """The spec's own words on assumptions and omissions stand beside its verdicts."""
+    assert report.plan.assumed.startswith("ZooKeeper is linearizable")
+    assert "\n" not in report.plan.assumed
+    assert "clocks" in report.plan.not_modelled
+    assert "Not modelled" not in report.plan.assumed
+    assert said_of(LAMPS) == ("", "")
+
+
+def trusting_write(self: Election, b: Broker) -> bool:
+    """A write is accepted, whoever's it is."""
+    return True
+
+
+def test_a_broken_spec_turns_verify_red() -> None:
+    """With one mistake in the verified election, the plan's verdict is a failure that names it."""
+    broken = ELECTION.replace("Broken", accepts_write=trusting_write)
+    whole = election(QUICK, verified=broken)
+    small = replace(whole, checks=whole.checks[:1])  # the other checks are as they were
+
+    report = verify(small)
+
+    assert report.standing is Standing.FAILS
+    wrong = {f.row for f in report.findings if f.standing is Standing.FAILS}
+    assert "only_the_present_epoch_writes" in wrong
+
+
+def test_a_flaw_that_is_declared_otherwise_turns_verify_red() -> None:
+    """A flaw whose counterexample is another than declared is a failure."""
+    flaw = FLAWS["no_watch"]
+    wrongly = replace(flaw, failures={**flaw.failures, "epochs_grow": Failure(3, "resign")})
+
+    result = flawed("no_watch", wrongly).run(nobody)
+
+    wrong = [f for f in result.findings if f.standing is not Standing.HOLDS]
+    assert [(f.row, f.expected) for f in wrong] == [("epochs_grow", Shown(3, "resign"))]
+
+
+def test_numbers_come_with_their_nouns() -> None:
+    """One is singular, others are plural, thousands are grouped."""
+    assert counted(1, "step") == "1 step"
+    assert counted(2_000, "step") == "2,000 steps"
+    assert counted(2, "property") == "2 properties"
