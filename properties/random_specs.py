@@ -2,7 +2,7 @@
 Random well-typed specs, as source strings: a small grammar for Hypothesis.
 
 One sort, an enum, a field and a map of each type, a helper that returns and one that changes, two
-three actions, and a property of each kind. Now and then a map has elements as values, so that
+or three actions, and a property of each kind. Now and then a map has elements as values, so that
 symmetry cannot be used.
 """
 

@@ -70,8 +70,9 @@ def by_columns(ex: Explorer, rows: Sequence[Numbers]) -> list[dict[Call, Numbers
     for instance in ex.ground.instances:
         possible = np.flatnonzero(columns.of(instance.guard))
         kept, made = ex.apply(columns, instance, possible)
-        for source, row in zip(kept, made, strict=True):
-            found[source][instance.action.name, instance.arguments] = ex.packing.unpack(row)
+        after = np.stack([ex.packing.read(made, key) for key in ex.ground.slots], axis=1).tolist()
+        for source, row in zip(kept, after, strict=True):
+            found[source][instance.action.name, instance.arguments] = tuple(row)
     return found
 
 

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from herdproof.cli import app, checks, doctor
+from herdproof.cli import app, checks, conform, doctor
+from herdproof.cli.render import Output
 from herdproof.errors import HerdError
 from herdspec.check import verify as plans
+from herdspec.check.conform import Outcome, Verdict
+from herdspec.check.mismatch import Mismatch
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verify import Check, Plan, Scale, Tell
 from herdspec.protocols.election_flaws import FLAWS
@@ -385,6 +388,38 @@ def test_what_is_checked_of_the_implementation_joins_the_table(
 
     assert done.exit_code == HOLDS
     assert "✔ 3 runs, 300 steps" in done.stdout
+
+
+def replay(verdict: Verdict, **more: Any) -> Outcome:
+    """The outcome of replaying nine lines."""
+    whole: dict[str, Any] = {"lines": 9, "matched": 9, "named": {}, "inferred": frozenset(),
+                             "largest": 1, "seconds": 0.1} | more  # fmt: skip
+    return Outcome(verdict, **whole)
+
+
+MISSED = Mismatch("a.jsonl, line 5", "look(broker1)", "guard", ("due[b]  (it is False)",))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "mark", "code"),
+    [
+        (replay(Verdict.CONFORMS), Mark.CONFORMS, HOLDS),
+        (replay(Verdict.DIFFERS, matched=4, mismatch=MISSED), Mark.FAILS, FAILS),
+        (replay(Verdict.UNKNOWN, matched=4, reason="too many states"), Mark.UNKNOWN, UNKNOWN),
+        (replay(Verdict.CONFORMS, lines=0, matched=0), Mark.UNKNOWN, UNKNOWN),
+    ],
+)
+def test_a_replay_passes_only_if_every_line_was_explained(
+    outcome: Outcome, mark: Mark, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A replay that differs fails, one cut short or of nothing is unknown; both commands agree."""
+    finding = checks.replayed("verified", "traces", "They conform.", "9 lines", outcome)
+    standing = conform.standing_of(outcome)
+    conform.print_outcome(Output(), outcome, standing)
+
+    assert (finding.mark, finding.standing.value, standing.value) == (mark, code, code)
+    if outcome.mismatch:
+        assert "look(broker1) was not possible" in capsys.readouterr().out
 
 
 def test_verify_explores_at_the_size_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,23 @@
 What `verify` checks of the implementation, protocol by protocol.
 
 Each entry of `IMPLEMENTATION` makes one `Check` for the column that it is told. A check yields
-findings: `conforms` makes one that passed, `differs` one that did not. Where one cannot be carried
-out (a `HerdError`: no Java, say) its verdict is "unknown", and `verify` ends with 3.
+findings: `conforms` makes one that passed, `differs` one that did not, `unknown` one without a
+verdict. Where a check cannot be carried out (a `HerdError`: no Java, say) that is its note, its
+verdict is "unknown", and `verify` ends with 3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from herdspec.check.verdict import Finding, Mark, counted
 from herdspec.check.verify import Check, Result, Tell
+
+if TYPE_CHECKING:
+    from herdspec.check.conform import Outcome
 
 
 def conforms(subject: str, row: str, sentence: str, bounds: str) -> Finding:
@@ -28,6 +35,14 @@ def differs(subject: str, row: str, sentence: str, bounds: str, story: str) -> F
     return Finding(
         subject=subject, row=row, kind="check", mark=Mark.FAILS, bounds=bounds,
         sentence=sentence, note="differs", story=lines,
+    )  # fmt: skip
+
+
+def unknown(subject: str, row: str, sentence: str, bounds: str, note: str) -> Finding:
+    """The check came to no verdict; the note says why."""
+    return Finding(
+        subject=subject, row=row, kind="check", mark=Mark.UNKNOWN, bounds=bounds,
+        sentence=sentence, note=note,
     )  # fmt: skip
 
 
@@ -57,5 +72,83 @@ def edges(subject: str) -> Check:
     return Check(f"cover every step on the simulated ZooKeeper: {size}", run)
 
 
-IMPLEMENTATION: dict[str, tuple[Callable[[str], Check], ...]] = {"election": (edges,)}
+REAL_BROKERS, REAL_FAULTS = 1, 1
+
+
+def real_edges(subject: str) -> Check:
+    """Every step of the smallest graph, taken by a real broker on a real ZooKeeper."""
+    row = "real brokers take every step as specified"
+    sentence = "On a real ZooKeeper, each step leads the brokers where the spec says."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.link.real_cover import Graph, cover
+        from herdproof.link.real_world import RealElection
+        from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+
+        def told(taken: int, of: int) -> None:
+            tell(f"{taken:,} of {counted(of, 'step')}", taken / of)
+
+        graph = Graph(REAL_BROKERS, REAL_FAULTS)
+        with EmbeddedZooKeeper() as zookeeper, RealElection(zookeeper, REAL_BROKERS) as world:
+            coverage = cover(world, graph, progress=told)
+        bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'step')}"
+        if coverage.differing:
+            story = next(iter(coverage.differing.values()))
+            return Result((differs(subject, row, sentence, bounds, story),), coverage.line)
+        if coverage.missed or not coverage.covered:
+            note = f"{coverage.missed:,} steps were not taken"
+            return Result((unknown(subject, row, sentence, bounds, note),), coverage.line)
+        return Result((conforms(subject, row, sentence, bounds),), coverage.line)
+
+    size = f"{counted(REAL_BROKERS, 'broker')}, {counted(REAL_FAULTS, 'fault')}"
+    return Check(f"cover every step on a real ZooKeeper: {size}", run)
+
+
+ROUNDS = 30
+
+
+def real_runs(subject: str) -> Check:
+    """Free-running brokers on a real ZooKeeper, disturbed; their traces are replayed."""
+    row = "traces of real runs conform"
+    sentence = "What real brokers do, undirected and disturbed, the spec allows."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.cli.real_runs import StaleWriteAccepted
+        from herdproof.cli.real_runs import run as disturb
+        from herdproof.link.conform import conform_files
+
+        def told(rounds: int) -> None:
+            tell(f"{rounds} of {counted(ROUNDS, 'leader')} disturbed", rounds / ROUNDS)
+
+        with TemporaryDirectory(prefix="herdproof-traces-") as folder:
+            try:
+                runs = disturb(Path(folder), ROUNDS, told)
+            except StaleWriteAccepted as error:
+                found = differs(subject, row, sentence, "", str(error))
+                return Result((found,), str(error))
+            outcome = conform_files(runs.traces)
+        bounds = f"{counted(outcome.matched, 'line')} of 3 brokers"
+        epochs = len(set(runs.epochs))
+        measured = (
+            f"{counted(ROUNDS, 'leader')} disturbed in {counted(epochs, 'epoch')}, "
+            f"{counted(runs.writes, 'write')} of which {runs.refused} stale and refused, "
+            f"{counted(outcome.lines, 'line')} of traces"
+        )
+        return Result((replayed(subject, row, sentence, bounds, outcome),), measured)
+
+    return Check(f"run and disturb 3 brokers on a real ZooKeeper: {ROUNDS} rounds", run)
+
+
+def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcome) -> Finding:
+    """What a replay comes to."""
+    if outcome.mismatch is not None:
+        return differs(subject, row, sentence, bounds, "\n".join(outcome.mismatch.lines))
+    if outcome.reason or outcome.matched < outcome.lines or not outcome.lines:
+        return unknown(subject, row, sentence, bounds, outcome.reason or "lines were left over")
+    return conforms(subject, row, sentence, bounds)
+
+
+IMPLEMENTATION: dict[str, tuple[Callable[[str], Check], ...]] = {
+    "election": (edges, real_edges, real_runs),
+}
 """What is checked of each protocol's implementation, in this order."""

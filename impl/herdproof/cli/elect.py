@@ -8,7 +8,6 @@ z3 nor pyspark.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -46,8 +45,6 @@ def elect(
     from herdproof.zookeeper.election import ZkElection
     from herdproof.zookeeper.elector import Paths
 
-    # What kazoo says of connections is said by `elected`, `deposed`, or the error.
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     default = Paths()
     paths = Paths(leader_path or default.leader, epoch_path or default.epoch)
     with ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -27,7 +28,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command; what its user can put right is said in one sentence."""
         try:
-            with sigterm_unwinds():
+            with sigterm_unwinds(), kazoo_is_quiet():
                 return super().invoke(ctx)
         except (HerdError, SpecError, UsageError) as error:
             raise refused(str(error)) from None
@@ -50,6 +51,18 @@ def sigterm_unwinds() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def kazoo_is_quiet() -> Iterator[None]:
+    """Within this context kazoo logs no lost connections: those that matter are said by us."""
+    log = logging.getLogger("herdproof.zookeeper.kazoo")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def unwind(number: int, frame: object) -> NoReturn:

@@ -3,8 +3,8 @@ Real runs of the election for `verify`: free-running brokers on a real ZooKeeper
 
 Three brokers stand; then, again and again, whoever leads writes and is disturbed: it resigns, its
 session is ended at the server, or its connections are cut. Somebody must be elected then; where it
-is another, the old leader tries one more write under its old epoch, which must be refused. All of it
-is in the traces, which are then replayed in the spec.
+is another, the old leader tries one more write under its old epoch, which must be refused. All of
+it is in the traces, which are then replayed in the spec.
 """
 
 from __future__ import annotations

@@ -124,9 +124,9 @@ class Entering:
         end = Line(
             node=broker, action="stand" if line.state.stands else None,
             arguments=(Broker(broker),) if line.state.stands else (),
-            after=seen_after(line), time=placed.time, where=placed.where,
+            after=seen_after(line), became=became(line), time=placed.time, where=placed.where,
         )  # fmt: skip
-        begin = replace(end, action="restart", arguments=(Broker(broker),), after={})
+        begin = replace(end, action="restart", arguments=(Broker(broker),), after={}, became={})
         return [begin, end] if again else [end]
 
 
@@ -136,7 +136,7 @@ def spec_line(placed: Placed, broker: int) -> Line:
     plain = Line(node=broker, action=None, time=placed.time, where=placed.where)
     if line.action == "write":
         return _write(line, plain)
-    plain = replace(plain, after=seen_after(line))
+    plain = replace(plain, after=seen_after(line), became=became(line))
     if line.action in UNNAMED:
         return plain
     before = {} if line.answered is None else seen_before(line.answered, line.session)
@@ -160,7 +160,7 @@ def seen_after(line: TraceLine) -> dict[str, Any]:
     What a line shows of the spec's state after the step.
 
     `due` only if it is true: the spec counts a watch as due when it fires, the core when it has
-    taken the event from its inbox.
+    taken the event from its inbox (see `became`).
     """
     state = line.state
     seen: dict[str, Any] = {
@@ -172,6 +172,11 @@ def seen_after(line: TraceLine) -> dict[str, Any]:
     if line.asked is not None and line.asked.call == Call.CREATE.value:
         seen["number"] = line.asked.epoch
     return seen
+
+
+def became(line: TraceLine) -> dict[str, Any]:
+    """What cannot have become true by the step itself."""
+    return {} if line.state.due else {"due": False}
 
 
 def seen_before(answered: AnswerLine, session: int) -> dict[str, Any]:

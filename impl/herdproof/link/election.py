@@ -53,7 +53,13 @@ class Unlinked(HerdError):
 
 
 class Differs(AssertionError):
-    """Spec and implementation are in different states; the message tells the story."""
+    """
+    Spec and implementation are in different states; the message tells the story.
+
+    `lockstep` is what came there, if it was a `Lockstep`.
+    """
+
+    lockstep: Lockstep | None = None
 
 
 def act(world: SimulatedElection, action: str, arguments: Sequence[int]) -> None:
@@ -247,6 +253,7 @@ class Lockstep:
         self.initial = self.machine.initial()
         self.state = self.initial
         self.steps: list[Step] = []
+        self.difference = ""
         self._compare(self.observer(self.world))
 
     def possible(self, choices: Sequence[Choice], turn: int = 0) -> Choice | None:
@@ -274,7 +281,7 @@ class Lockstep:
             act(self.world, action, [broker.index for broker in arguments])
             found = self.observer(self.world)
         except (Impossible, NothingWaits, AssertionError) as error:
-            raise Differs(self._story(f"The implementation cannot: {error}")) from error
+            raise self._differs(f"The implementation cannot: {error}") from error
         self._compare(found)
 
     def follow(self, steps: Sequence[Step]) -> None:
@@ -282,12 +289,36 @@ class Lockstep:
         for step in steps:
             self.step(step.action.name, step.arguments)
 
+    def follow_where_possible(self, steps: Sequence[Step]) -> None:
+        """Take those of a story's steps that the spec allows when their turn comes."""
+        for step in steps:
+            if self.possible([(step.action.name, step.arguments)]):
+                self.step(step.action.name, step.arguments)
+
     def _compare(self, found: tuple[int, ...]) -> None:
         wanted = self.machine.numbers(self.state)
         if wanted != found:
             lines = unlike(self.machine, wanted, found)
-            raise Differs(self._story("There the implementation is elsewhere:", *lines))
+            raise self._differs("There the implementation is elsewhere:", *lines)
 
-    def _story(self, *ends: str) -> str:
+    def _differs(self, *ends: str) -> Differs:
         said_so_far = f"{self.machine.spec.name}, step by step on spec and implementation:"
-        return "\n".join([said_so_far, *told(self.steps, self.initial), *ends])
+        self.difference = "\n".join([said_so_far, *told(self.steps, self.initial), *ends])
+        found = Differs(self.difference)
+        found.lockstep = self
+        return found
+
+    def shortened(self) -> Lockstep:
+        """One that differs, too, after some of this one's steps, of which none can be spared."""
+        shortest, at = self, len(self.steps) - 1
+        while at >= 0:
+            steps = [*shortest.steps[:at], *shortest.steps[at + 1 :]]
+            tried = Lockstep(
+                self.machine.spec, self.machine.sizes["Broker"], flaws=self.world.flaws
+            )
+            try:
+                tried.follow_where_possible(steps)
+            except Differs:
+                shortest, at = tried, len(tried.steps)
+            at -= 1
+        return shortest

@@ -123,6 +123,8 @@ class Ledger:
 
     def _answer(self, process: Process, line: TraceLine) -> str | None:
         answered = line.answered
+        if answered is not None and (idle := _idle(answered)):
+            return f"`{idle}` has no meaning in the outcome {answered.outcome!r}, but is not 0"
         wanted = line.action.removeprefix("handle_")
         answers = wanted in OUTCOMES and line.action not in PLAIN
         if answered is None:
@@ -131,7 +133,8 @@ class Ledger:
             return f"{line.action} handles no answer, but one is told"
         awaited = process.state.call != "none" and answered.number == process.number
         if wanted == "late":
-            if answered.outcome == ("unknown" if awaited else "late"):
+            call = process.state.call if awaited else "none"
+            if (answered.outcome, answered.call) == ("unknown" if awaited else "late", call):
                 return None
             awaits = "awaited" if awaited else "not awaited"
             return f"the answer to call {answered.number} was {awaits}: {answered.outcome}?"
@@ -190,6 +193,21 @@ class Ledger:
             if epochs[place] == epochs[place - 1] + 1:
                 return f"transaction {told.zxid} began no epoch, but the node of it was found"
         return None
+
+
+def _idle(told: AnswerLine) -> str | None:
+    """A field that says nothing in this outcome, and is not empty."""
+    found, done = told.outcome == "found", told.outcome == "done"
+    means = {
+        "number": told.call != "write",
+        "owner": found,
+        "epoch": told.outcome == "epoch"
+        or told.call == "write"
+        or (found and told.call == "recall")
+        or (done and told.call == "create"),
+        "zxid": found or done or told.outcome == "epoch",
+    }
+    return next((name for name, used in means.items() if not used and getattr(told, name)), None)
 
 
 def _acts(line: TraceLine) -> bool:

@@ -8,7 +8,7 @@ otherwise before it, else one in which the fewest conjuncts of its guard fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,16 +61,11 @@ def nearest(possibilities: Possibilities, line: Line, sets: Iterable[Possible]) 
     for possible in sets:
         misses = [miss_of(possibilities, line, carried) for carried in possible.values()]
         if misses:
-            best = min(best, _united(misses), key=lambda miss: miss.distance)
+            best = min(best, *misses, key=lambda miss: miss.distance)
     node = possibilities.nodes[line.node]
     arguments = ", ".join(map(repr, line.arguments))
     action = f"{line.action}({arguments})" if line.action else f"a step of {node!r} without a name"
     return Mismatch(line.where, action, best.kind, best.differences)
-
-
-def _united(misses: Sequence[Miss]) -> Miss:
-    """The nearest of them; where several differ in one value only, all the values allowed."""
-    return min(misses, key=lambda miss: miss.distance)
 
 
 def miss_of(possibilities: Possibilities, line: Line, carried: Carried) -> Miss:
@@ -94,7 +89,14 @@ def miss_of(possibilities: Possibilities, line: Line, carried: Carried) -> Miss:
     if answers:
         return Miss(1, "answer", answers)
     made = possibilities.take(carried, line.action, line.arguments)
-    return Miss(0, "after", _differences(possibilities, line, made, line.after))
+    became = {
+        name: value
+        for (name, value), (see, _) in zip(
+            line.became.items(), possibilities.seen(line.became, line), strict=True
+        )
+        if see(made.state) != see(state)
+    }
+    return Miss(0, "after", _differences(possibilities, line, made, {**line.after, **became}))
 
 
 def _differences(

@@ -23,12 +23,13 @@ class Line:
     """
     One step of one node, as a trace tells it.
 
-    `action` is the spec's name for it, or None for a step that the spec does not have. `before`
-    and `after` map fields to the values seen just before and after the step: of a map, the entry
-    of this node; what is not named was not seen. `answers` says what helpers of the spec, given
-    the arguments, must have answered before the step. Lines come in the order of `time`; a step
-    with a `since` may have happened as early as that, even before other steps of its node. Times
-    are plain numbers in one unit; only order and distance count.
+    `action` is the spec's name for it, or None for a step that the spec does not have. `before` and
+    `after` map fields to the values seen just before and after the step: of a map, the entry of
+    this node; what is not named was not seen. `became` is the value of a field if it is this step
+    that changed it. `answers` says what helpers of the spec, given the arguments, must have
+    answered before the step. Lines come in the order of `time`; a step with a `since` may have
+    happened as early as that, even before other steps of its node. Times are plain numbers in one
+    unit; only order and distance count.
     """
 
     node: int
@@ -36,6 +37,7 @@ class Line:
     arguments: tuple[Any, ...] = ()
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
+    became: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[str, Any] = field(default_factory=dict)
     time: int = 0
     since: int | None = None
@@ -216,19 +218,22 @@ class Possibilities:
         `promises` are those that hold after it.
         """
         before, after = self.seen(line.before, line), self.seen(line.after, line)
+        became = self.seen(line.became, line)
         found: Possible = {}
         for carried in possible.values():
-            state = carried.state
-            if not all(see(state) == value for see, value in before):
+            old = carried.state
+            if not all(see(old) == value for see, value in before):
                 continue
             if line.action is not None:
-                if not self.guards[line.action](state, *line.arguments):
+                if not self.guards[line.action](old, *line.arguments):
                     continue
-                if not self._answers(state, line):
+                if not self._answers(old, line):
                     continue
                 carried = self.take(carried, line.action, line.arguments)
-                state = carried.state
-            if all(see(state) == value for see, value in after):
+            new = carried.state
+            if all(see(new) == value for see, value in after) and all(
+                see(new) in (value, see(old)) for see, value in became
+            ):
                 found[carried.key] = carried
         return self.closed(found, promises)
 

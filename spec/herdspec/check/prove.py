@@ -66,7 +66,7 @@ class Counterexample:
         lines = [f"a state with {sizes}" + (f", {given}" if given else "")]
         lines += [f"    {entry} = {value}" for entry, value in self.before.items()]
         changed = {k: v for k, v in self.after.items() if self.before.get(k) != v}
-        lines.append("the step changes")
+        lines += ["the step changes"] if changed else []
         lines += [f"    {k}: {self.before.get(k)} → {v}" for k, v in changed.items()]
         return lines
 
@@ -290,8 +290,9 @@ class Model:
         """A model that z3 found with a universe of its own making."""
         elements = {}
         for name in prover.spec.sorts:
-            universe = model.get_universe(prover.emit.sort(SortOf(name))) or []
             kind = SortOf(name)
+            sort = prover.emit.sort(kind)
+            universe = model.get_universe(sort) or [z3.Const("any", sort)]  # sorts are never empty
             # Fresh ones: the elements of the small models are other terms.
             elements[kind] = [g.fresh(f"{name.lower()}{k + 1}", kind) for k in range(len(universe))]
             prover.emit.memo.update(zip(elements[kind], universe, strict=True))

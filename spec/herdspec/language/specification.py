@@ -22,7 +22,16 @@ from herdspec.language import graph as g
 from herdspec.language.errors import SpecError
 from herdspec.language.graph import Expr
 from herdspec.language.source import Function, class_of, function_of, read_type
-from herdspec.language.surface import ActionMark, Each, Expectation, Kind, Property, Sort, Spec
+from herdspec.language.surface import (
+    ActionMark,
+    Each,
+    Expectation,
+    Kind,
+    Property,
+    Sort,
+    Spec,
+    sentence,
+)
 from herdspec.language.translate import Parameter, evaluate, execute
 from herdspec.language.types import Bool, EnumOf, MapOf, Nat, Option, SortOf, Type
 
@@ -155,8 +164,7 @@ def of_class(cls: type[Spec], names: Mapping[str, Any]) -> Specification:
     actions = tuple(
         _action(name, methods[name], mark, methods, leaves) for name, mark in marks.items() if mark
     )
-    said = " ".join((cls.__doc__ or cls.__name__).strip().split("\n\n")[0].split())
-    return Specification(cls.__name__, said, cls, fields, actions, (), methods, names)
+    return Specification(cls.__name__, sentence(cls), cls, fields, actions, (), methods, names)
 
 
 def define(cls: type[Spec], frame: FrameType) -> Specification:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from inspect import cleandoc
 from typing import Any, ClassVar, Self, TypeVar, overload
 
 Nat = int
@@ -178,7 +179,7 @@ class Property:
 
 def sentence(function: Callable[..., Any]) -> str:
     """The sentence that a function's docstring opens with."""
-    text = (function.__doc__ or function.__name__.replace("_", " ")).strip()
+    text = cleandoc(function.__doc__ or function.__name__.replace("_", " "))
     return " ".join(text.split("\n\n")[0].split())
 
 

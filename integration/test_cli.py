@@ -1,0 +1,108 @@
+"""The command line on a real ZooKeeper: electors, their traces, their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from herdproof.cli.real_runs import DISTURBANCES, run
+from herdproof.link.conform import conform_files
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+from herdspec.check.conform import Verdict
+
+COMMAND = [sys.executable, "-c", "from herdproof.cli import app; app()"]
+
+pytestmark = pytest.mark.real
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs until it is told to end; it is killed if it has not ended by then."""
+    whole = [*COMMAND, *map(str, arguments)]
+    with subprocess.Popen(
+        whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that a command prints."""
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip("\n")
+
+
+def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, str]:
+    """Send a signal; the exit code, and what was still printed."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def completed(*arguments: str | Path) -> tuple[int, str]:
+    """A command's exit code and what it printed."""
+    whole = [*COMMAND, *map(str, arguments)]
+    done = subprocess.run(whole, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+def test_brokers_elect_resign_and_conform(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
+    """One leads and resigns on Ctrl-C, one follows; their traces conform, a changed one not."""
+    root = f"/cli-{os.getpid()}"
+    paths = ("--leader-path", f"{root}/leader", "--epoch-path", f"{root}/epoch")
+    common = ("elect", "--zookeeper", zookeeper.hosts, *paths)
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+
+    with started(*common, "--broker", "a", "--trace", first) as a:
+        assert line_of(a) == "elected epoch=1"
+        with started(*common, "--broker", "b", "--trace", second, "--json") as b:
+            assert ended(a, signal.SIGINT) == (130, "deposed epoch=1\n", "")
+            assert json.loads(line_of(b)) == {"broker": "b", "event": "elected", "epoch": 2}
+            code, told, complaints = ended(b, signal.SIGTERM)
+    assert (code, json.loads(told)["event"], complaints) == (143, "deposed", "")
+
+    assert completed("conform", first, second)[0] == 0
+    second.write_text(re.sub(r'"token":2', '"token":3', second.read_text(), count=1))
+    code, told = completed("conform", first, second)
+    assert code == 1
+    assert "handle_create(broker" in told
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_zookeeper_ends_quietly(number: signal.Signals, code: int) -> None:
+    """`herdproof zookeeper` prints its address, and on a signal it is gone without a word."""
+    with started("zookeeper") as command:
+        host, _, port = line_of(command).partition(":")
+        with socket.create_connection((host, int(port)), timeout=5):
+            pass
+
+        assert ended(command, number)[:2] == (code, "")
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_disturbed_brokers_conform(tmp_path: Path) -> None:
+    """What `verify` runs: leaders are disturbed in every way, and the traces conform."""
+    told: list[int] = []
+
+    runs = run(tmp_path, 2 * len(DISTURBANCES), told.append)
+    outcome = conform_files(runs.traces)
+
+    assert told == [1, 2, 3, 4, 5, 6]
+    assert runs.epochs == sorted(runs.epochs)
+    assert outcome.verdict is Verdict.CONFORMS, outcome.mismatch
+    assert outcome.matched == outcome.lines
+    assert {"expire", "cut", "write", "handle_new_session"} <= outcome.covered
