@@ -7,9 +7,9 @@ UV ?= uv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Integration runs as one group on one worker, beside the properties on the other core.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n 2
 
-.PHONY: verify test test-long lint format docker-images lock clean
+.PHONY: verify test test-long lint format docs docker-images lock clean
 
 verify: $(STAMP)
 	@$(BIN)/herdproof verify
@@ -28,6 +28,11 @@ lint: $(STAMP)
 
 format: $(STAMP)
 	@$(BIN)/ruff check --quiet --fix-only && $(BIN)/ruff format
+
+# What was verified, with every counterexample as a story: from a run, never by hand.
+docs: $(STAMP)
+	@{ sed '/^```/,$$d' docs/verified.md; echo '```'; $(BIN)/herdproof verify --stories; echo '```'; } \
+	  > docs/.verified.md && mv docs/.verified.md docs/verified.md
 
 docker-images: $(STAMP)
 	@$(BIN)/python -m integration.docker.images

@@ -11,13 +11,13 @@ Three promises:
 
 import os
 from collections.abc import Callable, Generator
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 MEASURED = "measured"
-ROOT = Path(__file__).parent
 SERVICES_ARE_PROMISED = os.environ.get("CI") == "true" or (
     os.environ.get("HERDPROOF_DOCKER") == "required"
 )
@@ -27,11 +27,17 @@ settings.register_profile("ci", settings.get_profile("herdproof"), derandomize=T
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "herdproof")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class OneWorkerForIntegration(LoadScopeScheduling):
     """Integration tests share servers and the clock, so one worker runs them, in order."""
-    for item in items:
-        if item.path.is_relative_to(ROOT / "integration"):
-            item.add_marker(pytest.mark.xdist_group("integration"))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "integration" if nodeid.startswith("integration/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForIntegration:
+    """Give integration to one worker, the properties one by one to whoever is free."""
+    return OneWorkerForIntegration(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

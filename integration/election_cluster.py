@@ -177,12 +177,12 @@ class Processes(Cluster):
 
     def __init__(self, folder: Path, zookeeper: EmbeddedZooKeeper, stack: ExitStack) -> None:
         super().__init__(folder)
-        stack.callback(self.minder.close)
         self.zookeeper = zookeeper
         self.networks = {
             broker: [stack.enter_context(network) for network in networks_to(zookeeper)]
             for broker in BROKERS
         }
+        stack.callback(self.minder.close)  # which comes first: then nobody uses the proxies
 
     @property
     def hosts(self) -> str:

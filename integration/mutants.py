@@ -120,7 +120,8 @@ class DeletionIsToldTwice(ZooKeeper):
 class EphemeralsStay(ZooKeeper):
     """The ephemerals of a session outlive it."""
 
-    def _end(self, session: int) -> None:
+    def _end(self, session: int, *, told: bool = False) -> None:
+        del told
         self._put(session, self._session(session)._replace(alive=False))
 
 

@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from herdproof.link.conform import conform_files
-from herdspec import action, fault, require
 from herdspec.check.conform import Verdict
-from herdspec.protocols.election import Broker, Election
-from herdspec.protocols.election_properties import ELECTION
 from integration.clients import TestClient
 from integration.conftest import ON_DOCKER
 from integration.election_cluster import (
@@ -33,21 +30,6 @@ from integration.election_cluster import (
 
 pytestmark = pytest.mark.real
 
-
-@action(kind=fault)
-def expire_told(self: Election, b: Broker) -> None:
-    """The session of {b}, which holds the node, expires; {b} is told that the node is gone."""
-    require(self.alive[b] and self.connected[b] and self.watch[b] and not self.behind[b])
-    require(self.holder == b and not self.orphan)
-    self.vacate()
-    self.alive[b] = False
-    self.disconnect(b)
-    self.keep_up(b)
-
-
-# ZooKeeper ends a session first (its nodes go, and fire its own watches), and its connection then.
-# So a paused leader can find its own node's watch in its inbox, which the spec's `expire` leaves out.
-SPECIFICATION = ELECTION.add("ElectionToldOfItsExpiry", expire_told=expire_told)
 
 Say = Callable[[str], None]
 MAKE = {"docker": Containers, "processes": processes}
@@ -172,7 +154,7 @@ def test_the_elected_broker_is_out_of_reach_past_its_session(
 
 def test_what_the_brokers_did_is_a_run_of_the_spec(cluster: Cluster, report: Say) -> None:
     """The traces of all brokers, through all these faults, are together a run of the spec."""
-    outcome = conform_files(cluster.traces(), specification=SPECIFICATION)
+    outcome = conform_files(cluster.traces())
 
     assert outcome.verdict is Verdict.CONFORMS, f"{outcome}"
     report(f"conformance of the failovers: {outcome.lines} lines in {outcome.seconds:.2f} s")

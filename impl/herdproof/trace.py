@@ -38,13 +38,19 @@ from herdproof.zookeeper.elector import (
     read_leader,
 )
 from herdproof.zookeeper.operations import (
+    ANY_VERSION,
     Answer,
     Changed,
+    Check,
     Data,
     Done,
+    Exists,
     Found,
+    Get,
     Link,
+    Multi,
     Refusal,
+    Set,
     Why,
 )
 
@@ -98,12 +104,14 @@ class AnswerLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AskLine:
-    """A call that was sent."""
+    """A call that was sent, read off the operation itself."""
 
     call: str
     number: int
-    epoch: int = 0
-    """Of a creation: the epoch that it must follow."""
+    watch: bool = False
+    """Whether it leaves a watch."""
+    epoch: int = ANY_VERSION
+    """The epoch that its transaction checks; -1 where it checks none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -267,10 +275,16 @@ def state_of(core: Elector) -> State:
 
 
 def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
+    """The call that was sent; what a transaction checks, it checks first."""
     if asked is None:
         return None
-    epoch = core.expected if core.call is Call.CREATE else 0
-    return AskLine(call=core.call.value, number=asked.number, epoch=epoch)
+    watch, epoch = False, ANY_VERSION
+    match asked.operation:
+        case Exists(watch=watch) | Get(watch=watch):
+            pass
+        case Multi(operations=(Set(path=path, version=version) | Check(path, version), *_)):
+            epoch = version if path == core.paths.epoch else ANY_VERSION
+    return AskLine(call=core.call.value, number=asked.number, watch=watch, epoch=epoch)
 
 
 def answer_line(call: str, number: int, answer: Answer) -> AnswerLine:

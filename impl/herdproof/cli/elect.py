@@ -8,6 +8,7 @@ z3 nor pyspark.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -45,6 +46,7 @@ def elect(
     from herdproof.zookeeper.election import ZkElection
     from herdproof.zookeeper.elector import Paths
 
+    logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)
     default = Paths()
     paths = Paths(leader_path or default.leader, epoch_path or default.epoch)
     with ExitStack() as stack:

@@ -24,6 +24,9 @@ OUTCOMES = {
 }
 """Which outcomes each call may have where its answer counts."""
 
+NO_EPOCH = -1
+"""What a call tells that checks none."""
+
 PLAIN = {"stand", "resign", "look", "handle_suspended", "handle_reconnected", "handle_lost",
          "handle_new_session"}  # fmt: skip
 """Named steps that handle no answer."""
@@ -117,8 +120,12 @@ class Ledger:
             return f"call {asked.number} follows call {process.number}"
         if asked.call != line.state.call:
             return f"a {asked.call} was sent, but a {line.state.call} is under way"
-        if (asked.call != "create") and asked.epoch:
-            return f"a {asked.call} follows no epoch, but {asked.epoch} is told"
+        if asked.watch != (asked.call == "look"):
+            return f"a {asked.call} was sent {'with' if asked.watch else 'without'} a watch"
+        if asked.call == "delete" and asked.epoch != line.state.token:
+            return f"a delete was sent that checks epoch {asked.epoch}, not {line.state.token}"
+        if asked.call not in ("create", "delete") and asked.epoch != NO_EPOCH:
+            return f"a {asked.call} checks no epoch, but {asked.epoch} is told"
         return None
 
     def _answer(self, process: Process, line: TraceLine) -> str | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from herdproof.link.real_world import Broker, RealElection, Session
+from herdproof.link.real_world import NEEDS_A_TIMEOUT, Broker, RealElection, Session
 from herdproof.simulator.election import Impossible
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Exists
@@ -46,6 +46,8 @@ class LaggingElection(RealElection):
     @staticmethod
     def why_not(action: str, lags: bool) -> str | None:
         """Why a step cannot be driven here, of a broker whose server `lags` or not; or `None`."""
+        if action == "expire_told":
+            return NEEDS_A_TIMEOUT
         return "writes through a server that lags" if lags and action in _WRITES else None
 
     @property

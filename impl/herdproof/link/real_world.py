@@ -145,6 +145,17 @@ class Broker:
     """Of all its sessions: with one, the session can be ended at the server."""
 
 
+NEEDS_A_TIMEOUT = "needs a whole session time-out"
+"""An expiry that the broker is half told of; paused brokers (integration/) go through it."""
+
+NOT_HERE = {
+    "fall_behind": "needs a server that lags",
+    "catch_up": "needs a server that lags",
+    "expire_told": NEEDS_A_TIMEOUT,
+}
+"""What one server, disturbed from outside, cannot be made to do, and why."""
+
+
 class RealElection:
     """
     `size` brokers (0-based) on a running ZooKeeper; a context manager.
@@ -180,7 +191,7 @@ class RealElection:
     def why_not(action: str, lags: bool) -> str | None:
         """Why a step cannot be driven here, of a broker whose server `lags` or not; or `None`."""
         del lags
-        return "needs a server that lags" if action in {"fall_behind", "catch_up"} else None
+        return NOT_HERE.get(action)
 
     @property
     def truth(self) -> int:

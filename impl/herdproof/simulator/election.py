@@ -243,6 +243,13 @@ class SimulatedElection:
         self.zookeeper.expire(broker.session)
         self._deliver()
 
+    def expire_told(self, b: int) -> None:
+        """The service ends the broker's session, whose connection brings its own watch's event."""
+        broker = self.brokers[b]
+        self.zookeeper.expire(broker.session, told=True)
+        self._deliver()
+        broker.connected = False
+
     def restart(self, b: int) -> None:
         """
         The process is killed and started again, with a new session.

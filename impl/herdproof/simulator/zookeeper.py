@@ -112,9 +112,14 @@ class ZooKeeper:
         """The client ends its session: its ephemerals go, nothing if it was over already."""
         self._end(session)
 
-    def expire(self, session: int) -> None:
-        """The service ends a session: its ephemerals go, the client has not been told."""
-        self._end(session)
+    def expire(self, session: int, *, told: bool = False) -> None:
+        """
+        The service ends a session: its ephemerals go, the client does not know that it is over.
+
+        Where its connection still stands it is `told` what its own watches saw of that: the service
+        ends a session's nodes first, its connection then.
+        """
+        self._end(session, told=told)
 
     def alive(self, session: int) -> bool:
         """Whether the service still knows this session."""
@@ -261,15 +266,18 @@ class ZooKeeper:
         elif state.data_watches or state.child_watches:
             self._put(session, state.told(changes))
 
-    def _end(self, session: int) -> None:
-        """One transaction deletes what the session owned; it is told of nothing any more."""
+    def _end(self, session: int, *, told: bool = False) -> None:
+        """One transaction deletes what the session owned; it is told of nothing after that."""
         if not self.alive(session):
             return
-        self._put(session, Session(alive=False, events=self._session(session).events))
+        if not told:
+            self._put(session, Session(alive=False, events=self._session(session).events))
         draft = self.draft(self._nodes, zxid=self._zxid + 1, session=session)
         for path in sorted(path for path, node in self._nodes.items() if node.owner == session):
             draft.delete(path)
         self._commit(draft)
+        if told:
+            self._put(session, Session(alive=False, events=self._session(session).events))
 
     def _session(self, session: int) -> Session:
         """A session's state."""

@@ -73,6 +73,8 @@ class Outcome:
     """The spec's actions that the trace does not name, and that explain the matched lines."""
     largest: int
     """The most states that were carried at once."""
+    steps: int
+    """How many steps of the spec were tried: the work done."""
     seconds: float
     reason: str = ""
     """Why it is unknown."""
@@ -146,15 +148,15 @@ class Replay:
                     progress(len(self.before) - 1, len(self.before[-1]))
         except TooMany:
             reason = f"more than {self.possibilities.cap} states are possible at a line"
-        matched = len(self.before) - 1
+        matched = max(0, len(self.before) - 1)
         if mismatch is not None:
             reason = self.unsure
         verdict = Verdict.UNKNOWN if reason else Verdict.DIFFERS if mismatch else Verdict.CONFORMS
         names = (line.action for line in self.lines[:matched])
         return Outcome(
             verdict, len(self.lines), matched, Counter(n for n in names if n is not None),
-            self.possibilities.inferred(self.before[-1]), largest,
-            time.perf_counter() - began, reason, mismatch,
+            self.possibilities.inferred(self.before[-1] if self.before else {}), largest,
+            self.possibilities.taken, time.perf_counter() - began, reason, mismatch,
         )  # fmt: skip
 
     def _promised(self, inbox: str | None) -> tuple[Promises, dict[int, Promise | None]]:

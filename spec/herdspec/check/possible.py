@@ -110,6 +110,8 @@ class Possibilities:
     ) -> None:
         self.machine = machine
         self.cap = cap
+        self.taken = 0
+        """How many steps were taken: the work done."""
         self.sort = machine.spec.sorts[0]
         self.nodes = machine.elements(self.sort)
         self.guards = {a.name: guard(a, machine) for a in machine.spec.actions}
@@ -193,6 +195,7 @@ class Possibilities:
 
         Only what the action may change is copied: states share the rest, as nobody else writes it.
         """
+        self.taken += 1
         after = object.__new__(type(before.state))
         after.__dict__.update(before.state.__dict__)
         changes = self.changes[action]

@@ -323,13 +323,22 @@ class Election(Spec):
 
     @action(kind=fault)
     def expire(self, b: Broker) -> None:
-        """The session of {b} expires at the server; {b} does not know."""
+        """The session of {b} expires at the server, its connection gone; {b} does not know."""
         require(self.alive[b])
         self.alive[b] = False
         self.disconnect(b)
         self.keep_up(b)
         if self.holder == b and not self.orphan:
             self.vacate()
+
+    @action(kind=fault)
+    def expire_told(self, b: Broker) -> None:
+        """The session of {b} expires; that its node is gone still reaches {b}, and no more."""
+        # ZooKeeper ends a session's nodes first, which fires its own watches, then its connection.
+        require(self.holder == b and not self.orphan and self.watch[b] and not self.behind[b])
+        self.vacate()
+        self.alive[b] = False
+        self.disconnect(b)
 
     @action(kind=fault)
     def restart(self, b: Broker) -> None:

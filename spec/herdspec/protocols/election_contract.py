@@ -203,6 +203,7 @@ REFINEMENT = Refinement(
         "serve_delete": ("give_up", STUTTER),
         "swallow_delete": ("give_up",),
         "expire": ("give_up", STUTTER),
+        "expire_told": ("give_up", STUTTER),
         "handle_reconnected": ("give_up", STUTTER),
         "cut": ("give_up", STUTTER),
         "catch_up": ("give_up", STUTTER),

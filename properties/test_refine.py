@@ -1,0 +1,227 @@
+"""The *refine* reading: the verified election is the contract's, and no easier map passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from herdspec import Nat, UsageError
+from herdspec.check.prove import Outcome
+from herdspec.check.refine import (
+    STUTTER,
+    Refined,
+    Refinement,
+    refine_by_exploration,
+    refine_by_proof,
+)
+from herdspec.protocols.election import Broker, Election
+from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
+from herdspec.protocols.election_flaws import AT_ONCE, any_write
+from herdspec.protocols.election_properties import ELECTION
+
+Map = Callable[..., object]
+
+
+def explored(refinement: Refinement) -> Refined:
+    """The check of every step at two brokers and two faults."""
+    return refine_by_exploration(refinement, {"Broker": 2}, faults=2)
+
+
+def story(found: Refined) -> list[str]:
+    """The story of the first step that has no meaning."""
+    assert found.exploration is not None
+    assert list(found.exploration.violations) == ["refines"]
+    return found.exploration.violations["refines"].labels
+
+
+def broken(refinement: Refinement) -> set[str | None]:
+    """The actions that the proof finds a step of that has no meaning; None: the initial state."""
+    found = refine_by_proof(refinement, leave_out=frozenset(AT_ONCE)).obligations
+    return {o.action for o in found if o.outcome is not Outcome.PROVED}
+
+
+def mapped(*functions: Map, **actions: tuple[str, ...]) -> Refinement:
+    """The refinement with other functions for some fields, and other meanings of some actions."""
+    names = {f.__name__: f for f in (*REFINEMENT.fields, *functions)}
+    meanings = {**REFINEMENT.actions, **actions}
+    return replace(REFINEMENT, fields=tuple(names.values()), actions=meanings)
+
+
+# ── The election ────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_explored_step_of_the_election_is_the_contracts() -> None:
+    """At two brokers and two faults, every step has its meaning, and every meaning is met."""
+    found = explored(REFINEMENT)
+
+    assert found.exploration is not None
+    assert found.exploration.complete
+    assert not found.exploration.violations
+    assert found.idle == []
+    assert found.exploration.missing == []
+    assert set(found.exploration.witnesses) == {
+        "contract: a_broker_leads",
+        "contract: an_older_coordinator_still_believes_it_leads",
+    }
+
+
+def test_the_refinement_is_proved_for_any_number_of_brokers() -> None:
+    """The initial state and every step of every action are proved to have their meaning."""
+    found = refine_by_proof(REFINEMENT, leave_out=frozenset(AT_ONCE))
+
+    assert {o.outcome for o in found.obligations} == {Outcome.PROVED}
+    assert len(found.obligations) == 1 + len(REFINEMENT.concrete.actions)
+
+
+@pytest.mark.parametrize(
+    ("lemma", "actions"),
+    [
+        ("epochs_begin_at_one", {"handle_recall", "handle_create"}),
+        ("who_is_not_connected_asks_nothing", {"stand", "look", "handle_new_session"}),
+        (
+            "what_it_is_told_of_its_node_is_true",
+            {
+                "handle_recall",
+                "handle_create",
+                "handle_suspended",
+                "handle_new_session",
+                "serve_recall",
+            },
+        ),
+    ],
+)
+def test_the_refinement_needs_the_lemmas(lemma: str, actions: set[str]) -> None:
+    """Without a lemma that it needs, the refinement is not proved, for just these actions."""
+    found = refine_by_proof(REFINEMENT, leave_out=frozenset({*AT_ONCE, lemma})).obligations
+
+    assert {o.action for o in found if o.outcome is Outcome.FAILED} == actions
+
+
+# ── What does not refine ────────────────────────────────────────────────────────────────────
+
+
+@cache
+def unfenced() -> Refinement:
+    """The same map from the election whose writes check nothing."""
+    return replace(REFINEMENT, concrete=ELECTION.replace("Unfenced", accepts_write=any_write))
+
+
+def test_the_unfenced_election_does_not_refine_the_contract() -> None:
+    """A write that checks nothing is none of the contract's; the story ends with that write."""
+    assert story(explored(unfenced()))[-1] == "write(broker1)"
+    assert broken(unfenced()) == {"write"}
+
+
+def test_a_wrong_meaning_is_a_violation() -> None:
+    """An action that is said to be another one is a violation, and the story ends with it."""
+    wrong = mapped(handle_create=("step_down", STUTTER))
+
+    assert story(explored(wrong))[-1] == "handle_create(broker1)"
+    assert broken(wrong) == {"handle_create"}
+
+
+def test_an_action_without_a_meaning_must_change_nothing() -> None:
+    """An action that the map does not name must leave the contract's state as it is."""
+    meanings = {k: v for k, v in REFINEMENT.actions.items() if k != "swallow_create"}
+    wrong = replace(REFINEMENT, actions=meanings)
+
+    assert story(explored(wrong))[-1] == "swallow_create(broker1)"
+    assert broken(wrong) == {"swallow_create"}
+
+
+def constant_map() -> tuple[Map, ...]:
+    """Functions that take every state to the contract's initial one."""
+
+    def epoch(s: Election) -> Nat:
+        return 0
+
+    def elected(s: Election) -> Broker | None:
+        return None
+
+    def won(s: Election, b: Broker) -> Nat:
+        return 0
+
+    def token(s: Election, b: Broker) -> Nat:
+        return 0
+
+    def leads(s: Election, b: Broker) -> bool:
+        return False
+
+    def stale_write_accepted(s: Election) -> bool:
+        return False
+
+    return epoch, elected, won, token, leads, stale_write_accepted
+
+
+def test_the_constant_map_does_not_keep_the_meanings() -> None:
+    """A map that collapses everything cannot say that a node was created."""
+    assert story(explored(mapped(*constant_map())))[-1] == "swallow_create(broker1)"
+
+
+def test_the_constant_map_without_meanings_is_idle() -> None:
+    """If nothing means anything, no step fails: but every abstract action is idle, and said so."""
+    found = explored(replace(REFINEMENT, fields=constant_map(), actions={}))
+
+    assert found.exploration is not None
+    assert not found.exploration.violations
+    assert found.idle == [a.name for a in CONTRACT.actions]
+    assert found.exploration.missing == [
+        "contract: a_broker_leads",
+        "contract: an_older_coordinator_still_believes_it_leads",
+    ]
+
+
+def test_an_idle_action_is_reported() -> None:
+    """An abstract action that no step means is reported."""
+    found = explored(mapped(write=(STUTTER,)))
+
+    assert found.idle == ["write"]
+
+
+def test_the_initial_state_must_be_mapped_to_the_initial_state() -> None:
+    """A map that starts elsewhere is refused by exploration, and not proved."""
+
+    def epoch(s: Election) -> Nat:
+        return s.epoch + 1
+
+    elsewhere = mapped(epoch)
+
+    with pytest.raises(UsageError, match="initial state is not mapped to the initial state"):
+        explored(elsewhere)
+    assert None in broken(elsewhere)
+
+
+def test_an_initial_state_with_quantifiers_is_evaluated() -> None:
+    """A map may ask about all brokers: what the initial state is then is evaluated, not guessed."""
+
+    def stale_write_accepted(s: Election) -> bool:
+        return s.stale_write_accepted or any(
+            s.leads[a] and s.leads[b] and a == b and a != b for a in Broker for b in Broker
+        )
+
+    assert not broken(mapped(stale_write_accepted))
+    assert explored(mapped(stale_write_accepted)).idle == []
+
+
+# ── Misuse ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_unknown_abstract_action_is_refused() -> None:
+    """A meaning that the contract does not have is refused with those that it has."""
+    with pytest.raises(UsageError, match=r"resign means .*'retire'.* abstract actions are .*elect"):
+        mapped(resign=("retire",))
+
+
+def test_an_unknown_concrete_action_is_refused() -> None:
+    """An action that the election does not have is refused with those that it has."""
+    with pytest.raises(KeyError, match="has no action 'retire'; it has stand"):
+        mapped(retire=("step_down",))
+
+
+def test_a_missing_field_is_refused() -> None:
+    """Every abstract field needs its function."""
+    with pytest.raises(UsageError, match="differ in: epoch"):
+        replace(REFINEMENT, fields=REFINEMENT.fields[1:])
