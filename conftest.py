@@ -27,7 +27,7 @@ settings.register_profile("ci", settings.get_profile("herdproof"), derandomize=T
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "herdproof")
 
 
-class OneWorkerForIntegration(LoadScopeScheduling):
+class OneWorkerForIntegration(LoadScopeScheduling):  # type: ignore[misc]
     """Integration tests share servers and the clock, so one worker runs them, in order."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -260,7 +260,7 @@ def test_the_election_is_proved_for_any_number_of_brokers() -> None:
     assert proof.proved
     assert not failed(proof)
     assert len(proof.promises) == 7 + len(LEMMAS)
-    assert len(proof.obligations) == 9 + 28 * 13
+    assert len(proof.obligations) == 9 + 29 * 13
 
 
 def test_one_coordinator_at_a_time_is_not_inductive() -> None:
