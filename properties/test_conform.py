@@ -1,8 +1,8 @@
 """
 Conformance: what the code did is replayed in the spec; a trace that was touched is found out.
 
-The traces are real ones, of the election's cores in the simulated world, driven by random walks of the
-spec. What knows no election is tested on a spec of its own (`Post`).
+The traces are real ones, of the election's cores in the simulated world, driven by random walks of
+the spec. What knows no election is tested on a spec of its own (`Post`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herdproof.errors import HerdError
-from herdproof.link.conform import NAMED, NEVER, conform_files
+from herdproof.link.conform import NAMED, NEVER, Entering, conform_files, read_all
 from herdproof.simulator.election import SimulatedElection
 from herdproof.trace import TraceError, Tracers
 from herdproof.zookeeper.elector import FLAWS
 from herdspec import Sort, Spec, action, each, fault, require
 from herdspec.check.conform import Outcome, Verdict, conform
 from herdspec.check.possible import Line
-from herdspec.check.run import Machine
+from herdspec.check.run import Machine, Step
 from herdspec.check.wording import conjuncts, guard
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import specification
@@ -41,8 +41,9 @@ from herdspec.protocols.election_properties import ELECTION
 
 def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> None:
     """
-    Drive real cores along a random walk of the spec, 15 % of the steps faults; trace them.
+    Drive real cores along a random walk of the spec, and trace them.
 
+    Of a hundred steps some 15 are faults and 15 wishes of users, as far as they are possible.
     A flawed core may come to where it cannot follow: there its trace ends.
     """
     machine = Machine(Ground(ELECTION, {"Broker": brokers}, bound=1, faults=1))
@@ -52,16 +53,22 @@ def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> 
         flaws = frozenset({flaw} - {""})
         world = SimulatedElection(brokers, flaws=flaws, observe=tracers)
         for _ in range(steps):
-            possible = list(machine.steps(state))
-            faults = [s for s in possible if s.action.kind is Kind.FAULT]
-            others = [s for s in possible if s.action.kind is not Kind.FAULT]
-            step = chance.choice(faults if faults and chance.random() < 0.15 else others)
+            step = chosen(list(machine.steps(state)), chance)
             state = step.state
             broker = [b.index for b in step.arguments]
             if step.action.name == "write":
                 write(world, tracers, *broker)
             else:
                 getattr(world, step.action.name)(*broker)
+
+
+def chosen(possible: list[Step], chance: Random) -> Step:
+    """One of the steps: a fault, a command or a step of the protocol, then which."""
+    kinds = chance.choices([Kind.FAULT, Kind.COMMAND, Kind.STEP], [15, 15, 70], k=8)
+    for kind in kinds:
+        if some := [step for step in possible if step.action.kind is kind]:
+            return chance.choice(some)
+    return chance.choice(possible)
 
 
 def write(world: SimulatedElection, tracers: Tracers, broker: int) -> None:
@@ -127,7 +134,7 @@ def test_many_long_runs_conform(seed: int, tmp_path: Path) -> None:
 def test_the_work_is_linear_in_the_trace(tmp_path: Path, report: Callable[[str], None]) -> None:
     """Four times the lines are at most about four times the steps tried."""
     per_line = []
-    for steps in (1250, 5000):
+    for steps in (800, 3200):
         walk(tmp_path / "trace", 7, brokers=3, steps=steps)
         outcome = conform_files([tmp_path / "trace"])
         assert outcome.verdict is Verdict.CONFORMS, told(outcome)
@@ -179,15 +186,18 @@ def other(name: str, value: Any) -> st.SearchStrategy[Any]:
 REJECTED: Counter[str] = Counter()
 
 
-def test_a_changed_value_is_rejected(clean: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_a_changed_value_is_rejected(
+    clean: list[dict[str, Any]], tmp_path: Path, report: Callable[[str], None]
+) -> None:
     """
     Whatever single value of a trace is changed, the trace is rejected; nearly always at that line.
 
-    Left open is `due` told as false: the watch event may still wait in the inbox.
+    Left open is what the page on traces says: `due` in a `handle_watch` (another event may wait),
+    and a transaction, or the owner of another's node, that no other line confirms.
     """
     REJECTED.clear()
 
-    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], database=None)
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], database=None)
     @given(st.data())
     def changed(data: st.DataObject) -> None:
         number = data.draw(st.integers(0, len(clean) - 1))
@@ -198,23 +208,26 @@ def test_a_changed_value_is_rejected(clean: list[dict[str, Any]], tmp_path: Path
         for name in way[:-1]:
             part = part[name]
         part[way[-1]] = new
-        REJECTED[verdict(put(tmp_path / "trace", lines), number, (way, new))] += 1
+        REJECTED[verdict(put(tmp_path / "trace", lines), clean[number], number, way)] += 1
 
     changed()
 
     assert set(REJECTED) <= {"refused by the reader", "at the line", "at a later line", "open"}
-    assert REJECTED["at a later line"] <= REJECTED["at the line"] / 5
+    assert REJECTED["at a later line"] + REJECTED["open"] <= REJECTED["at the line"] / 5
+    report(f"conform, one value changed: {dict(REJECTED)}")
 
 
-def verdict(path: Path, number: int, change: tuple[tuple[str, ...], Any]) -> str:
-    """Where a trace is rejected whose line `number` was changed."""
+def verdict(path: Path, line: dict[str, Any], number: int, way: tuple[str, ...]) -> str:
+    """Where a trace is rejected of which one value in line `number`, the one at `way`, is other."""
     try:
         outcome = conform_files([path])
     except TraceError:
         return "refused by the reader"
-    if outcome.verdict is Verdict.CONFORMS and change == (("state", "due"), False):
+    due = way == ("state", "due") and line["action"] == "handle_watch"
+    confirmed = way in (("answered", "zxid"), ("answered", "owner"))
+    if outcome.verdict is Verdict.CONFORMS and (due or confirmed):
         return "open"
-    assert outcome.verdict is Verdict.DIFFERS, f"{change} in line {number + 1}: {told(outcome)}"
+    assert outcome.verdict is Verdict.DIFFERS, f"{way} in line {number + 1}: {told(outcome)}"
     assert outcome.matched >= number, told(outcome)
     return "at the line" if outcome.matched == number else "at a later line"
 
@@ -281,19 +294,19 @@ def test_clocks_that_are_apart_never_make_a_clean_trace_fail_or_a_flawed_one_pas
     """
     With clocks apart, other orders are tried; what is not decided by them is unknown.
 
-    A trace of which one node's clock is 3 ms fast differs if that is concealed.
+    A trace of which one node's clock is 30 ms fast differs if that is concealed.
     """
-    apart = files(spread(clean, {"broker2": 3}), tmp_path)
+    apart = files(spread(clean, {"broker2": 30}), tmp_path)
 
     concealed = conform_files(apart)
-    admitted = conform_files(apart, slack_ns=4_000_000)
+    admitted = conform_files(apart, slack_ns=31_000_000)
 
     assert concealed.verdict is Verdict.DIFFERS
     assert admitted.verdict is not Verdict.DIFFERS, told(admitted)
     assert admitted.matched > concealed.matched
 
     clean[40]["state"]["leads"] ^= True
-    flawed = conform_files(files(spread(clean, {"broker2": 3}), tmp_path), slack_ns=4_000_000)
+    flawed = conform_files(files(spread(clean, {"broker2": 30}), tmp_path), slack_ns=31_000_000)
     clean[40]["state"]["leads"] ^= True
     assert flawed.verdict is not Verdict.CONFORMS
 
@@ -506,8 +519,6 @@ def test_a_guard_in_words_is_the_guard(seed: int) -> None:
 
 def test_the_inbox_spares_states_and_changes_no_verdict(tmp_path: Path) -> None:
     """To know what later lines tell of an inbox makes the sets smaller, never the outcome other."""
-    from herdproof.link.conform import Entering, read_all
-
     walk(tmp_path / "trace", 3, brokers=3, steps=250)
     entering = Entering()
     lines = [
@@ -522,4 +533,4 @@ def test_the_inbox_spares_states_and_changes_no_verdict(tmp_path: Path) -> None:
     )
 
     assert with_inbox.verdict is without.verdict is Verdict.CONFORMS
-    assert with_inbox.largest < without.largest
+    assert with_inbox.steps < without.steps

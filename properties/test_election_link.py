@@ -28,7 +28,8 @@ from herdproof.link.cover import Coverage, Walk, cover
 from herdproof.link.election import Choice, Differs, Lockstep, Observer, Unlinked, act
 from herdproof.link.mutants import HARMLESS_ALONE, graph, mutant, runs_without_faults
 from herdproof.simulator import election as world
-from herdproof.simulator.election import Impossible, SimulatedElection
+from herdproof.simulator.election import SimulatedElection
+from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper import elector
 from herdproof.zookeeper.shell import NothingWaits, Shell
 from herdspec.check.explore import explore

@@ -306,7 +306,7 @@ def test_a_bound_that_cannot_be_is_refused(bound: int) -> None:
 
         n: Nat = 5
 
-    with pytest.raises(UsageError, match="n starts with 5 .* bound it"):
+    with pytest.raises(UsageError, match=r"n starts with 5 .* bound it"):
         explore(specification(High), {}, faults=0, bound=bound)
 
 

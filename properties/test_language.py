@@ -70,6 +70,15 @@ CONSTRUCTS = {
     "optional against optional": "self.flag = self.who == self.next[a]",
     "is None": "self.flag = self.who is None or self.next[a] is not None",
     "== None": "self.flag = self.who == None or None != self.next[a]",
+    "optional values of every type": (
+        "self.sure = f if self.on[a] else None\nself.hint = c\nself.last[a] = self.n + 1\n"
+        "self.last[b] = None if self.sure == f else self.last[b]\n"
+        "self.flag = self.hint == GO or self.last[a] == 2 or self.sure is None"
+    ),
+    "two sorts": (
+        "for o in Other:\n    self.seen[o] = not self.seen[o] and f\n"
+        "self.flag = any(self.seen[o] and self.on[x] for o in Other for x in Node)"
+    ),
     "in": "self.flag = self.light in (Light.RED, GO) and self.n not in (0, LIMIT)",
     "in, with None": "self.flag = self.who in (a, None)",
     "global constants": "require(self.n < LIMIT)\nself.light = GO",

@@ -32,6 +32,10 @@ class Tiny(Spec):
     off: dict[Node, bool] = each(True)
     count: dict[Node, Nat] = each(0)
     next: dict[Node, Node | None] = each(None)
+    sure: bool | None = None
+    hint: Light | None = None
+    last: dict[Node, Nat | None] = each(None)
+    seen: dict[Other, bool] = each(False)
 
     def marked(self, a: Node) -> bool:
         """Whether a node is on, or it is the one."""

@@ -63,7 +63,7 @@ def conform_files(
     placed = read_all(paths)
     nodes = {p.line.node: None for p in placed}
     brokers = {node: index for index, node in enumerate(nodes)}
-    ledger = Ledger(p.line for p in placed)
+    ledger = Ledger()
     lines: list[tuple[int, Line]] = []
     objection = None
     entering = Entering()
@@ -101,21 +101,25 @@ def _read(path: Path) -> list[Placed]:
 
 
 class Entering:
-    """Makes lines for the spec; keeps which processes have entered its world, and their tokens."""
+    """Makes lines for the spec; keeps which processes have entered its world."""
 
     def __init__(self) -> None:
         self.entered: set[int] = set()
         """The brokers whose present process has had a session."""
         self.known: set[int] = set()
         """The brokers of which some process has had one."""
+        self.due: dict[int, bool] = {}
+        """What each broker's last line told of `due`."""
 
     def lines(self, placed: Placed, broker: int) -> list[Line]:
         """A trace's line as the spec's: none, one, or two where a process enters."""
         line = placed.line
         if line.action == "start":
             self.entered.discard(broker)
+        was_due = self.due.get(broker, False)
+        self.due[broker] = line.state.due
         if broker in self.entered:
-            return [spec_line(placed, broker)]
+            return [spec_line(placed, broker, was_due)]
         if line.action != "handle_new_session":
             return []
         again = broker in self.known
@@ -130,13 +134,13 @@ class Entering:
         return [begin, end] if again else [end]
 
 
-def spec_line(placed: Placed, broker: int) -> Line:
-    """A step of a broker that takes part."""
+def spec_line(placed: Placed, broker: int, was_due: bool) -> Line:
+    """A step of a broker that takes part; its line before told `was_due`."""
     line = placed.line
     plain = Line(node=broker, action=None, time=placed.time, where=placed.where)
     if line.action == "write":
         return _write(line, plain)
-    plain = replace(plain, after=seen_after(line), became=became(line))
+    plain = replace(plain, after=seen_after(line, was_due), became=became(line))
     if line.action in UNNAMED:
         return plain
     before = {} if line.answered is None else seen_before(line.answered, line.session)
@@ -155,20 +159,20 @@ def _write(line: TraceLine, plain: Line) -> Line:
     )  # fmt: skip
 
 
-def seen_after(line: TraceLine) -> dict[str, Any]:
+def seen_after(line: TraceLine, was_due: bool = False) -> dict[str, Any]:
     """
     What a line shows of the spec's state after the step.
 
-    `due` only if it is true: the spec counts a watch as due when it fires, the core when it has
-    taken the event from its inbox (see `became`).
+    `due` is seen while it is true, and when the step ended it. Otherwise the spec may have it true
+    already, as it counts a watch as due when it fires, and the core when it has taken the event.
     """
     state = line.state
     seen: dict[str, Any] = {
         "link": Link(state.link), "stands": state.stands, "leads": state.leads,
         "token": state.token, "call": Call(state.call),
     }  # fmt: skip
-    if state.due:
-        seen["due"] = True
+    if state.due or was_due:
+        seen["due"] = state.due
     if line.asked is not None and line.asked.call == Call.CREATE.value:
         seen["number"] = line.asked.epoch
     return seen

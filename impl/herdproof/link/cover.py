@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdproof.link.election import Differs, Lockstep, Observer, act
-from herdproof.simulator.election import Impossible, SimulatedElection, Snapshot
+from herdproof.simulator.election import SimulatedElection, Snapshot
+from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.shell import NothingWaits
 from herdspec.check.explore import Explorer
 from herdspec.engine.columns import Packing

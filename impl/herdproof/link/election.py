@@ -14,7 +14,8 @@ from types import MappingProxyType, new_class
 from typing import Any, Self, cast
 
 from herdproof.errors import HerdError
-from herdproof.simulator.election import Broker, Impossible, SimulatedElection
+from herdproof.simulator.election import Broker, SimulatedElection
+from herdproof.simulator.gated import Impossible
 from herdproof.simulator.tree import Nodes
 from herdproof.simulator.zookeeper import Session
 from herdproof.zookeeper.elector import Answered, Call, Elector, LeaderChanged, read_leader

@@ -8,8 +8,7 @@ zxids and epochs go up together, since ZooKeeper counts both in one transaction.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 from herdproof.trace import UNNAMED, AnswerLine, State, TraceLine
@@ -46,16 +45,11 @@ class Process:
 class Ledger:
     """Takes a run's lines in order, and objects to the first that does not fit."""
 
-    def __init__(self, lines: Iterable[TraceLine]) -> None:
+    def __init__(self) -> None:
         self.accepted = 0
         self.processes: dict[str, Process] = {}
         self.sessions: dict[int, str] = {}
-        self.epochs: dict[int, int] = {}
-        """The transaction that began each epoch (of 0: that created the epoch node)."""
-        self.owners: dict[int, int] = {}
-        """The session that owned the leader's node which a transaction created."""
-        self.certain = _beginnings(lines)
-        self.starts = sorted(set(self.certain.values()))
+        self.transactions = Transactions()
 
     def objection(self, line: TraceLine) -> str | None:
         """Why a line does not fit those before it, if so; otherwise it is in the books."""
@@ -69,7 +63,7 @@ class Ledger:
             or self._session(process, line)
             or self._call(process, line)
             or self._answer(process, line)
-            or (line.answered and self._zxid(line.answered, line.session))
+            or (line.answered and self.transactions.objection(line.answered, line.session))
             or None
         )
         if found is None:
@@ -159,46 +153,72 @@ class Ledger:
             )
         return None
 
-    # ── Transactions ────────────────────────────────────────────────────────────────────────
 
-    def _zxid(self, told: AnswerLine, session: int) -> str | None:
-        """Whether epochs, transactions and owners go together as in what was told before."""
+class Transactions:
+    """
+    What lines told of ZooKeeper's transactions, by zxid: each began an epoch, or is a write in one.
+
+    Epochs never go back from one transaction to the next; the one that begins an epoch is its first.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, bool]] = []
+        """(zxid, epoch, whether it began it), sorted."""
+        self.created: list[int] = []
+        """Transactions that created a leader's node, of which no epoch was told; sorted."""
+        self.begins: dict[int, int] = {}
+        self.owners: dict[int, int] = {}
+        """The session that owned the leader's node which a transaction created."""
+
+    def objection(self, told: AnswerLine, session: int) -> str | None:
+        """Why an answer does not fit what was told before, if so."""
         if not told.zxid:
             return None
-        if told.call in ("read", "create", "recall"):
-            if self.epochs.setdefault(told.epoch, told.zxid) != told.zxid:
-                began = self.epochs[told.epoch]
-                return f"epoch {told.epoch} began with transaction {began}, not {told.zxid}"
-            for epoch, zxid in self._neighbours(told.epoch):
-                if (epoch < told.epoch) != (zxid < told.zxid):
-                    other = f"epoch {epoch} began with transaction {zxid}"
-                    return f"{other}: {told.zxid} is out of order"
-        return self._written(told) if told.call == "write" else self._owned(told, session)
-
-    def _neighbours(self, epoch: int) -> list[tuple[int, int]]:
-        near = [e for e in (epoch - 1, epoch + 1) if e in self.certain]
-        return [(e, self.certain[e]) for e in near]
-
-    def _written(self, told: AnswerLine) -> str | None:
-        """A write's transaction lies within its epoch."""
-        if told.outcome == "done":
-            began, ended = self.certain.get(told.epoch), self.certain.get(told.epoch + 1)
-            if (began and told.zxid <= began) or (ended and told.zxid >= ended):
-                return f"transaction {told.zxid} is not of epoch {told.epoch}, which it wrote under"
-        return None
-
-    def _owned(self, told: AnswerLine, session: int) -> str | None:
-        """The node that a transaction created has one owner, and its transaction began an epoch."""
+        if told.call == "read":
+            return self._in_order(told.zxid, told.epoch, begins=True)
+        if told.call == "write":
+            return self._in_order(told.zxid, told.epoch, begins=False)
         owner = session if told.call == "create" else told.owner
-        if told.call == "read" or told.outcome not in ("found", "done"):
-            return None
         if self.owners.setdefault(told.zxid, owner) != owner:
             return f"session {self.owners[told.zxid]} owns the node of {told.zxid}, not {owner}"
-        place = bisect_left(self.starts, told.zxid)
-        if self.starts[place : place + 1] != [told.zxid] and 0 < place < len(self.starts):
-            epochs = sorted(self.certain)
-            if epochs[place] == epochs[place - 1] + 1:
-                return f"transaction {told.zxid} began no epoch, but the node of it was found"
+        if told.call != "look":
+            return self._in_order(told.zxid, told.epoch, begins=True)
+        if all(told.zxid != zxid for zxid in self.begins.values()):
+            insort(self.created, told.zxid)
+        return self._room(told.zxid)
+
+    def _in_order(self, zxid: int, epoch: int, *, begins: bool) -> str | None:
+        """Note a transaction of an epoch, unless it is out of order."""
+        if begins and self.begins.setdefault(epoch, zxid) != zxid:
+            return f"epoch {epoch} began with transaction {self.begins[epoch]}, not {zxid}"
+        entry = (zxid, epoch, begins)
+        place = bisect_left(self.told, entry)
+        if self.told[place : place + 1] == [entry]:
+            return None
+        before, after = self._around(place)
+        if (before and (before[1] > epoch or (begins and before[1] == epoch))) or (
+            after and (after[1] < epoch or after[0] == zxid or (after[2] and after[1] == epoch))
+        ):
+            near = " and ".join(f"{e[0]} is of epoch {e[1]}" for e in (before, after) if e)
+            return f"transaction {zxid} is not of epoch {epoch}: {near}"
+        self.told.insert(place, entry)
+        low, high = before[0] if before else 0, after[0] if after else zxid
+        first, last = bisect_left(self.created, low), bisect_left(self.created, high + 1)
+        return next(filter(None, map(self._room, self.created[first:last])), None)
+
+    def _around(self, place: int) -> tuple[tuple[int, int, bool] | None, ...]:
+        before = self.told[place - 1] if place else None
+        return before, self.told[place] if place < len(self.told) else None
+
+    def _room(self, zxid: int) -> str | None:
+        """Whether a transaction that created a leader's node can have begun some epoch."""
+        place = bisect_left(self.told, (zxid, 0, False))
+        before, after = self._around(place)
+        if after is None or (after[0] == zxid and after[2]):
+            return None
+        last = after[1] - 1 if after[2] else after[1]
+        if after[0] == zxid or (before and before[1] >= last) or last < 1:
+            return f"transaction {zxid} began no epoch, but created the leader's node"
         return None
 
 
@@ -220,13 +240,3 @@ def _idle(told: AnswerLine) -> str | None:
 def _acts(line: TraceLine) -> bool:
     """Whether a line shows more than the wish to stand."""
     return line.state != State(stands=line.state.stands)
-
-
-def _beginnings(lines: Iterable[TraceLine]) -> dict[int, int]:
-    """The transaction that began each epoch, as far as a line says so: the first one that does."""
-    found: dict[int, int] = {}
-    for line in lines:
-        told = line.answered
-        if told is not None and told.zxid and told.call in ("read", "create", "recall"):
-            found.setdefault(told.epoch, told.zxid)
-    return found

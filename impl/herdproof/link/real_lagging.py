@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from herdproof.link.real_world import NEEDS_A_TIMEOUT, Broker, RealElection, Session
-from herdproof.simulator.election import Impossible
+from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Exists
 

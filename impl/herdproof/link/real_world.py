@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Self
 
 from herdproof.errors import HerdError
-from herdproof.simulator.election import Impossible
+from herdproof.simulator.gated import GatedElection, Impossible
 from herdproof.zookeeper.client import Client, expire_session
 from herdproof.zookeeper.elector import (
     Answered,
@@ -34,8 +34,6 @@ from herdproof.zookeeper.elector import (
     LeaderChanged,
     LinkChanged,
     Paths,
-    Resign,
-    Stand,
 )
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
@@ -156,7 +154,7 @@ NOT_HERE = {
 """What one server, disturbed from outside, cannot be made to do, and why."""
 
 
-class RealElection:
+class RealElection(GatedElection[Broker]):
     """
     `size` brokers (0-based) on a running ZooKeeper; a context manager.
 
@@ -299,14 +297,6 @@ class RealElection:
 
     # ── What users ask for ──────────────────────────────────────────────────────────────────
 
-    def stand(self, b: int) -> None:
-        """The owner of the broker wants it to stand."""
-        self.brokers[b].shell.give(Stand())
-
-    def resign(self, b: int) -> None:
-        """The owner of the broker wants it out."""
-        self.brokers[b].shell.give(Resign())
-
     def write(self, b: int) -> None:
         """The broker's application writes as the core bids it; ZooKeeper accepts, or refuses."""
         broker = self.brokers[b]
@@ -318,32 +308,6 @@ class RealElection:
             self.stale_write_accepted = True
 
     # ── What the elector does with what its inbox holds ─────────────────────────────────────
-
-    def look(self, b: int) -> None:
-        """The broker takes what is not an answer: watch events, and its own wake-ups."""
-        shell = self.brokers[b].shell
-        while shell.inbox and not isinstance(shell.inbox[0], Answered):
-            shell.take()
-
-    def handle_look(self, b: int) -> None:
-        """The broker takes its events up to the answer of its look."""
-        self._take_answer(b, Call.LOOK)
-
-    def handle_recall(self, b: int) -> None:
-        """The broker takes its events up to the answer of its recall."""
-        self._take_answer(b, Call.RECALL)
-
-    def handle_read(self, b: int) -> None:
-        """The broker takes its events up to the answer of its reading."""
-        self._take_answer(b, Call.READ)
-
-    def handle_create(self, b: int) -> None:
-        """The broker takes its events up to the answer of its creation."""
-        self._take_answer(b, Call.CREATE)
-
-    def handle_delete(self, b: int) -> None:
-        """The broker takes its events up to the answer of its deletion."""
-        self._take_answer(b, Call.DELETE)
 
     def handle_suspended(self, b: int) -> None:
         """What the client said when its connection broke; what still waits comes too late."""
@@ -387,28 +351,6 @@ class RealElection:
 
     # ── What ZooKeeper does with a call ─────────────────────────────────────────────────────
 
-    def serve_look(self, b: int) -> None:
-        """The look under way is sent, and answered."""
-        self._serve(b, Call.LOOK)
-
-    def serve_recall(self, b: int) -> None:
-        """The recall under way is sent, and answered."""
-        self._serve(b, Call.RECALL)
-
-    def serve_read(self, b: int) -> None:
-        """The reading under way is sent, and answered."""
-        self._serve(b, Call.READ)
-
-    def serve_create(self, b: int) -> None:
-        """The creation under way is sent, and answered; whoever watches has been told."""
-        self._serve(b, Call.CREATE)
-        self._await_watches()
-
-    def serve_delete(self, b: int) -> None:
-        """The deletion under way is sent, and answered; whoever watches has been told."""
-        self._serve(b, Call.DELETE)
-        self._await_watches()
-
     def expire_orphan(self) -> None:
         """The server ends the session that owns the leader's node, whose broker has a later one."""
         leader = self.read(self.paths.leader)
@@ -431,14 +373,6 @@ class RealElection:
         broker.proxy.cut()
         self.mail.until(lambda: service.link is Link.SUSPENDED, f"{broker.name} was suspended")
 
-    def swallow_create(self, b: int) -> None:
-        """The creation is done, and the connection breaks before the reply."""
-        self._swallow(b, Call.CREATE)
-
-    def swallow_delete(self, b: int) -> None:
-        """The deletion is done, and the connection breaks before the reply."""
-        self._swallow(b, Call.DELETE)
-
     def expire(self, b: int) -> None:
         """The server ends the session of a broker that is cut off, and so does not know."""
         broker = self.brokers[b]
@@ -456,14 +390,6 @@ class RealElection:
         broker.service.client.start(self.mail.patience_s)
         self._connected(broker)
         broker.shell = self._start(broker)
-
-    def pause(self, b: int) -> None:
-        """The broker's process is stopped: whoever plans takes none of its events meanwhile."""
-        self.brokers[b].paused = True
-
-    def resume(self, b: int) -> None:
-        """The broker's process goes on."""
-        self.brokers[b].paused = False
 
     # ── What an outsider sees ───────────────────────────────────────────────────────────────
 
@@ -503,20 +429,6 @@ class RealElection:
         for broker in asked:
             broker.service.submit(Sync(), answers.append)
         self.mail.until(lambda: len(answers) == len(asked), "every broker asked was answered")
-
-    def _expect(self, b: int, call: Call) -> None:
-        core = self.brokers[b].shell.core
-        if core.call is not call:
-            raise Impossible(f"{core.broker} has {core.call.value} under way, not {call.value}")
-
-    def _take_answer(self, b: int, call: Call) -> None:
-        shell = self.brokers[b].shell
-        self._expect(b, call)
-        number = shell.core.number
-        while True:
-            event = shell.take()
-            if isinstance(event, Answered) and event.number == number:
-                return
 
     def _serve(self, b: int, call: Call) -> None:
         self._expect(b, call)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
-from herdproof.errors import HerdError
+from herdproof.simulator.gated import GatedElection, Impossible
 from herdproof.simulator.zookeeper import Snapshot as Service
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.elector import (
@@ -24,8 +24,6 @@ from herdproof.zookeeper.elector import (
     LeaderChanged,
     LinkChanged,
     Paths,
-    Resign,
-    Stand,
     read_leader,
 )
 from herdproof.zookeeper.operations import Answer, Create, Done, Link, Operation, Refusal, Set, Why
@@ -37,10 +35,6 @@ FLAWS = frozenset({"no_sync"})
 """Known mistakes of a shell: the first read after a reconnection may come from a lagging server."""
 CONSTANT = frozenset({"paths", "flaws"})
 """What of a core never changes, and needs no snapshot."""
-
-
-class Impossible(HerdError):
-    """What was asked of this world cannot happen in it now."""
 
 
 class Broker:
@@ -75,7 +69,7 @@ class Snapshot(NamedTuple):
         return self._replace(brokers=tuple(self.brokers[k] for k in order))
 
 
-class SimulatedElection:
+class SimulatedElection(GatedElection[Broker]):
     """`size` brokers; `flaws` are switches of the cores, or of the world (`no_sync`)."""
 
     def __init__(
@@ -109,14 +103,6 @@ class SimulatedElection:
 
     # ── What users ask for ──────────────────────────────────────────────────────────────────
 
-    def stand(self, b: int) -> None:
-        """The owner of the broker wants it to stand."""
-        self.brokers[b].shell.give(Stand())
-
-    def resign(self, b: int) -> None:
-        """The owner of the broker wants it out."""
-        self.brokers[b].shell.give(Resign())
-
     def write(self, b: int) -> None:
         """The broker's application writes; the answer is left on its way."""
         broker = self.brokers[b]
@@ -127,32 +113,6 @@ class SimulatedElection:
         self._deliver()
 
     # ── What the elector does with what its inbox holds ─────────────────────────────────────
-
-    def look(self, b: int) -> None:
-        """The broker takes what is not an answer: watch events, and its own wake-ups."""
-        shell = self.brokers[b].shell
-        while shell.inbox and not isinstance(shell.inbox[0], Answered):
-            shell.take()
-
-    def handle_look(self, b: int) -> None:
-        """The broker takes its events up to the answer of its look."""
-        self._take_answer(b, Call.LOOK)
-
-    def handle_recall(self, b: int) -> None:
-        """The broker takes its events up to the answer of its recall."""
-        self._take_answer(b, Call.RECALL)
-
-    def handle_read(self, b: int) -> None:
-        """The broker takes its events up to the answer of its reading."""
-        self._take_answer(b, Call.READ)
-
-    def handle_create(self, b: int) -> None:
-        """The broker takes its events up to the answer of its creation."""
-        self._take_answer(b, Call.CREATE)
-
-    def handle_delete(self, b: int) -> None:
-        """The broker takes its events up to the answer of its deletion."""
-        self._take_answer(b, Call.DELETE)
 
     def handle_suspended(self, b: int) -> None:
         """The client says that call and connection are lost; what still waits comes too late."""
@@ -187,26 +147,6 @@ class SimulatedElection:
 
     # ── What ZooKeeper does with a call ─────────────────────────────────────────────────────
 
-    def serve_look(self, b: int) -> None:
-        """The service performs the look under way."""
-        self._serve(b, Call.LOOK)
-
-    def serve_recall(self, b: int) -> None:
-        """The service performs the recall under way."""
-        self._serve(b, Call.RECALL)
-
-    def serve_read(self, b: int) -> None:
-        """The service performs the reading under way."""
-        self._serve(b, Call.READ)
-
-    def serve_create(self, b: int) -> None:
-        """The service performs the creation under way."""
-        self._serve(b, Call.CREATE)
-
-    def serve_delete(self, b: int) -> None:
-        """The service performs the deletion under way."""
-        self._serve(b, Call.DELETE)
-
     def catch_up(self, b: int) -> None:
         """The broker's server applies what it missed."""
         self.zookeeper.catch_up(self.brokers[b].session)
@@ -227,14 +167,6 @@ class SimulatedElection:
         broker = self.brokers[b]
         broker.connected = False
         self.zookeeper.lose_connection(broker.session)
-
-    def swallow_create(self, b: int) -> None:
-        """The creation under way is done, and the connection has broken before the answer."""
-        self._swallow(b, Call.CREATE)
-
-    def swallow_delete(self, b: int) -> None:
-        """The deletion under way is done, and the connection has broken before the answer."""
-        self._swallow(b, Call.DELETE)
 
     def expire(self, b: int) -> None:
         """The service ends the broker's session; the broker does not know."""
@@ -268,14 +200,6 @@ class SimulatedElection:
     def fall_behind(self, b: int) -> None:
         """The broker's server applies nothing from now on."""
         self.zookeeper.fall_behind(self.brokers[b].session)
-
-    def pause(self, b: int) -> None:
-        """The broker's process is stopped: whoever plans takes none of its events meanwhile."""
-        self.brokers[b].paused = True
-
-    def resume(self, b: int) -> None:
-        """The broker's process goes on."""
-        self.brokers[b].paused = False
 
     # ── Left to itself ──────────────────────────────────────────────────────────────────────
 
@@ -334,15 +258,6 @@ class SimulatedElection:
         shell.outbox.extend(outbox)
         vars(shell.core).update(zip(self._varying, core, strict=True))
 
-    def _take_answer(self, b: int, call: Call) -> None:
-        shell = self.brokers[b].shell
-        self._expect(b, call)
-        number = shell.core.number
-        while True:
-            event = shell.take()
-            if isinstance(event, Answered) and event.number == number:
-                return
-
     def _serve(self, b: int, call: Call) -> None:
         self._expect(b, call)
         broker = self.brokers[b]
@@ -365,11 +280,6 @@ class SimulatedElection:
             self._deliver()
 
         self.brokers[b].shell.release(submit)
-
-    def _expect(self, b: int, call: Call) -> None:
-        core = self.brokers[b].shell.core
-        if core.call is not call:
-            raise Impossible(f"{core.broker} has {core.call.value} under way, not {call.value}")
 
     def _deliver(self) -> None:
         """Bring every watch event that was sent to its inbox."""

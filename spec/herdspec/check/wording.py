@@ -87,9 +87,9 @@ def guard(action: Action, machine: Machine) -> Truth:
 
 
 def _conjunct(part: Expr, action: Action, machine: Machine) -> Conjunct:
-    reads = tuple(dict.fromkeys(map(text, _entries(part))))
-    values = _compiled(f"({''.join(f'{read}, ' for read in reads)})", action, machine)
     said_so = text(part)
+    reads = tuple(sorted({text(entry) for entry in _entries(part)}, key=said_so.find))
+    values = _compiled(f"({''.join(f'{read}, ' for read in reads)})", action, machine)
     return Conjunct(said_so, _compiled(said_so, action, machine), reads, values)
 
 

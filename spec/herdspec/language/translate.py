@@ -245,9 +245,9 @@ class Body:
                 a = self.value(body, want)
                 a = self.fit(body, a, want) if want else a
                 return self.choose(self.truth(test), a, orelse)
-            case ast.BinOp(
-                left=left, op=ast.Add(), right=ast.Constant(value=int(amount))
-            ) if not isinstance(amount, bool):
+            case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=int(amount))) if (
+                not isinstance(amount, bool)
+            ):
                 return g.add(self.fit(left, self.value(left), NAT), amount)
             case ast.Call():
                 return self.call(e)
