@@ -288,27 +288,26 @@ def test_files_are_merged_by_time(clean: list[dict[str, Any]], tmp_path: Path) -
     assert outcome.lines == len(clean)
 
 
-def test_clocks_that_are_apart_never_make_a_clean_trace_fail_or_a_flawed_one_pass(
+def test_clocks_that_are_apart_are_allowed_for_and_hide_nothing(
     clean: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """
-    With clocks apart, other orders are tried; what is not decided by them is unknown.
+    A node's clock that is 30 ms fast is allowed for, if that is admitted.
 
-    A trace of which one node's clock is 30 ms fast differs if that is concealed.
+    Concealed, the trace differs; a flawed one is never taken to conform, however far the clocks.
     """
     apart = files(spread(clean, {"broker2": 30}), tmp_path)
 
-    concealed = conform_files(apart)
-    admitted = conform_files(apart, slack_ns=31_000_000)
+    assert conform_files(apart).verdict is Verdict.DIFFERS
+    outcome = conform_files(apart, slack_ns=30_000_000)
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
 
-    assert concealed.verdict is Verdict.DIFFERS
-    assert admitted.verdict is not Verdict.DIFFERS, told(admitted)
-    assert admitted.matched > concealed.matched
-
-    clean[40]["state"]["leads"] ^= True
-    flawed = conform_files(files(spread(clean, {"broker2": 30}), tmp_path), slack_ns=31_000_000)
-    clean[40]["state"]["leads"] ^= True
-    assert flawed.verdict is not Verdict.CONFORMS
+    lines = json.loads(json.dumps(clean))
+    lines[40]["state"]["leads"] ^= True
+    flawed = files(spread(lines, {"broker2": 30}), tmp_path)
+    outcome = conform_files(flawed, slack_ns=30_000_000)
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert "not every order" in outcome.reason
 
 
 def test_traces_of_different_runs_are_not_mixed(

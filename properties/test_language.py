@@ -39,6 +39,7 @@ from properties.readings import (
     compare_with_z3,
     explorer,
 )
+from properties.specs import Client
 from properties.tiny import tiny
 
 # ── What each construct means ───────────────────────────────────────────────────────────────
@@ -247,7 +248,9 @@ def test_a_property_sees_the_names_of_its_own_module() -> None:
         """LIMIT is 2 in the text, and 9 here."""
         return s.n <= LIMIT  # type: ignore[attr-defined, no-any-return]
 
-    found = explore(spec.with_properties(it_is_low), {"Node": 1}, faults=0, bound=5)
+    found = explore(
+        spec.with_properties(it_is_low), dict.fromkeys(spec.sorts, 1), faults=0, bound=5
+    )
 
     assert not found.violations
 
@@ -270,6 +273,21 @@ class Shop(Spec):
     found = explore(from_source(text, "Shop"), {"Client": 2}, faults=0)
 
     assert found.orbits == 4
+
+
+def test_a_sort_that_no_field_has_needs_a_size_too() -> None:
+    """A sort that only a property ranges over is one of the spec's sorts."""
+
+    @always
+    def there_are_two(s: Pair) -> bool:
+        """There are two nodes at least."""
+        return any(a != b for a in Client for b in Client)
+
+    spec = specification(Pair, there_are_two)
+
+    assert spec.sorts == ("Node", "Client")
+    assert not explore(spec, {"Node": 1, "Client": 2}, faults=0).violations
+    assert explore(spec, {"Node": 1, "Client": 1}, faults=0).violations
 
 
 # ── Values ──────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,8 @@ Most refusals are shown by a text in which `# here` marks the line.
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -297,6 +299,16 @@ def test_a_class_in_a_file_is_refused_with_that_file_and_line() -> None:
     lines, first = inspect.getsourcelines(test_a_class_in_a_file_is_refused_with_that_file_and_line)
     expected = next(k for k, line in enumerate(lines, first) if "# the line of" in line)
     assert (caught.value.file, caught.value.line) == (__file__, expected)
+
+
+def test_an_assert_that_python_would_drop_is_refused() -> None:
+    """Under `python -O` an `assert` is no guard in the plain Python, so it is none at all."""
+    text = tiny("assert self.flag")
+    program = f"from herdspec import from_source\nfrom_source({text!r}, 'Tiny')"
+
+    done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True)
+
+    assert "the statement `assert self.flag`; write assignments, require" in done.stderr
 
 
 def test_a_source_without_the_class_is_refused() -> None:

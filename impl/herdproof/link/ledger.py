@@ -158,7 +158,7 @@ class Transactions:
     """
     What lines told of ZooKeeper's transactions, by zxid: each began an epoch, or is a write in one.
 
-    Epochs never go back from one transaction to the next; the one that begins an epoch is its first.
+    Epochs never go back from one transaction to the next; what begins an epoch is its first.
     """
 
     def __init__(self) -> None:

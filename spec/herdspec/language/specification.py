@@ -14,6 +14,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from types import FrameType, FunctionType, ModuleType, new_class
 from typing import Any
@@ -87,11 +88,14 @@ class Specification:
     methods: Mapping[str, Function] = field(repr=False)
     names: Mapping[str, Any] = field(repr=False)
 
-    @property
+    @cached_property
     def sorts(self) -> tuple[str, ...]:
-        """The names of its sorts, in order of appearance."""
+        """The names of its sorts: of fields, of parameters, and what else is ranged over."""
         found = [k for f in self.fields for k in _sorts(f.kind)]
         found += [k for a in self.actions for _, p in a.parameters for k in _sorts(p.kind)]
+        formulas = [e for a in self.actions for e in (a.guard, *a.updates.values())]
+        formulas += [p.formula for p in self.properties]
+        found += sorted({k for e in formulas for x in g.leaves(e, "var") for k in _sorts(x.kind)})
         return tuple(dict.fromkeys(found))
 
     def action(self, name: str) -> Action:

@@ -65,7 +65,7 @@ class Body:
                 pass
             case ast.Expr(value=ast.Call() as call):
                 self.call_statement(call)
-            case ast.Assert(test=test):
+            case ast.Assert(test=test) if __debug__:  # under `python -O` it would guard nothing
                 self.require(self.truth(test))
             case ast.Assign(targets=[target], value=value):
                 self.assign(target, value)
