@@ -193,7 +193,7 @@ def test_a_changed_value_is_rejected(
     Whatever single value of a trace is changed, the trace is rejected; nearly always at that line.
 
     Left open is what the page on traces says: `due` in a `handle_watch` (another event may wait),
-    and a transaction, or the owner of another's node, that no other line confirms.
+    and a transaction, an owner or a session that no other line confirms.
     """
     REJECTED.clear()
 
@@ -208,7 +208,7 @@ def test_a_changed_value_is_rejected(
         for name in way[:-1]:
             part = part[name]
         part[way[-1]] = new
-        REJECTED[verdict(put(tmp_path / "trace", lines), clean[number], number, way)] += 1
+        REJECTED[verdict(put(tmp_path / "trace", lines), clean, number, way)] += 1
 
     changed()
 
@@ -217,19 +217,49 @@ def test_a_changed_value_is_rejected(
     report(f"conform, one value changed: {dict(REJECTED)}")
 
 
-def verdict(path: Path, line: dict[str, Any], number: int, way: tuple[str, ...]) -> str:
+def verdict(path: Path, lines: list[dict[str, Any]], number: int, way: tuple[str, ...]) -> str:
     """Where a trace is rejected of which one value in line `number`, the one at `way`, is other."""
     try:
         outcome = conform_files([path])
     except TraceError:
         return "refused by the reader"
-    due = way == ("state", "due") and line["action"] == "handle_watch"
-    confirmed = way in (("answered", "zxid"), ("answered", "owner"))
-    if outcome.verdict is Verdict.CONFORMS and (due or confirmed):
+    if outcome.verdict is Verdict.CONFORMS and is_open(lines, number, way):
         return "open"
     assert outcome.verdict is Verdict.DIFFERS, f"{way} in line {number + 1}: {told(outcome)}"
     assert outcome.matched >= number, told(outcome)
     return "at the line" if outcome.matched == number else "at a later line"
+
+
+def is_open(lines: list[dict[str, Any]], number: int, way: tuple[str, ...]) -> bool:
+    """Whether nothing in the trace says what this value must be."""
+    line = lines[number]
+    last = all(i["node"] != line["node"] for i in lines[number + 1 :])
+    return (
+        way in (("answered", "zxid"), ("answered", "owner"))
+        or (way == ("state", "due") and line["action"] == "handle_watch")
+        or (way == ("session",) and line["action"] == "handle_new_session" and last)
+        or (way == ("node",) and line["action"] == "start" and last)
+    )
+
+
+def test_an_outcome_that_was_not_is_rejected_at_its_line(
+    clean: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """A creation told as refused that was done is named, though lines before it expected it."""
+    lines = json.loads(json.dumps(clean))
+    number, line = next((k, i) for k, i in enumerate(lines) if i["action"] == "handle_create")
+    assert line["answered"]["outcome"] == "done"
+    line["answered"] |= {"outcome": "refused", "epoch": 0, "zxid": 0}
+
+    outcome = conform_files([put(tmp_path / "trace", lines)])
+
+    node = line["node"]
+    assert (outcome.verdict, outcome.matched) == (Verdict.DIFFERS, number)
+    assert outcome.mismatch is not None
+    assert outcome.mismatch.action == f"handle_create({node})"
+    assert outcome.mismatch.differences == (
+        f"answer of {node}: the spec has created, the trace refused",
+    )
 
 
 def test_a_missing_line_is_noticed(clean: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ enters, as the broker that the spec begins with, or, if it is not the node's fir
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
@@ -77,7 +78,8 @@ def conform_files(
         specification, {"Broker": max(1, len(brokers))}, [line for _, line in lines],
         named=NAMED, never=NEVER, inbox="answer", slack=slack_ns, progress=progress,
     )  # fmt: skip
-    return _counted(outcome, [number for number, _ in lines], placed, objection, ledger)
+    outcome = _counted(outcome, [number for number, _ in lines], placed, objection, ledger)
+    return replace(outcome, mismatch=_renamed(outcome.mismatch, list(nodes)))
 
 
 def read_all(paths: Sequence[Path]) -> list[Placed]:
@@ -211,3 +213,16 @@ def _counted(
     p = placed[matched]
     mismatch = Mismatch(p.where, p.line.action, "nothing", (objection,))
     return replace(outcome, verdict=Verdict.DIFFERS, mismatch=mismatch)
+
+
+def _renamed(mismatch: Mismatch | None, nodes: Sequence[str]) -> Mismatch | None:
+    """The explanation with the nodes' own names for the spec's brokers."""
+    if mismatch is None or mismatch.kind == "nothing":
+        return mismatch
+    names = {repr(Broker(index)): node for index, node in enumerate(nodes)}
+
+    def renamed(text: str) -> str:
+        return re.sub(r"\bbroker\d+\b", lambda found: names.get(found[0], found[0]), text)
+
+    differences = tuple(map(renamed, mismatch.differences))
+    return replace(mismatch, action=renamed(mismatch.action), differences=differences)

@@ -88,6 +88,9 @@ class Ledger:
             return "a process starts with a session, or with knowledge"
         if line.action == "write" and line.state != process.state:
             return "a write changed the elector"
+        rises = line.state.due and not process.state.due
+        if rises and line.action not in ("handle_watch", "stand"):
+            return f"{line.action} made a look due, which only a watch or a wish to stand does"
         return None
 
     def _session(self, process: Process, line: TraceLine) -> str | None:

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import product
 
 from herdspec.check.mismatch import Mismatch, nearest
 from herdspec.check.possible import (
@@ -73,12 +74,12 @@ class Outcome:
     """The spec's actions that the trace does not name, and that explain the matched lines."""
     largest: int
     """The most states that were carried at once."""
-    steps: int
-    """How many steps of the spec were tried: the work done."""
     seconds: float
     reason: str = ""
     """Why it is unknown."""
     mismatch: Mismatch | None = None
+    steps: int = 0
+    """How many steps of the spec were tried: the work done."""
 
     @property
     def covered(self) -> frozenset[str]:
@@ -106,9 +107,9 @@ def conform(
     not be supposed, since they only withhold steps (a pause). `inbox` is a field (a map from
     nodes) that only unnamed steps fill, and that stays as it is until a step of its node empties
     it: so what a later line tells of it is known before, which spares states and changes no
-    verdict. `slack` says how far, in the unit of the lines' times, the nodes' clocks may be
-    apart: lines of different nodes that are closer than that are tried in other orders too, where
-    the order of time does not do.
+    verdict (a line that is not explained is judged again without). `slack` says how far, in the
+    unit of the lines' times, the nodes' clocks may be apart: lines of different nodes that are
+    closer than that are tried in other orders too, where the order of time does not do.
     """
     machine = Machine(Ground(spec, dict(sizes), bound=1, faults=1))
 
@@ -127,18 +128,17 @@ def _with_other_clocks(
     replay: Callable[[Sequence[Line], int], Outcome], lines: Sequence[Line], slack: int
 ) -> Outcome:
     """
-    The outcome if some clocks are fast, by quarters of the slack; what remains is tried line by
-    line.
+    The outcome if some clocks are fast, by quarters of the slack, and lines are moved a little.
 
     Not every order is tried, so that a trace that differs in all that were is unknown.
     """
     nodes = dict.fromkeys(line.node for line in lines)
-    fast = dict.fromkeys(nodes, 0)
-    best = replay(lines, slack // 4)
-    for node in (*nodes, *nodes):
-        for quarter in range(5):
-            tried = {**fast, node: quarter * slack // 4}
-            if tried != fast and best.verdict is not Verdict.CONFORMS:
+    fast, best = dict.fromkeys(nodes, 0), replay(lines, slack // 4)
+    for _ in nodes:
+        present = fast
+        for node, quarter in product(nodes, range(5)):
+            tried = {**present, node: quarter * slack // 4}
+            if tried != present and best.verdict is not Verdict.CONFORMS:
                 found = replay(_corrected(lines, tried), slack // 4)
                 if found.verdict is Verdict.CONFORMS or found.matched > best.matched:
                     best, fast = found, tried
@@ -172,7 +172,8 @@ class Replay:
         self.slack = slack
         self.window = window
         self.before: list[Possible] = []
-        first, self.promise = self._promised(inbox)
+        self.inbox = inbox
+        first, self.promise = self._promised()
         self.promises: list[Promises] = [first]
         """What is known of the inboxes before each line."""
         self.supposed: dict[int, list[Instance]] = {}
@@ -187,6 +188,8 @@ class Replay:
             self.before.append(self.possibilities.initial(self.promises[0]))
             while len(self.before) <= len(self.lines) and mismatch is None:
                 mismatch = self._next()
+                if mismatch is not None and not self.slack and self._may_be_misled():
+                    mismatch = None
                 largest = max(largest, len(self.before[-1]))
                 if progress:
                     progress(len(self.before) - 1, len(self.before[-1]))
@@ -200,19 +203,44 @@ class Replay:
         return Outcome(
             verdict, len(self.lines), matched, Counter(n for n in names if n is not None),
             self.possibilities.inferred(self.before[-1] if self.before else {}), largest,
-            self.possibilities.taken, time.perf_counter() - began, reason, mismatch,
+            time.perf_counter() - began, reason, mismatch, self.possibilities.taken,
         )  # fmt: skip
 
-    def _promised(self, inbox: str | None) -> tuple[Promises, dict[int, Promise | None]]:
+    def _promised(self) -> tuple[Promises, dict[int, Promise | None]]:
         """What is known of the inboxes at first, and of its node's after each line (by its id)."""
         present: list[Promise | None] = [None] * len(self.possibilities.nodes)
         found: dict[int, Promise | None] = {}
         for line in reversed(self.lines):
             found[id(line)] = present[line.node]
-            changes = self.possibilities.changes.get(line.action or "", [])
-            if inbox is not None and any(name == inbox for name, _ in changes):
-                present[line.node] = self.possibilities.promise(inbox, line)
+            if self.inbox is not None and self._empties(line):
+                present[line.node] = self.possibilities.promise(self.inbox, line)
         return tuple(present), found
+
+    def _may_be_misled(self) -> bool:
+        """
+        Whether a line that is not explained was judged by what later lines tell of an inbox.
+
+        If so, go back to where the first such promise was made, and go on without any: it may be a
+        later line that is wrong, and then that is the line to name.
+        """
+        k, nodes = len(self.before) - 1, self.possibilities.nodes
+        waiting = {node for node, promise in enumerate(self.promises[k]) if promise is not None}
+        if not waiting:
+            return False
+        places = {line.node: j for j, line in enumerate(self.lines[:k]) if self._empties(line)}
+        first = min(places.get(node, 0) for node in waiting)
+        self.promise = dict.fromkeys(self.promise)
+        nothing: Promises = (None,) * len(nodes)
+        if first <= k - self.window:
+            first, self.before = 0, [self.possibilities.initial(nothing)]
+        del self.before[first + 1 :], self.promises[first:]
+        self.promises.append(nothing)
+        return True
+
+    def _empties(self, line: Line) -> bool:
+        """Whether a line's action may change the inbox."""
+        changes = self.possibilities.changes.get(line.action or "", [])
+        return any(name == self.inbox for name, _ in changes)
 
     def _then(self, promises: Promises, line: Line) -> Promises:
         """What is known of the inboxes after a line."""
