@@ -1,22 +1,28 @@
 """
-Random well-typed specs, as source strings: a small grammar for Hypothesis.
+Random well-typed specs, as source strings: a table of fragments for Hypothesis.
 
-One sort, an enum, a field and a map of each type, a helper that returns and one that changes, two
-or three actions, and a property of each kind. Now and then a map has elements as values, so that
-symmetry cannot be used.
+A fragment is a piece of text with holes: `{b}` is a condition, `{n}` a number, `{c}` a colour,
+`{o}` an optional element, `{E}` an element in scope, `{S}` a state. Each has the name of the
+construct of docs/language.md that it shows, so that it can be counted how often a construct occurs
+(`used`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 HEADER = '''
+from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 from herdspec import *
+
+Few = Annotated[Nat, UpTo(2)]
 
 class T(Sort):
     """An element."""
@@ -24,270 +30,382 @@ class T(Sort):
 class Color(Enum):
     RED = "red"
     GREEN = "green"
-    BLUE = "blue"
 
-class Random(Spec):
-    """A random spec."""
-    flag: bool = False
-    n: Nat = 0
-    color: Color = Color.RED
-    pick: T | None = None
-    fm: dict[T, bool] = each(False)
-    nm: dict[T, Nat] = each(0)
-    cm: dict[T, Color] = each(Color.RED)
+@dataclass(frozen=True)
+class Note:
+    color: Color
+    who: T
+
+class Part(Spec):
+    """A part."""
+    on: bool = False
+
+    @action
+    def switch(self) -> None:
+        """It is switched."""
+        self.on = not self.on
+
+    def is_on(self) -> bool:
+        """Whether it is on."""
+        return self.on
+
 '''
-SORT_VALUED = "    pm: dict[T, T | None] = each(None)\n"
-MAPS = {"bool": "fm", "Nat": "nm", "Color": "cm", "T | None": "pm"}
-SCALARS = {"bool": "flag", "Nat": "n", "Color": "color", "T | None": "pick"}
+FIELDS = {
+    "plain": (
+        "    flag: bool = False\n    n: Nat = 0\n    color: Color = Color.RED\n"
+        "    pick: T | None = None\n    fm: dict[T, bool] = each(False)\n"
+        "    cm: dict[T, Color] = each(Color.RED)\n"
+    ),
+    "numbers": "    nm: dict[T, Nat] = each(0)\n",
+    "bounded": "    few: Few = 0\n    at: dict[Few, bool] = each(False)\n",
+    "relations": "    rel: dict[tuple[T, Color], bool] = each(False)\n",
+    "pairs": "    pair: dict[tuple[T, T], bool] = each(False)\n",
+    "values": "    pm: dict[T, T | None] = each(None)\n",
+    "sets": "    up: set[T] = empty()\n    down: set[T] = empty()\n",
+    "tuples": "    marks: set[tuple[T, Color]] = empty()\n    notes: set[Note] = empty()\n",
+    "records": "    last: Note | None = None\n    hints: dict[Color, Note | None] = each(None)\n",
+    "channels": "    queue: Annotated[list[T], Capacity(2)] = empty()\n",
+    "inboxes": "    box: dict[T, Annotated[list[Note], Capacity(1)]] = each(empty())\n",
+    "parts": "    part: Part\n    parts: dict[T, Part]\n",
+}
+"""The fields of each feature; a spec has the plain ones and some others."""
 
 
 @dataclass(frozen=True)
-class Scope:
-    """What an expression may name: elements, states, and the maps that only `turn` may index."""
+class Fragment:
+    """A text with holes, the construct that it shows, the feature it needs, what it reads."""
 
-    draw: Callable[[st.SearchStrategy[Any]], Any]
-    sort_valued: bool
-    elements: tuple[str, ...] = ()
-    bools: tuple[str, ...] = ()
-    colors: tuple[str, ...] = ()
-    states: tuple[str, ...] = ("self",)
-    turn: str = ""
-    written: frozenset[str] = frozenset()
-    helper: bool = False
-    depth: int = 3
+    shows: str
+    text: str
+    needs: str = "plain"
+    reads: str = ""
+    partial: bool = False  # it may be undefined
+    deep: bool = False  # it has holes of its own kind
 
-    def pick(self, *choices: Callable[[], str]) -> str:
-        """One of these, by chance; nothing deep where it is deep already."""
-        found: Callable[[], str] = self.draw(st.sampled_from(choices))
-        return found()
 
-    def deeper(self) -> Scope:
-        """One level down."""
-        return replace(self, depth=self.depth - 1)
+def _f(shows: str, text: str, needs: str = "plain", reads: str = "", **more: bool) -> Fragment:
+    deep = bool(re.search(r"{[bnc]", text))
+    return Fragment(shows, text, needs, reads, deep=more.pop("deep", deep), **more)
 
-    def among(self, names: Sequence[str]) -> str:
-        """One of these names."""
-        name: str = self.draw(st.sampled_from(list(names)))
-        return name
 
-    def of(self, kind: str) -> str:
-        """An expression of a type."""
-        makers: dict[str, Callable[[], str]] = {
-            "bool": self.bool, "Nat": self.nat, "Color": self.color, "T | None": self.optional,
-        }  # fmt: skip
-        return makers[kind]()
-
-    def reads(self, kind: str) -> list[Callable[[], str]]:
-        """Ways to read a field of this type."""
-        state = self.among(self.states)
-        ways: list[Callable[[], str]] = [lambda: f"{state}.{SCALARS[kind]}"]
-        table = MAPS[kind]
-        if self.elements and (table != "pm" or self.sort_valued):
-            at = self.turn if table in self.written else self.among(self.elements)
-            ways.append(lambda: f"{state}.{table}[{at}]")
-        return ways
-
-    def bool(self) -> str:
-        """A condition."""
-        ways = [*self.reads("bool"), *(lambda b=b: b for b in self.bools)]
-        if self.depth > 0:
-            d = self.deeper()
-            ways += [
-                lambda: f"(not {d.bool()})",
-                lambda: f"({d.bool()} and {d.bool()})",
-                lambda: f"({d.bool()} or {d.bool()})",
-                lambda: f"({d.bool()} == {d.bool()})",
-                lambda: f"({d.bool()} if {d.bool()} else {d.bool()})",
-                lambda: f"({d.nat()} {self.among(['<', '<=', '>', '>=', '==', '!='])} {d.nat()})",
-                lambda: f"({d.nat()} <= {d.nat()} < {d.nat()})",
-                lambda: f"({d.color()} {self.among(['==', '!='])} {d.color()})",
-                lambda: f"({d.color()} {self.among(['in', 'not in'])} (Color.RED, {d.color()}))",
-                lambda: f"({d.optional()} is {self.among(['', 'not '])}None)",
-                self.equal,
-                self.quantified,
-            ]
-            if self.helper and self.elements and len(self.states) == 1:
-                ways.append(lambda: f"{self.states[0]}.holds({self.among(self.elements)})")
-        return self.pick(*ways)
-
-    def equal(self) -> str:
-        """An equality of elements, or with an element that may be absent."""
-        if not self.elements:
-            return "(self.pick is None)" if "self" in self.states else "True"
-        a, b = self.among(self.elements), self.among(self.elements)
-        read = self.pick(*self.reads("T | None"))
-        return self.pick(
-            lambda: f"({a} != {b})", lambda: f"({read} == {a})", lambda: f"({a} == {b})"
-        )
-
-    def quantified(self) -> str:
-        """`all` or `any` over the sort."""
-        x = f"x{self.depth}{len(self.elements)}"
-        inner = replace(self.deeper(), elements=(*self.elements, x))
-        kept = self.pick(str, lambda: f" if {inner.bool()}")
-        return f"{self.among(['all', 'any'])}({inner.bool()} for {x} in T{kept})"
-
-    def nat(self) -> str:
-        """A number."""
-        ways = [lambda: str(self.draw(st.integers(0, 4))), *self.reads("Nat")]
-        if self.depth > 0:
-            d = self.deeper()
-            ways += [
-                lambda: f"({d.nat()} + {self.draw(st.integers(0, 2))})",
-                lambda: f"({d.nat()} if {d.bool()} else {d.nat()})",
-            ]
-        return self.pick(*ways)
-
-    def color(self) -> str:
-        """A member of the enum."""
-        ways = [*self.reads("Color"), *(lambda c=c: c for c in self.colors)]
-        ways.append(lambda: f"Color.{self.among(['RED', 'GREEN', 'BLUE'])}")
-        if self.depth > 0:
-            d = self.deeper()
-            ways.append(lambda: f"({d.color()} if {d.bool()} else {d.color()})")
-        return self.pick(*ways)
-
-    def optional(self) -> str:
-        """An element that may be absent."""
-        return self.pick(*self.reads("T | None"))
-
-    def to_assign(self, kind: str) -> str:
-        """A value to assign at this type."""
-        if kind != "T | None":
-            return self.of(kind)
-        plain = [lambda e=e: e for e in self.elements]
-        return self.pick(lambda: "None", *plain, self.optional)
+CONDITIONS = [
+    _f("bool", "{S}.flag", reads="flag"),
+    _f("dict", "{S}.fm[{E}]", reads="fm"),
+    _f("not", "(not {b})"),
+    _f("and", "({b} and {b})"),
+    _f("or", "({b} or {b})"),
+    _f("== of bools", "({b} == {b})"),
+    _f("conditional expression", "({b} if {b} else {b})"),
+    _f("< and <=", "({n} {<} {n})"),
+    _f("chained comparison", "({n} <= {n} < {n})"),
+    _f("-", "({n} - {n} < {n})"),
+    _f("== of members", "({c} == {c})"),
+    _f("in a tuple", "({c} in (Color.RED, {c}))"),
+    _f("is None", "({o} is None)"),
+    _f("is not None", "({o} is not None)"),
+    _f("== of elements", "({E} == {E})"),
+    _f("== with an optional", "({o} == {E})"),
+    _f("all over a sort", "all({b+T} for {x} in T)"),
+    _f("any over a sort", "any({b+T} for {x} in T if {b+T})"),
+    _f("any over an enum", "any({b+C} for {x} in Color)"),
+    _f("all over range", "all({b+N} for {x} in range(3))"),
+    _f("a method that returns", "{S}.holds({E})", reads="*"),
+    _f("an index behind a condition", "({S}.pick is None or {S}.fm[{S}.pick])", reads="fm"),
+    _f("an optional as an index", "{S}.fm[{S}.pick]", reads="fm", partial=True),
+    _f("a map from numbers", "{S}.at[{i}]", "bounded", "at"),
+    _f("a relation", "{S}.rel[{E}, {c}]", "relations", "rel"),
+    _f("a relation of one sort", "{S}.pair[{E}, {E}]", "pairs", "pair"),
+    _f("in a set", "({E} in {S}.up)", "sets", "up"),
+    _f("not in a set", "({E} not in {S}.up)", "sets", "up"),
+    _f("<= of sets", "({S}.up <= {S}.down)", "sets", "up"),
+    _f("== of sets", "({S}.up == {S}.down)", "sets", "up"),
+    _f("any over a set", "any({b+T} for {x} in {S}.up)", "sets", "up"),
+    _f("a tuple in a set", "(({E}, {c}) in {S}.marks)", "tuples", "marks"),
+    _f("any over tuples", "any(y == {E} and k == {c} for y, k in {S}.marks)", "tuples", "marks"),
+    _f("a record in a set", "(Note({c}, {E}) in {S}.notes)", "tuples", "notes"),
+    _f("any over records", "any(m.who == {E} for m in {S}.notes)", "tuples", "notes"),
+    _f("a part", "({S}.last is not None and {S}.last.color == {c})", "records", "last"),
+    _f("== of records", "({S}.last == Note({c}, {E}))", "records", "last"),
+    _f("a part that may be absent", "({S}.last.who == {E})", "records", "last", partial=True),
+    _f("a dict of records", "({S}.hints[{c}] is None)", "records", "hints"),
+    _f("len of a channel", "(len({S}.queue) {<} {k})", "channels", "queue"),
+    _f("in a channel", "({E} in {S}.queue)", "channels", "queue"),
+    _f("any over a channel", "any(y == {E} for y in {S}.queue)", "channels", "queue"),
+    _f("q[0]", "(len({S}.queue) > 0 and {S}.queue[0] == {E})", "channels", "queue"),
+    _f("a field of a part", "{S}.part.on", "parts", "part"),
+    _f("a method of a part", "{S}.part.is_on()", "parts", "part"),
+    _f("a part for each element", "{S}.parts[{E}].on", "parts", "parts"),
+]
+NUMBERS = [
+    _f("a constant", "{k}"),
+    _f("Nat", "{S}.n", reads="n"),
+    _f("+ constant", "({n} + {k})"),
+    _f("+", "({n} + {n})"),
+    _f("min and max", "{min}({n}, {n})"),
+    _f("conditional number", "({n} if {b} else {n})"),
+    _f("sum over a sort", "sum(1 for {x} in T if {b+T})"),
+    _f("a map of numbers", "{S}.nm[{E}]", "numbers", "nm"),
+    _f("a bounded number", "{S}.few", "bounded", "few"),
+    _f("len of a set", "len({S}.up)", "sets", "up"),
+]
+COLOURS = [
+    _f("a member", "Color.{RED}"),
+    _f("an Enum", "{S}.color", reads="color"),
+    _f("a map of members", "{S}.cm[{E}]", reads="cm"),
+    _f("conditional member", "({c} if {b} else {c})"),
+]
+OPTIONALS = [
+    _f("an optional element", "{S}.pick", reads="pick"),
+    _f("a map of optional elements", "{S}.pm[{E}]", "values", "pm"),
+]
+STATEMENTS = [
+    _f("require", "require({b})"),
+    _f("assert", "assert {b}"),
+    _f("assignment", "self.flag = {b}"),
+    _f("a number assigned", "self.n = {n}"),
+    _f("+=", "self.n += 1"),
+    _f("-=", "self.n -= 1", partial=True),
+    _f("a member assigned", "self.color = {c}"),
+    _f("an element assigned", "self.pick = {E}"),
+    _f("None assigned", "self.pick = None"),
+    _f("an entry assigned", "self.fm[{E}] = {b}"),
+    _f("an entry of members", "self.cm[{E}] = {c}"),
+    _f("a map as comprehension", "self.fm = {y: {b+y} for y in T}"),
+    _f("assert that narrows", "assert self.pick is not None\nself.fm[self.pick] = {b}"),
+    _f("if and else", "if {b}:\n    {stmt}\nelse:\n    {stmt}"),
+    _f("match", "match {c}:\n    case Color.RED:\n        {stmt}\n    case _:\n        {stmt}"),
+    _f("a local name", "z = {E}\nself.fm[z] = {b}"),
+    _f("a loop over a sort", "for t in T:\n    require({loop:fm})\n    self.fm[t] = {loop:fm}"),
+    _f("a loop with if", "for t in T:\n    if {loop:cm}:\n        self.cm[t] = Color.GREEN"),
+    _f("a method that changes", "self.change({E})"),
+    _f("an entry of numbers", "self.nm[{E}] = {n}", "numbers"),
+    _f("a number kept in range", "self.few = min({n}, 2)", "bounded"),
+    _f("a number that may leave its range", "self.few = {n}", "bounded", partial=True),
+    _f("a loop over range", "for t in range(3):\n    self.at[t] = {loop:at}", "bounded"),
+    _f("a relation's entry", "self.rel[{E}, {c}] = {b}", "relations"),
+    _f("a loop over an enum",
+       "for t in Color:\n    self.rel[{E}, t] = self.flag or t == Color.{RED}", "relations"),
+    _f("a relation as comprehension", "self.rel = {(y, k): {b+y} for y in T for k in Color}",
+       "relations"),
+    _f("loops in loops", "for t in T:\n    for u in T:\n        self.pair[t, u] = {loop:pair}",
+       "pairs"),
+    _f("a map of values", "self.pm[{E}] = {E}", "values"),
+    _f("add", "self.up.add({E})", "sets"),
+    _f("discard", "self.up.discard({E})", "sets"),
+    _f("clear a set", "self.up.clear()", "sets"),
+    _f("empty()", "self.up = empty()", "sets"),
+    _f("sets joined", "self.up = self.up {|} self.down", "sets"),
+    _f("a set written out", "self.up = self.down | {{E}}", "sets"),
+    _f("a set as comprehension", "self.down = {y for y in T if {b+y}}", "sets"),
+    _f("a loop over a set", "for t in self.up:\n    self.fm[t] = {loop:fm}", "sets"),
+    _f("a set of tuples", "self.marks.add(({E}, {c}))", "tuples"),
+    _f("a set of records", "self.notes.add(Note({c}, {E}))", "tuples"),
+    _f("a record", "self.last = Note({c}, {E})", "records"),
+    _f("a record by keywords", "self.hints[{c}] = Note(who={E}, color={c})", "records"),
+    _f("a record copied", "self.last = self.hints[{c}]", "records"),
+    _f("a part that may be absent", "self.color = self.last.color", "records", partial=True),
+    _f("append", "self.queue.append({E})", "channels"),
+    _f("pop", "require(len(self.queue) > 0)\nself.pick = self.queue.pop(0)", "channels"),
+    _f("pop of what may be empty", "self.pick = self.queue.pop(0)", "channels", partial=True),
+    _f("clear a channel", "self.queue.clear()", "channels"),
+    _f("a channel for each element", "self.box[{E}].append(Note({c}, {E}))", "inboxes"),
+    _f("a message as a local name",
+       "if len(self.box[a]) > 0:\n    m = self.box[a].pop(0)\n    self.color = m.color",
+       "inboxes"),
+    _f("a joint action", "self.part.switch()", "parts"),
+    _f("a field of a part assigned", "self.parts[{E}].on = {b}", "parts"),
+]  # fmt: skip
+KINDS = {"b": CONDITIONS, "n": NUMBERS, "c": COLOURS, "o": OPTIONALS, "stmt": STATEMENTS}
+HOLE = re.compile(r"{(b|n|c|o|E|S|x|i|k|<|min|RED|\||stmt|b\+[TCNy]|loop:\w+)}")
+OPTIONS = {
+    "<": ["<", "<=", ">", ">=", "==", "!="], "min": ["min", "max"], "RED": ["RED", "GREEN"],
+    "|": ["|", "&", "-"], "k": ["0", "1", "2"], "i": ["0", "1", "2"],
+}  # fmt: skip
+AROUND = (
+    "several actions", "parameters: a Sort", "parameters: an Enum", "parameters: bool",
+    "parameters: a bounded natural", "parameters: a set", "parameters: a dict", "@initial",
+    "kind=fault", "kind=command", "fair=weak", "fair=strong", "@always", "@never", "@lemma",
+    "@step", "@sometimes", "@recoverable", "@eventually", "@leads_to",
+)  # fmt: skip
+NAMES = (*dict.fromkeys(f.shows for kind in KINDS.values() for f in kind), *AROUND)
+"""Every construct that a spec may show."""
 
 
 @dataclass
 class Writer:
-    """Writes the body of an action, line by line."""
+    """Fills holes; what stands in scope there, and what may be read."""
 
-    scope: Scope
-    lines: list[str]
-    indent: int
-    loops: bool = True
-    effects: bool = False
+    draw: Callable[[st.SearchStrategy[Any]], Any]
+    features: frozenset[str]
+    shown: set[str]
+    elements: tuple[str, ...] = ()
+    bools: tuple[str, ...] = ()
+    colours: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    states: tuple[str, ...] = ("self",)
+    written: str = ""
+    total: bool = False
+    helpers: bool = True
+    depth: int = 3
+    bound: list[int] = field(default_factory=lambda: [0])
 
-    def say(self, line: str) -> None:
-        """One more line."""
-        self.lines.append("    " * self.indent + line)
+    def among(self, choices: Any) -> Any:
+        """One of these."""
+        return self.draw(st.sampled_from(list(choices)))
 
-    def inner(self, scope: Scope, statements: int, loops: bool = False) -> None:
-        """A block below."""
-        Writer(scope, self.lines, self.indent + 1, loops, False).block(statements)
+    def write(self, kind: str) -> str:
+        """A text of this kind."""
+        names = {"b": self.bools, "c": self.colours, "n": self.numbers}.get(kind, ())
+        fragments = [f for f in KINDS[kind] if self.allows(f)]
+        special = [f for f in fragments if f.needs != "plain"]
+        if special and self.draw(st.booleans()):  # what few specs have is shown by these
+            fragments, names = special, ()
+        chosen = self.among([*fragments, *names])
+        if isinstance(chosen, str):
+            return chosen
+        self.shown.add(chosen.shows)
+        return self.filled(chosen.text, replace(self, depth=self.depth - chosen.deep))
 
-    def block(self, statements: int) -> None:
-        """So many statements."""
-        self.say('"""A block."""')
+    def allows(self, f: Fragment) -> bool:
+        """Whether a fragment may stand here."""
+        return (
+            f.needs in self.features
+            and bool(self.elements or "{E}" not in f.text)
+            and (self.depth > 0 or not f.deep)
+            and not (f.partial and self.total)
+            and not (self.written and f.reads in (self.written, "*"))
+            and (self.helpers or not f.text.endswith(("holds({E})", "change({E})")))
+            and (self.helpers or f.shows != "a joint action")
+            and not (f.shows == "a message as a local name" and "a" not in self.elements)
+        )
+
+    def filled(self, text: str, inner: Writer) -> str:
+        """The text with its holes filled."""
+        self.bound[0] += 1
+        name = f"x{self.bound[0]}"
+
+        def fill(hole: re.Match[str]) -> str:
+            return inner.hole(hole.group(1), name)
+
+        return "\n".join(self._indented(line, fill) for line in text.splitlines())
+
+    def _indented(self, line: str, fill: Callable[[re.Match[str]], str]) -> str:
+        """A line filled; a statement of several lines stands at the line's own indent."""
+        indent = line[: len(line) - len(line.lstrip())]
+        return HOLE.sub(fill, line).replace("\n", f"\n{indent}")
+
+    def hole(self, name: str, bound: str) -> str:
+        """What a hole is filled with."""
+        if name in OPTIONS:
+            return str(self.among(OPTIONS[name]))
+        if name == "E":
+            return str(self.among(self.elements))
+        if name == "S":
+            return str(self.among(self.states))
+        if name == "x":
+            return bound
+        if name.startswith("loop:"):
+            table = name.removeprefix("loop:")
+            turn = ("t",) if table not in ("at",) else ()
+            return replace(
+                self, elements=(*self.elements, *turn), written=table, total=True, helpers=False
+            ).write("b")
+        if name.startswith("b+"):
+            more = {"T": "elements", "C": "colours", "N": "numbers", "y": "elements"}[name[2:]]
+            known = (*getattr(self, more), "y" if name == "b+y" else bound)
+            return replace(self, total=True, **{more: known}).write("b")  # type: ignore[arg-type]
+        return self.write(name)
+
+    def lines(self, statements: int, indent: int = 2) -> list[str]:
+        """Some statements, indented."""
+        found = []
         for _ in range(statements):
-            ways = [
-                self.require,
-                self.assign,
-                self.assign,
-                self.assign_entry,
-                self.branch,
-                self.table,
-            ]
-            ways += [self.loop] if self.loops else []
-            ways += [self.call] if self.effects else []
-            self.scope.draw(st.sampled_from(ways))()
+            found += [f"{'    ' * indent}{line}" for line in self.write("stmt").splitlines()]
+        return found
 
-    def require(self) -> None:
-        """A guard."""
-        self.say(f"{self.scope.among(['require(', 'assert ('])}{self.scope.bool()})")
 
-    def assign(self) -> None:
-        """A field gets a value."""
-        kind = self.scope.among(list(SCALARS))
-        self.say(f"self.{SCALARS[kind]} = {self.scope.to_assign(kind)}")
+def _helpers(plain: Writer) -> list[str]:
+    one = replace(plain, elements=("a",), depth=2, helpers=False, total=True)
+    return [
+        "    def holds(self, a: T) -> bool:", f"        if {one.write('b')}:",
+        f"            return {one.write('b')}", f"        return {one.write('b')}",
+        "    def change(self, a: T) -> None:", *one.lines(2),
+    ]  # fmt: skip
 
-    def assign_entry(self) -> None:
-        """An entry of a map gets a value."""
-        kinds = [k for k in MAPS if k != "T | None" or self.scope.sort_valued]
-        kind = self.scope.among(kinds)
-        if self.scope.elements:
-            at = self.scope.among(self.scope.elements)
-            self.say(f"self.{MAPS[kind]}[{at}] = {self.scope.to_assign(kind)}")
 
-    def table(self) -> None:
-        """A whole map gets values."""
-        kinds = [k for k in MAPS if k != "T | None" or self.scope.sort_valued]
-        kind = self.scope.among(kinds)
-        inner = replace(self.scope, elements=(*self.scope.elements, "y"))
-        self.say(f"self.{MAPS[kind]} = {{y: {inner.to_assign(kind)} for y in T}}")
+PARAMETERS = {
+    "a: T": "parameters: a Sort", "b: T": "parameters: a Sort", "f: bool": "parameters: bool",
+    "c: Color": "parameters: an Enum", "i: Few": "parameters: a bounded natural",
+    "chosen: set[T]": "parameters: a set", "given: dict[T, bool]": "parameters: a dict",
+}  # fmt: skip
+MARKS = {
+    "@action": "several actions", "@action(kind=fault)": "kind=fault",
+    "@action(kind=command)": "kind=command", "@action(fair=weak)": "fair=weak",
+    "@action(fair=strong)": "fair=strong",
+}  # fmt: skip
 
-    def branch(self) -> None:
-        """An `if`, or a `match`."""
-        inner = self.scope.deeper()
-        if self.scope.draw(st.booleans()):
-            self.say(f"if {self.scope.bool()}:")
-            self.inner(inner, 2)
-            self.say("else:")
-            self.inner(inner, 1)
+
+def _action(plain: Writer, name: str, mark: str) -> list[str]:
+    few = st.sets(st.sampled_from(sorted(PARAMETERS)), max_size=3)
+    parameters = sorted(plain.draw(few))
+    plain.shown |= {PARAMETERS[p] for p in parameters}
+    bools = [p[0] for p in parameters if p.endswith(": bool")]
+    elements = tuple(p[0] for p in parameters if p.endswith(": T"))
+    if "given: dict[T, bool]" in parameters:
+        bools += [f"given[{e}]" for e in elements]
+    if "chosen: set[T]" in parameters:
+        bools += [f"({e} in chosen)" for e in elements]
+    inside = replace(
+        plain, elements=elements, bools=tuple(bools),
+        colours=("c",) if "c: Color" in parameters else (),
+        numbers=("i",) if "i: Few" in parameters else (),
+    )  # fmt: skip
+    return [
+        f"    {mark}", f"    def {name}({', '.join(['self', *parameters])}) -> None:",
+        '        """A step."""', *inside.lines(plain.draw(st.integers(1, 4))),
+    ]  # fmt: skip
+
+
+def _properties(plain: Writer) -> list[str]:
+    lines = []
+    kinds = plain.draw(st.sets(st.sampled_from([n for n in AROUND if n.startswith("@")])))
+    for mark in sorted({"@always", "@sometimes", "@step", *kinds} - {"@initial"}):
+        plain.shown.add(mark)
+        states = ("before", "after") if mark == "@step" else ("s",)
+        here = replace(plain, states=states, helpers=mark != "@step")
+        parameters = ", ".join(f"{s}: Random" for s in states)
+        name = f"p_{mark[1:]}"
+        if mark in ("@eventually", "@leads_to"):
+            here, parameters = replace(here, elements=("a",)), f"{parameters}, a: T"
+        body = here.write("b")
+        if mark == "@leads_to":
+            body, kind = f"{body}, {here.write('b')}", "tuple[bool, bool]"
         else:
-            self.say(f"match {self.scope.color()}:")
-            self.indent += 1
-            for case in ("Color.RED", "Color.GREEN | Color.BLUE"):
-                self.say(f"case {case}:")
-                self.inner(inner, 1)
-            self.indent -= 1
-
-    def loop(self) -> None:
-        """A loop over the sort, each turn of which writes entries of its own."""
-        kinds = self.scope.draw(st.sets(st.sampled_from(["bool", "Nat", "Color"]), min_size=1))
-        written = frozenset(MAPS[k] for k in kinds)
-        scope = replace(
-            self.scope.deeper(), elements=(*self.scope.elements, "t"), turn="t", written=written,
-            helper=False,
-        )  # fmt: skip
-        self.say("for t in T:")
-        self.indent += 1
-        if scope.draw(st.booleans()):
-            self.say(f"require({scope.bool()})")
-        self.say(f"if {scope.bool()}:")
-        for kind in sorted(kinds):
-            self.say(f"    self.{MAPS[kind]}[t] = {scope.to_assign(kind)}")
-        self.indent -= 1
-
-    def call(self) -> None:
-        """A helper is called for its effect."""
-        if self.scope.elements:
-            self.say(f"self.change({self.scope.among(self.scope.elements)})")
+            kind = "bool"
+        lines += [mark, f"def {name}({parameters}) -> {kind}:", f"    return {body}"]
+    return lines
 
 
 @st.composite
 def sources(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
-    """The text of a well-typed spec."""
-    sort_valued: bool = draw(st.booleans())
-    plain = Scope(draw, sort_valued)
-    lines = [HEADER + (SORT_VALUED if sort_valued else "")]
-    one = replace(plain, elements=("a",), depth=2)
-    lines += [
-        "    def holds(self, a: T) -> bool:",
-        f"        if {one.bool()}:",
-        f"            return {one.bool()}",
-        f"        return {one.bool()}",
-        "    def change(self, a: T) -> None:",
-    ]
-    Writer(one, lines, 2).block(2)
+    """The text of a well-typed spec; its first line names the constructs that it shows."""
+    optional = [f for f in FIELDS if f != "plain"]
+    others = draw(st.lists(st.sampled_from(optional), min_size=2, max_size=3, unique=True))
+    plain = Writer(draw, frozenset({"plain", *others}), set())
+    lines = ["class Random(Spec):", '    """A random spec."""']
+    lines += [FIELDS[f] for f in FIELDS if f in plain.features]
+    lines += _helpers(plain)
+    if draw(st.integers(0, 4)) == 0:
+        plain.shown.add("@initial")
+        lines += _action(replace(plain, total=True), "start", "@initial")
     for k in range(draw(st.integers(2, 3))):
-        parameters: set[str] = draw(
-            st.sets(st.sampled_from(["a: T", "b: T", "f: bool", "c: Color"]))
-        )
-        names = sorted(parameters)
-        scope = replace(
-            plain, helper=True,
-            elements=tuple(n[0] for n in names if n.endswith("T")),
-            bools=tuple(n[0] for n in names if n.endswith("bool")),
-            colors=tuple(n[0] for n in names if n.endswith("Color")),
-        )  # fmt: skip
-        kind = draw(st.sampled_from(["@action", "@action(kind=fault)"]))
-        lines += [f"    {kind}", f"    def act{k}({', '.join(['self', *names])}) -> None:"]
-        Writer(scope, lines, 2, effects=True).block(draw(st.integers(1, 4)))
-    for word in ("always", "sometimes"):
-        body = replace(plain, states=("s",), helper=True).bool()
-        lines += [f"@{word}", f"def p_{word}(s: Random) -> bool:", f"    return {body}"]
-    body = replace(plain, states=("before", "after")).bool()
-    lines += ["@step", "def p_step(before: Random, after: Random) -> bool:", f"    return {body}"]
-    return "\n".join(lines) + "\n"
+        mark = draw(st.sampled_from(sorted(MARKS)))
+        plain.shown.add(MARKS[mark])
+        lines += _action(plain, f"act{k}", mark)
+    lines += _properties(plain)
+    return f"# shows: {'; '.join(sorted(plain.shown))}{HEADER}" + "\n".join(lines) + "\n"
+
+
+def used(text: str) -> list[str]:
+    """The constructs that a spec shows."""
+    return text.splitlines()[0].removeprefix("# shows: ").split("; ")

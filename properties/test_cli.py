@@ -18,11 +18,13 @@ from typer.testing import CliRunner, Result
 from herdproof.cli import app, checks, conform, doctor
 from herdproof.cli.render import Output
 from herdproof.errors import HerdError
-from herdspec.check import verify as plans
+from herdspec.check import plans
+from herdspec.check.cache import Result as Found
 from herdspec.check.conform import Outcome, Verdict
 from herdspec.check.mismatch import Mismatch
+from herdspec.check.plans import Scale
 from herdspec.check.verdict import Finding, Mark
-from herdspec.check.verify import Check, Plan, Scale, Tell
+from herdspec.check.verify import Check, Plan, Tell
 from herdspec.protocols.election_flaws import FLAWS
 
 HOLDS, FAILS, NOT_ASKED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 130
@@ -281,13 +283,27 @@ def test_what_cannot_be_asked_ends_with_2_and_one_sentence(arguments: list[str],
     assert "Traceback" not in done.stderr
 
 
+def test_of_several_specs_in_a_file_one_must_be_named(own: Path) -> None:
+    """A class counts beside its variants, but not beside the specification made of it."""
+    made = "\nfrom herdspec import specification\nMADE = specification(Counter)\n"
+    own.write_text(OWN + made)
+    alone = run("explore", own)
+    own.write_text(OWN + made + 'OTHER = MADE.drop("Other", "lower_it")\n')
+
+    several = run("explore", own)
+
+    assert alone.exit_code == HOLDS
+    assert several.exit_code == NOT_ASKED
+    assert f"holds 2 specs; say which: {own}:MADE, {own}:OTHER" in several.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (OWN.replace("self.up[h] = True", "while True: pass"), "while"),
         (OWN.replace("class Counter(Spec)", "class Counter(Specc)"), "NameError"),
         (OWN.replace("count: Nat", "count Nat"), "SyntaxError"),
-        ("x = 1", "holds more than one spec, or none"),
+        ("x = 1", "holds no spec: define a class that derives from Spec"),
     ],
 )
 def test_a_file_that_is_no_spec_is_refused_with_its_place(own: Path, text: str, said: str) -> None:
@@ -317,9 +333,9 @@ def found(mark: Mark, **more: Any) -> Check:
     finding = Finding(subject="verified", row="it_is_so", kind="always", mark=mark,
                       bounds="2 lamps", **more)  # fmt: skip
 
-    def look(tell: Tell) -> plans.Result:
+    def look(tell: Tell) -> Found:
         tell("looking", None)
-        return plans.Result((finding,), "all of it")
+        return Found((finding,), "all of it")
 
     return Check("look", look)
 
@@ -329,7 +345,7 @@ def planned(*wanted: Check) -> Callable[[Scale], Plan]:
     return lambda _: Plan("toy", wanted)
 
 
-def unable(tell: Tell) -> plans.Result:
+def unable(tell: Tell) -> Found:
     """A check that lacks something."""
     tell("looking", None)
     raise HerdError("No Java was found: install one.")
@@ -364,7 +380,7 @@ def test_a_broken_spec_turns_the_command_red(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(plans, "PLANS", {"election": lambda _: look})
     monkeypatch.setattr(checks, "IMPLEMENTATION", {})
 
-    done = run("verify", "election")
+    done = run("verify", "election", "--no-cache")
 
     assert done.exit_code == FAILS
     assert "✗ 9 steps" in done.stdout
@@ -379,7 +395,7 @@ def test_what_is_checked_of_the_implementation_joins_the_table(
     def runs(subject: str) -> Check:
         row = "real runs conform"
         fine = checks.conforms(subject, row, "They do.", "3 runs, 300 steps")
-        return Check("runs", lambda _: plans.Result((fine,), "3 runs"))
+        return Check("runs", lambda _: Found((fine,), "3 runs"))
 
     monkeypatch.setattr(plans, "PLANS", {"toy": planned(found(Mark.PROVED))})
     monkeypatch.setattr(checks, "IMPLEMENTATION", {"toy": (runs,)})
@@ -470,6 +486,17 @@ def test_doctor_does_without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert done.exit_code == HOLDS
     assert "– Docker engine: no docker command" in done.stdout
+
+
+def test_doctor_does_without_what_few_commands_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing library that `make verify` does without is said, and counts for nothing."""
+    absent = doctor.library("no-such-library", "draws", needed=False)
+    monkeypatch.setattr(doctor, "EXAMINATIONS", (doctor.python, absent))
+
+    done = run("doctor")
+
+    assert done.exit_code == HOLDS
+    assert "– no-such-library: missing, draws" in done.stdout
 
 
 def test_doctor_names_a_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:

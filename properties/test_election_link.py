@@ -216,7 +216,7 @@ def test_a_field_that_nobody_observes_is_an_error_that_says_so() -> None:
     """A field of the spec that the observer does not read is an error that names it."""
     ground = Ground(ELECTION, {"Broker": 2}, 3, 2)
     slots = dict(ground.slots)
-    slots["naps", 0] = slots["paused", 0]
+    slots["naps", (0,)] = slots["paused", (0,)]
     ground.__dict__["slots"] = slots
 
     with pytest.raises(Unlinked, match="only the spec, or only its observer, has: naps"):

@@ -18,6 +18,7 @@ CODE = ("spec", "impl", "properties", "integration", "benchmarks", "conftest.py"
 SEE_BOTH_SIDES = (
     "impl/herdproof/link",
     "impl/herdproof/cli",
+    "impl/herdproof/report",
     "impl/herdproof/pipeline/testing.py",
 )
 KNOW_KAZOO = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Annotated
 
 import pytest
 
@@ -11,16 +12,30 @@ from herdspec import (
     Sort,
     Spec,
     Specification,
+    UpTo,
     action,
     always,
+    axiom,
     each,
+    initial,
     lemma,
     require,
     specification,
     step,
 )
+from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.explore import explore
-from herdspec.check.prove import RESOURCES, Obligation, Outcome, Proof, Prover, provable, prove
+from herdspec.check.prove import (
+    DEFINED,
+    RESOURCES,
+    Obligation,
+    Outcome,
+    Proof,
+    Prover,
+    provable,
+    prove,
+)
+from herdspec.check.verdict import Mark, Standing, proved, standing_of
 from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
 from herdspec.protocols.election_flaws import AT_ONCE, FLAWS
 from herdspec.protocols.election_properties import ELECTION, LEMMAS
@@ -67,6 +82,8 @@ def test_the_property_alone_is_not_inductive() -> None:
     (other,) = {"client1", "client2"} - {taker}
     assert (shown.before[f"granted[{taker}]"], shown.before[f"holds[{other}]"]) == ("True", "True")
     assert shown.lines[0] == f"a state with 2 clients, c = {taker}"
+    changed = {entry for entry, value in shown.before.items() if value != "False"}
+    assert changed == {"free", f"granted[{taker}]", f"holds[{other}]"}, "no more than is needed"
     assert shown.lines[-3:] == [
         "the step changes",
         f"    granted[{taker}]: True → False",
@@ -129,7 +146,44 @@ def test_a_contradiction_is_reported_as_vacuous() -> None:
 
     assert proof.of("one_client_at_a_time") is Outcome.PROVED
     assert proof.vacuous == [a.name for a in BARE.actions]
+    assert proof.contradiction == ("it_is_here_and_not_here",)
     assert not proof.proved
+    assert "no state keeps all of it_is_here_and_not_here" in notes(proof)
+
+
+def test_lemmas_that_contradict_each_other_are_named() -> None:
+    """Two lemmas that no state keeps both of are named; a third one is not."""
+
+    @lemma
+    def somebody_holds_it(s: LockServer) -> bool:
+        """Somebody holds the lock."""
+        return any(s.holds[c] for c in Client)
+
+    @lemma
+    def nobody_does(s: LockServer) -> bool:
+        """Nobody holds the lock."""
+        return not any(s.holds[c] for c in Client)
+
+    proof = prove(BARE.with_properties(somebody_holds_it, nobody_does))
+
+    assert set(proof.contradiction) == {"somebody_holds_it", "nobody_does"}
+
+
+def test_an_action_that_z3_cannot_judge_is_unknown_not_vacuous() -> None:
+    """Where z3 gives up on an action, nobody says that it is impossible: the answer is unknown."""
+    proof = prove(LOCK_SERVER, resources=1)
+    findings = proved("lock", proof)
+
+    assert not proof.vacuous
+    assert proof.unsure == [a.name for a in LOCK_SERVER.actions]
+    assert not proof.proved
+    assert findings[-1].mark is Mark.UNKNOWN
+    assert standing_of(findings) is Standing.UNKNOWN
+
+
+def notes(proof: Proof) -> set[str]:
+    """What verdicts say beside a proof."""
+    return {f.note for f in proved("spec", proof)}
 
 
 def test_an_action_that_the_lemmas_exclude_is_vacuous() -> None:
@@ -141,6 +195,33 @@ def test_an_action_that_the_lemmas_exclude_is_vacuous() -> None:
         return not any(s.holds[c] for c in Client)
 
     assert prove(BARE.with_properties(nobody_holds_it)).vacuous == ["give_back"]
+
+
+class Lamp(Spec):
+    """A lamp that nobody can light."""
+
+    lit: bool = False
+
+    @action
+    def flicker(self) -> None:
+        """It flickers, where it is lit."""
+        require(self.lit)
+
+
+@always
+def it_is_dark(s: Lamp) -> bool:
+    """The lamp is not lit."""
+    return not s.lit
+
+
+def test_a_system_that_cannot_move_is_not_proved() -> None:
+    """Where every obligation holds because no step is possible, nothing is proved."""
+    proof = prove(specification(Lamp, it_is_dark))
+
+    assert not failed(proof)
+    assert proof.vacuous == ["flicker"]
+    assert not proof.proved
+    assert standing_of(proved("lamp", proof)) is Standing.FAILS
 
 
 class Peer(Sort):
@@ -237,6 +318,146 @@ def test_the_initial_state_is_asked_too() -> None:
     assert first.counterexample.before["asked[client1]"] == "False"
 
 
+# ── Initial states, axioms, definedness ─────────────────────────────────────────────────────
+
+
+class Site(Sort):
+    """Somewhere."""
+
+
+class Walk(Spec):
+    """Somebody walks along roads that never change."""
+
+    road: dict[tuple[Site, Site], bool] = each(False)
+    home: Site | None = None
+    at: Site | None = None
+    steps: Annotated[Nat, UpTo(2)] = 0
+
+    @initial
+    def begin(self, road: dict[tuple[Site, Site], bool], home: Site) -> None:
+        """Any roads, and any home."""
+        self.road = road
+        self.home = home
+        self.at = home
+
+    @action
+    def walk(self, a: Site, b: Site) -> None:
+        """From {a} to {b}."""
+        require(self.at == a and self.road[a, b] and self.steps < 2)
+        self.at = b
+        self.steps = self.steps + 1
+
+    @action
+    def go_home(self) -> None:
+        """Home, whatever the roads."""
+        require(self.at is not None)
+        self.at = self.home
+
+
+@axiom
+def roads_lead_both_ways(s: Walk) -> bool:
+    """Every road leads both ways."""
+    return all(not s.road[a, b] or s.road[b, a] for a in Site for b in Site)
+
+
+@always
+def it_is_somewhere(s: Walk) -> bool:
+    """It is at some place."""
+    return s.at is not None and s.home is not None
+
+
+@always
+def whoever_stays_is_home(s: Walk) -> bool:
+    """Before the first step it is at home."""
+    return s.steps > 0 or s.at == s.home
+
+
+@step
+def there_is_a_way_back(before: Walk, after: Walk) -> bool:
+    """Wherever it walks to, a road leads back (or it has gone home)."""
+    return after.at == after.home or all(
+        before.at != a or after.at != b or after.road[b, a] for a in Site for b in Site
+    )
+
+
+WALK = (roads_lead_both_ways, it_is_somewhere, whoever_stays_is_home, there_is_a_way_back)
+
+
+def test_initial_methods_begin_and_axioms_are_assumed() -> None:
+    """What holds after each initial method, and is kept, is proved; axioms are not asked."""
+    proof = prove(specification(Walk, *WALK))
+
+    assert proof.proved
+    assert "roads_lead_both_ways" not in proof.promises
+    assert [o.action for o in proof.obligations if o.promise == "it_is_somewhere"] == [
+        "begin", "walk", "go_home"
+    ]  # fmt: skip
+
+
+def test_without_the_axiom_the_step_fails() -> None:
+    """What needs the axiom fails without it."""
+    proof = prove(specification(Walk, *WALK[1:]))
+
+    assert [(o.promise, o.action) for o in failed(proof)] == [("there_is_a_way_back", "walk")]
+
+
+def test_an_initial_method_that_breaks_a_promise_is_named() -> None:
+    """A promise that an initial method breaks fails there, with the state that it makes."""
+
+    @always
+    def it_is_nowhere(s: Walk) -> bool:
+        """It is nowhere (it is at home)."""
+        return s.at is None
+
+    first = failed(prove(specification(Walk, *WALK, it_is_nowhere)))[0]
+
+    assert first.action == "begin"
+    assert first.counterexample is not None
+    assert first.counterexample.before["at"] == "site1"
+    assert first.counterexample.arguments["home"] == "site1"
+
+
+def test_axioms_that_no_initial_state_keeps_are_reported() -> None:
+    """Axioms that no initial state satisfies would prove anything, and are told."""
+
+    @axiom
+    def it_is_not_home(s: Walk) -> bool:
+        """It begins elsewhere (it does not)."""
+        return s.at is None
+
+    proof = prove(specification(Walk, it_is_not_home, it_is_somewhere))
+
+    assert proof.begins is Outcome.FAILED
+    assert not proof.proved
+    assert "no initial state keeps the axioms" in notes(proof)
+
+
+def test_that_steps_are_defined_is_proved() -> None:
+    """A bounded natural that is never taken out of its range is proved so, as an obligation."""
+    asked = [o for o in prove(specification(Walk, *WALK)).obligations if o.promise == DEFINED]
+
+    assert [(o.action, o.outcome) for o in asked] == [("walk", Outcome.PROVED)]
+    assert DEFINED == EVERY_VALUE_IS_DEFINED
+
+
+def test_a_step_that_is_not_defined_fails() -> None:
+    """Without the guard, the step that leaves the range of a natural fails, and is shown."""
+
+    def walk(self: Walk, a: Site, b: Site) -> None:
+        """From {a} to {b}, however far."""
+        require(self.at == a and self.road[a, b])
+        self.at = b
+        self.steps = self.steps + 1
+
+    proof = prove(specification(Walk, *WALK).replace("Far", walk=walk))
+    (only,) = failed(proof)
+
+    assert (only.promise, only.action) == (DEFINED, "walk")
+    assert only.counterexample is not None
+    assert only.counterexample.before["steps"] == "2"
+    assert [f.row for f in proved("far", proof) if f.mark is Mark.FAILS] == [DEFINED]
+
+
 # ── The election ────────────────────────────────────────────────────────────────────────────
 
 
@@ -249,8 +470,8 @@ def election() -> Proof:
 def breakers(promise: str, spec: Specification, *without: str) -> set[str]:
     """The actions that break a promise of a spec if these are no hypotheses."""
     prover = Prover(spec, [p for p in provable(spec) if p.name not in without], RESOURCES)
-    found = [prover.step(action, spec.promise(promise)) for action in spec.actions]
-    return {o.action or "" for o in found if o.outcome is Outcome.FAILED}
+    of = spec.promise(promise)
+    return {a.name for a in spec.actions if not prover.keeps(prover.after(a, of))}
 
 
 def test_the_election_is_proved_for_any_number_of_brokers() -> None:

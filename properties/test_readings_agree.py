@@ -16,18 +16,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herdspec import Spec, Specification, from_source, specification
+from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.explore import Explorer
 from herdspec.check.prove import Outcome, prove
+from herdspec.check.run import Step
 from herdspec.engine.columns import Columns
 from herdspec.engine.smt import Emitter
+from herdspec.language import graph as g
 from herdspec.language.graph import Expr
-from herdspec.language.surface import Expectation
+from herdspec.language.surface import Expectation, Undefined
 from herdspec.language.types import BOOL
 from herdspec.protocols.election_contract import CONTRACT
 from herdspec.protocols.election_flaws import DRAFTED, FLAWS
 from herdspec.protocols.election_properties import ELECTION
 from properties.random_specs import sources
 from properties.readings import (
+    FAULTS,
     Numbers,
     compare_properties,
     compare_steps,
@@ -90,7 +94,7 @@ def test_python_and_z3_agree_on_arbitrary_states(spec: str, data: st.DataObject)
 @cache
 def explored(spec: str) -> Explorer:
     """One of `SPECS`, explored."""
-    ex = explorer(SPECS[spec], symmetry=True)
+    ex = explorer(SPECS[spec], symmetry=None)
     ex.run()
     return ex
 
@@ -128,7 +132,14 @@ def test_readings_agree_on_random_specs(text: str, data: st.DataObject) -> None:
 
     compare_steps(ex, rows)
     compare_properties(ex, rows)
-    compare_with_z3(ex, rows[0])
+    if not counts(ex.ground.spec):
+        compare_with_z3(ex, rows[0])
+
+
+def counts(spec: Specification) -> bool:
+    """Whether a spec speaks of numbers of elements, which proofs do not know."""
+    formulas = [e for a in spec.actions for e in (a.guard, a.defined, *a.updates.values())]
+    return any(g.leaves(e, "number") for e in [*formulas, *(p.formula for p in spec.properties)])
 
 
 CAP = 300
@@ -149,8 +160,8 @@ class ByHand:
         self.machine, self.spec = ex.machine, ex.ground.spec
         self.slots = ex.ground.slots.values()
         self.failures: dict[str, int] = {}
-        start = self.machine.numbers(self.machine.initial())
-        self.seen, level = {start}, [start]
+        self.seen = {self.machine.numbers(state) for state in self.machine.starts()}
+        level = list(self.seen)
         while level and len(self.seen) < CAP:
             level = self.expand(level)
             self.depth += bool(level)
@@ -172,7 +183,7 @@ class ByHand:
     def look(self, row: Numbers) -> None:
         """Note which properties fail here, or are witnessed here."""
         for p in self.spec.properties:
-            if p.expectation is not Expectation.STEP:
+            if p.expectation in (Expectation.ALWAYS, Expectation.SOMETIMES):
                 holds = self.machine.holds(p, self.machine.state(row))
                 if holds == (p.expectation is Expectation.SOMETIMES):
                     self.failures.setdefault(p.name, self.depth)
@@ -180,7 +191,18 @@ class ByHand:
     def steps(self, row: Numbers) -> list[Numbers]:
         """The successors within the bounds; what is beyond the bound of naturals is counted."""
         state, found, stuck = self.machine.state(row), [], True
-        for step in self.machine.steps(state):
+        for action, arguments in self.machine.choices:
+            if action.disturbs and row[-1] == FAULTS:
+                continue
+            try:
+                after = self.machine.take(state, action.name, arguments)
+            except Undefined:
+                self.failures.setdefault(EVERY_VALUE_IS_DEFINED, self.depth + 1)
+                stuck = False
+                continue
+            if after is None:
+                continue
+            step = Step(action, arguments, after)
             made = self.machine.numbers(step.state, row[-1] + step.action.disturbs)
             beyond = [n >= slot.values for n, slot in zip(made, self.slots, strict=True)]
             if beyond[-1]:
@@ -206,9 +228,9 @@ def test_exploration_agrees_with_a_search_by_hand(text: str) -> None:
     """Of a random spec, exploration finds what a search by the plain Python finds."""
     ex = explorer(read(text))
     hand = ByHand(ex)
-    if hand.cut:
+    if hand.cut or not hand.states:  # too large; or nothing begins, which is refused
         return
-    plain, found = ex.run(), explorer(ex.ground.spec, symmetry=True).run()
+    plain, found = ex.run(), explorer(ex.ground.spec, symmetry=None).run()
 
     assert (plain.states, plain.generated, plain.dropped, plain.depth) == (
         hand.states, hand.generated, hand.dropped, hand.depth
@@ -216,6 +238,7 @@ def test_exploration_agrees_with_a_search_by_hand(text: str) -> None:
     assert (found.orbits, found.depth) == (hand.states, hand.depth)
     for r in (plain, found):
         stories = {**r.violations, **r.witnesses}
+        stories.pop("p_recoverable", None)  # the search by hand walks no graph
         assert {name: len(story.steps) for name, story in stories.items()} == hand.failures
         assert (r.deadlock is not None) == hand.stuck
 
@@ -224,8 +247,10 @@ def test_exploration_agrees_with_a_search_by_hand(text: str) -> None:
 @given(text=sources())
 def test_what_is_proved_of_a_random_spec_is_never_broken(text: str) -> None:
     """What induction proves of a random spec is broken in no state that exploration reaches."""
-    ex = explorer(read(text), symmetry=True)
+    ex = explorer(read(text), symmetry=None)
     ex.memory_bytes = 1 << 22
+    if not [*ex.machine.starts()]:
+        return  # nothing begins, which is refused
     broken = ex.run().violations
 
     proof = prove(ex.ground.spec, resources=1_000_000)

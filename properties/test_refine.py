@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from herdspec import Nat, UsageError
+from herdspec import Nat, Spec, UsageError, action, initial, require, specification
 from herdspec.check.prove import Outcome
 from herdspec.check.refine import (
     STUTTER,
@@ -16,6 +16,7 @@ from herdspec.check.refine import (
     Refinement,
     refine_by_exploration,
     refine_by_proof,
+    refine_by_running,
 )
 from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
@@ -225,3 +226,81 @@ def test_a_missing_field_is_refused() -> None:
     """Every abstract field needs its function."""
     with pytest.raises(UsageError, match="differ in: epoch"):
         replace(REFINEMENT, fields=REFINEMENT.fields[1:])
+
+
+# ── By running, and with several initial states ─────────────────────────────────────────────
+
+
+def test_the_plain_python_refines_too() -> None:
+    """On random walks, every step of the election's own Python is a step of the contract's."""
+    assert refine_by_running(REFINEMENT, {"Broker": 2}, walks=10, length=25) is None
+
+
+def test_a_wrong_meaning_is_found_by_running() -> None:
+    """Random walks of the plain Python come to the step that means something else."""
+    meanings = {k: v for k, v in REFINEMENT.actions.items() if k != "serve_create"}
+    wrong = replace(REFINEMENT, actions=meanings)
+
+    found = refine_by_running(wrong, {"Broker": 1}, seed=1)
+
+    assert found is not None
+    assert found.action.name == "serve_create"
+
+
+class Begun(Spec):
+    """A counter that begins anywhere below two."""
+
+    n: Nat = 0
+    big: bool = False
+
+    @initial
+    def start(self, big: bool) -> None:
+        """It begins, big or not."""
+        self.big = big
+        if big:
+            self.n = 1
+
+    @action
+    def grow(self) -> None:
+        """It grows."""
+        require(self.n < 3)
+        self.n += 1
+
+
+class Size(Spec):
+    """Whether something is there."""
+
+    some: bool = False
+
+    @initial
+    def start(self, there: bool) -> None:
+        """Something is there from the start, or not."""
+        self.some = there
+
+    @action
+    def appear(self) -> None:
+        """It appears."""
+        self.some = True
+
+
+def some(s: Begun) -> bool:
+    """Whether the counter has counted."""
+    return s.n > 0
+
+
+def never_any(self: Size) -> None:
+    """Nothing is there at first."""
+    require(not self.some)
+
+
+def test_every_initial_state_is_mapped_to_one() -> None:
+    """With several initial states, each must be mapped to one of the abstract spec."""
+    begun = Refinement(specification(Begun), specification(Size), (some,), {"grow": ("appear",)})
+    narrow = replace(begun, abstract=begun.abstract.replace("Narrow", start=never_any))
+
+    assert not refine_by_exploration(begun, {}, faults=3).idle
+    assert all(o.outcome is Outcome.PROVED for o in refine_by_proof(begun).obligations)
+    assert refine_by_running(begun, {}, walks=5, length=5) is None
+    assert refine_by_proof(narrow).obligations[0].outcome is Outcome.FAILED
+    with pytest.raises(UsageError, match="initial state"):
+        refine_by_exploration(narrow, {}, faults=0)

@@ -25,7 +25,18 @@ from herdspec import (
     specification,
     step,
 )  # fmt: skip
+from herdspec.check.cache import Result
 from herdspec.check.explore import explore
+from herdspec.check.plans import (
+    QUICK,
+    Looked,
+    election,
+    exploration,
+    flawed,
+    plan_of,
+    proof,
+    said_of,
+)  # fmt: skip
 from herdspec.check.prove import prove
 from herdspec.check.verdict import (
     ALWAYS_A_STEP,
@@ -39,22 +50,7 @@ from herdspec.check.verdict import (
     proved,
     standing_of,
 )  # fmt: skip
-from herdspec.check.verify import (
-    QUICK,
-    Check,
-    Plan,
-    Report,
-    Result,
-    Tell,
-    election,
-    exploration,
-    flawed,
-    nobody,
-    plan_of,
-    proof,
-    said_of,
-    verify,
-)  # fmt: skip
+from herdspec.check.verify import Check, Plan, Report, Tell, nobody, verify
 from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS, Failure
 from herdspec.protocols.election_properties import ELECTION
@@ -254,6 +250,17 @@ def test_what_is_not_inductive_fails_with_two_states() -> None:
     assert any("False → True" in line for line in found["one_is_lit"].story)
 
 
+def test_a_proof_says_which_of_its_hypotheses_are_not_proved() -> None:
+    """What is proved under an invariant that is not inductive is proved given that invariant."""
+    spec = LAMPS.with_properties(one_is_lit, nothing_is_counted_back)
+
+    found = {f.row: f for f in proved("x", prove(spec))}
+
+    assert found["nothing_is_counted_back"].mark is Mark.PROVED
+    assert found["nothing_is_counted_back"].note == "given one_is_lit"
+    assert found["one_is_lit"].note == "not inductive: switch_on"
+
+
 def test_an_action_that_can_never_be_taken_fails_the_proof() -> None:
     """A vacuous action is reported, and is a failure."""
     spec = LAMPS.replace("Never", switch_off=never).with_properties(nothing_is_counted_back)
@@ -340,7 +347,7 @@ def test_the_checks_of_a_spec_tell_their_progress() -> None:
     told: list[tuple[str, float | None]] = []
     spec = LAMPS.with_properties(nothing_is_counted_back)
 
-    exploration("x", spec, {"Lamp": 2}, 0, {}).run(lambda w, f: told.append((w, f)))
+    exploration(Looked("x", spec, {"Lamp": 2}, 0)).run(lambda w, f: told.append((w, f)))
     proof("x", spec, ()).run(lambda w, f: told.append((w, f)))
 
     assert told[0] == ("level 1, 2 states, 1 to expand", None)

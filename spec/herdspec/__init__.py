@@ -7,24 +7,35 @@ What a spec is written with stands here; `herdspec.check` explores, proves and r
 from herdspec.language.errors import SpecError, UsageError
 from herdspec.language.specification import Specification, from_source, specification
 from herdspec.language.surface import (
+    Capacity,
     Nat,
     Property,
     Sort,
     Spec,
+    UpTo,
     action,
     always,
+    axiom,
     command,
     each,
+    empty,
+    eventually,
     fault,
+    initial,
+    leads_to,
     lemma,
+    never,
     recoverable,
     require,
     sometimes,
     step,
+    strong,
+    weak,
 )
 
 __all__ = [
-    "Nat", "Property", "Sort", "Spec", "SpecError", "Specification", "UsageError", "action",
-    "always", "command", "each", "fault", "from_source", "lemma", "recoverable", "require",
-    "sometimes", "specification", "step",
+    "Capacity", "Nat", "Property", "Sort", "Spec", "SpecError", "Specification", "UpTo",
+    "UsageError", "action", "always", "axiom", "command", "each", "empty", "eventually", "fault",
+    "from_source", "initial", "leads_to", "lemma", "never", "recoverable", "require", "sometimes",
+    "specification", "step", "strong", "weak",
 ]  # fmt: skip

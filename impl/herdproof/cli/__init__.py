@@ -1,5 +1,5 @@
 """
-The command line: `herdproof verify`, `explore`, `prove`, `conform`, `zookeeper`, `elect`, `doctor`.
+The command line: `herdproof verify`, `explore`, `step`, `prove`, and what else `app` has.
 
 Exit codes: 0 it holds, 1 a property fails, 2 it could not be asked (usage, or something is
 missing), 3 cut short or unknown, 130 Ctrl-C. Each command imports what it needs when it is called:
@@ -10,7 +10,22 @@ from __future__ import annotations
 
 import typer
 
-from herdproof.cli import conform, doctor, elect, explore, prove, verify, zookeeper
+from herdproof.cli import (
+    conform,
+    diff,
+    doctor,
+    elect,
+    explore,
+    mutate,
+    new,
+    prove,
+    replay,
+    search,
+    simulate,
+    step,
+    verify,
+    zookeeper,
+)
 from herdproof.cli.errors import Commands
 
 app = typer.Typer(
@@ -24,10 +39,17 @@ app = typer.Typer(
 )
 app.command()(verify.verify)
 app.command()(explore.explore)
+app.command()(step.step)
 app.command()(prove.prove)
+app.command()(search.search)
+app.command()(simulate.simulate)
+app.command()(mutate.mutate)
+app.command()(replay.replay)
+app.command()(diff.diff)
 app.command()(conform.conform)
 app.command()(zookeeper.zookeeper)
 app.command()(elect.elect)
+app.command()(new.new)
 app.command()(doctor.doctor)
 
 __all__ = ["app"]

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from herdspec.check.cache import Result
+from herdspec.check.digest import sources, versions
 from herdspec.check.verdict import Finding, Mark, counted
-from herdspec.check.verify import Check, Result, Tell
+from herdspec.check.verify import Check, Tell
 
 if TYPE_CHECKING:
     from herdspec.check.conform import Outcome
@@ -46,9 +48,23 @@ def unknown(subject: str, row: str, sentence: str, bounds: str, note: str) -> Fi
     )  # fmt: skip
 
 
+def implementation() -> tuple[Any, ...]:
+    """What runs of the implementation rest on: its sources and, of ZooKeeper, client and jars."""
+    import herdproof
+
+    return sources(Path(herdproof.__file__).parent), versions(("kazoo", "pyspark"))
+
+
 # ── Election ────────────────────────────────────────────────────────────────────────────────
 
 EDGES_BROKERS, EDGES_FAULTS = 2, 2
+
+
+def of_election() -> tuple[Any, ...]:
+    """What the verdicts about the implementation of the election rest on."""
+    from herdspec.protocols.election_properties import ELECTION
+
+    return ELECTION, implementation()
 
 
 def edges(subject: str) -> Check:
@@ -69,7 +85,7 @@ def edges(subject: str) -> Check:
         return Result((differs(subject, row, sentence, bounds, story),), measured)
 
     size = f"{counted(EDGES_BROKERS, 'broker')}, {counted(EDGES_FAULTS, 'fault')}"
-    return Check(f"cover every step on the simulated ZooKeeper: {size}", run)
+    return Check(f"cover every step on the simulated ZooKeeper: {size}", run, of_election)
 
 
 REAL_BROKERS, REAL_FAULTS = 1, 1
@@ -101,7 +117,7 @@ def real_edges(subject: str) -> Check:
         return Result((conforms(subject, row, sentence, bounds),), coverage.line)
 
     size = f"{counted(REAL_BROKERS, 'broker')}, {counted(REAL_FAULTS, 'fault')}"
-    return Check(f"cover every step on a real ZooKeeper: {size}", run)
+    return Check(f"cover every step on a real ZooKeeper: {size}", run, of_election)
 
 
 ROUNDS = 30
@@ -136,7 +152,8 @@ def real_runs(subject: str) -> Check:
         )
         return Result((replayed(subject, row, sentence, bounds, outcome),), measured)
 
-    return Check(f"run and disturb 3 brokers on a real ZooKeeper: {ROUNDS} rounds", run)
+    name = f"run and disturb 3 brokers on a real ZooKeeper: {ROUNDS} rounds"
+    return Check(name, run, of_election)
 
 
 def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcome) -> Finding:

@@ -82,7 +82,7 @@ def jars() -> Finding:
     return Finding("ZooKeeper's jars", True, f"ZooKeeper {version}, in {found[0].parent}")
 
 
-def library(distribution: str, purpose: str) -> Callable[[], Finding]:
+def library(distribution: str, purpose: str, needed: bool = True) -> Callable[[], Finding]:
     """A library of Python's, by the name that pip knows it by."""
 
     def examine() -> Finding:
@@ -90,8 +90,8 @@ def library(distribution: str, purpose: str) -> Callable[[], Finding]:
             version = importlib.metadata.version(distribution)
         except importlib.metadata.PackageNotFoundError:
             said = f"missing, {purpose}: run `pip install {distribution}`"
-            return Finding(distribution, False, said)
-        return Finding(distribution, True, version)
+            return Finding(distribution, False, said, needed)
+        return Finding(distribution, True, version, needed)
 
     return examine
 
@@ -145,6 +145,11 @@ EXAMINATIONS: tuple[Callable[[], Finding], ...] = (
     library("kazoo", "talks to ZooKeeper"),
     library("numpy", "explores"),
     library("z3-solver", "proves"),
+    library("scipy", "finds what need never come"),
+    library("llvmlite", "explores large spaces", needed=False),
+    library("cvc5", "proves again (`--recheck`)", needed=False),
+    library("jinja2", "writes the page of `verify --html`", needed=False),
+    library("watchfiles", "notices that a file is saved (`--watch`)", needed=False),
     loopback,
     temporary,
     docker,

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from herdproof.cli.render import (
-    COLOURS,
-    JsonOption,
-    Output,
-    coloured,
-    conclusion,
-    findings_json,
-    spoken,
-    story,
-    table_of,
-    verdict,
+from herdproof.cli.explored import (
+    exploration_json,
+    print_conclusion,
+    print_exploration,
+    print_story,
+    print_why,
 )
+from herdproof.cli.render import JsonOption, Output
+from herdproof.cli.watch import WatchOption, every_save
+from herdspec.language.errors import UsageError
+from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
-    from herdspec.check.explore import Exploration
-    from herdspec.check.verdict import Finding
+    from herdspec.check.explore import Estimate, Exploration, Story
+    from herdspec.check.liveness import Liveness
+    from herdspec.check.verdict import Standing
+    from herdspec.check.verify import Tell
+    from herdspec.language.specification import Specification
+    from herdspec.language.surface import Property
 
 SpecArgument = Annotated[
     str,
@@ -32,24 +39,49 @@ SpecArgument = Annotated[
         help="election, election-drafted, election/FLAW, or path/to/file.py:ClassName.",
     ),
 ]
+SizeOption = Annotated[
+    list[str] | None,
+    typer.Option("--size", metavar="SORT=N", help="Elements of a sort (2 where not said)."),
+]
+FaultsOption = Annotated[int, typer.Option(min=0, help="How many faults may happen.")]
+BoundOption = Annotated[
+    int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
+]
 
 
 def explore(
     spec: SpecArgument,
-    size: Annotated[
-        list[str] | None,
-        typer.Option("--size", metavar="SORT=N", help="Elements of a sort (2 where not said)."),
-    ] = None,
-    faults: Annotated[int, typer.Option(min=0, help="How many faults may happen.")] = 2,
-    bound: Annotated[
-        int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
+    size: SizeOption = None,
+    faults: FaultsOption = 2,
+    bound: BoundOption = None,
+    constraint: Annotated[
+        str | None,
+        typer.Option(metavar="PROPERTY", help="Do not go on from states without this property."),
     ] = None,
     symmetry: Annotated[
-        bool, typer.Option("--symmetry/--no-symmetry", help="Take states up to renaming.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--symmetry/--no-symmetry",
+            help="Take states up to renaming (where it is exact, if not said).",
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="ENGINE", help="numpy, native, or auto: the faster one.")
+    ] = "auto",
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=2, help="Threads of the native engine.")
+    ] = None,
     memory_gb: Annotated[
         float, typer.Option("--memory-gb", min=0, help="Stop at so much memory (exit 3).")
     ] = 8.0,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Put the search aside if it is cut short, or at Ctrl-C."),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Go on with a search that was put aside.")
+    ] = None,
+    why: Annotated[bool, typer.Option("--why", help="Say why the space is large.")] = False,
     tell: Annotated[
         str | None,
         typer.Option("--story", metavar="PROPERTY", help="Tell this property's story."),
@@ -57,94 +89,213 @@ def explore(
     may_end: Annotated[
         bool, typer.Option("--may-end", help="A state without a next step is no failure.")
     ] = False,
+    graph: Annotated[
+        Path | None,
+        typer.Option("--graph", metavar="FILE", help="Write the state graph (.dot, .json)."),
+    ] = None,
+    save_stories: Annotated[
+        Path | None,
+        typer.Option("--save-stories", metavar="DIR", help="Save each counterexample as a file."),
+    ] = None,
+    watch: WatchOption = False,
     json: JsonOption = None,
 ) -> None:
     """Explore every reachable state of a spec, at one size."""
-    from herdproof.cli.specs import find, promise_of, sizes_of
-    from herdspec.check.explore import explore as search
-    from herdspec.check.verdict import explored, standing_of
-    from herdspec.check.verify import levels
-
     out = Output(json)
+    asked = Asked(
+        spec=spec, size=size or [], tell=tell, may_end=may_end, why=why, graph=graph,
+        save_stories=save_stories, constraint=constraint, faults=faults, bound=bound,
+        symmetry=symmetry, memory_bytes=int(memory_gb * (1 << 30)), engine=engine,
+        threads=threads, save=save, resume=resume,
+    )  # fmt: skip
+    if watch:
+        every_save(out, spec, partial(asked.check, out))
+    subject = read(out, spec)
+    raise typer.Exit(asked.check(out, subject).value)
+
+
+def read(out: Output, spec: str) -> Subject:
+    """The spec of this name, with its progress."""
+    from herdproof.cli.specs import find
+
     with out.progress("reading the spec"):
-        subject = find(spec)
-    sizes = sizes_of(subject.spec, size or [])
-    wanted = promise_of(subject.spec, tell) if tell else None
-    begun = perf_counter()
-    with out.progress(f"explore {subject.name}") as progress:
-        result = search(
-            subject.spec, sizes, faults=faults, bound=bound, symmetry=symmetry,
-            memory_bytes=int(memory_gb * (1 << 30)), progress=levels(progress),
-        )  # fmt: skip
-    exactly = subject.exactly_at(sizes, faults)
-    findings = explored(subject.name, result, subject.declared, exactly=exactly, may_end=may_end)
-    print_exploration(out, subject, result, findings, perf_counter() - begun)
-    print_story(out, findings, wanted)
-    standing = standing_of(findings)
-    print_conclusion(out, subject, findings, exactly)
-    out.json(exploration_json(result, findings, standing.value))
-    raise typer.Exit(standing.value)
+        return find(spec)
 
 
-def print_exploration(
-    out: Output, subject: Subject, result: Exploration, findings: list[Finding], seconds: float
-) -> None:
-    """Counts, actions and verdicts."""
-    from herdspec.check.verdict import bounds_of, measured_by
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What `explore` is asked for: what to tell, and how to search (as `explore()` has it)."""
 
-    out.line(f"{subject.name}: {subject.spec.sentence}")
-    out.line(f"{bounds_of(result)}: {measured_by(result)}, {seconds:.1f} s")
-    out.line()
-    table = table_of("action", "kind", "taken")
-    table.columns[2].justify = "right"
-    for action in subject.spec.actions:
-        count = result.taken[action.name]
-        table.add_row(action.name, action.kind.value, f"{count:,}" if count else "never")
-    out.table(table)
-    out.line()
-    table = table_of("property", "demand", "verdict")
-    for f in findings:
-        table.add_row(spoken(f.row), f.kind, coloured(f, verdict(f)))
-    out.table(table)
+    spec: str
+    size: list[str]
+    tell: str | None
+    may_end: bool
+    why: bool
+    graph: Path | None
+    save_stories: Path | None
+    constraint: str | None
+    faults: int
+    bound: int | None
+    symmetry: bool | None
+    memory_bytes: int
+    engine: str
+    threads: int | None
+    save: Path | None
+    resume: Path | None
 
+    def check(self, out: Output, subject: Subject) -> Standing:
+        """Explore, and print all that there is to say."""
+        from herdproof.cli.specs import promise_of, sizes_of
+        from herdspec.check.liveness import live
+        from herdspec.check.verdict import explored, lived, standing_of
 
-def print_story(out: Output, findings: list[Finding], wanted: str | None) -> None:
-    """The story that was asked for, or a shortest counterexample."""
-    told = [f for f in findings if f.story and f.row == wanted]
-    if wanted is None:
-        broken = [f for f in findings if f.story and f.found and f.kind != "sometimes"]
-        told = sorted(broken, key=lambda f: f.found.steps if f.found else 0)[:1]
-    for finding in told:
-        out.line()
-        for line in story(finding):
-            out.line(line)
-    if wanted and not told:
-        out.line()
-        out.line(f"{spoken(wanted)}: there is no story to tell, nothing breaks it here")
-
-
-def print_conclusion(out: Output, subject: Subject, findings: list[Finding], exactly: bool) -> None:
-    """The verdict in one line, and what was expected of a known spec."""
-    from herdspec.check.verdict import standing_of
-
-    standing = standing_of(findings)
-    expected = sum(f.is_expected_failure for f in findings)
-    out.line()
-    if subject.declared and not exactly:
-        out.line(
-            f"Failures of {subject.name} are declared for 2 brokers and {subject.faults} faults; "
-            "at this size the declared ones may have any length, or be missing."
+        sizes = sizes_of(subject.spec, self.size)
+        wanted = promise_of(subject.spec, self.tell) if self.tell else None
+        spec, limit = constrained(subject.spec, self.constraint)
+        result = self.search(out, spec, sizes, limit)
+        exactly = subject.exactly_at(sizes, self.faults) and limit is None
+        findings = explored(
+            subject.name, result, subject.declared, exactly=exactly, may_end=self.may_end
         )
-    out.line(conclusion(standing, expected), style=COLOURS[standing])
+        stories, also = {**result.violations}, ""
+        if live(spec):
+            endless = self.live(out, spec, sizes, limit)
+            findings += lived(subject.name, endless, subject.declared, exactly=exactly)
+            stories |= endless.violations
+            also = f"liveness, without symmetry: {endless.measured}"
+        print_exploration(out, subject, result, findings)
+        if also:
+            out.line(also)
+        if self.why:
+            print_why(out, result)
+        print_story(out, findings, wanted)
+        self.write(out, subject, result, limit, stories)
+        standing = standing_of(findings)
+        print_conclusion(out, subject, findings, exactly)
+        out.json(exploration_json(result, findings, standing.value))
+        return standing
+
+    def search(
+        self, out: Output, spec: Specification, sizes: Mapping[str, int], limit: Property | None
+    ) -> Exploration:
+        """Explore, with its progress."""
+        from herdspec.check.explore import explore as search
+
+        with out.progress(f"explore {spec.name}") as tell, self.put_aside(out):
+            shown = Shown(tell)
+            found = search(
+                spec, sizes, faults=self.faults, bound=self.bound, symmetry=self.symmetry,
+                memory_bytes=self.memory_bytes, engine=self.engine, threads=self.threads,
+                constraint=limit, save=self.save, resume=self.resume,
+                progress=shown.level, estimates=shown.estimate,
+            )  # fmt: skip
+        if found.truncated and self.save:
+            out.line(f"put aside: go on with --resume {self.save}")
+        return found
+
+    def live(
+        self, out: Output, spec: Specification, sizes: Mapping[str, int], limit: Property | None
+    ) -> Liveness:
+        """Judge what must happen, on the whole graph; within a constraint it is undecided."""
+        from herdspec.check.liveness import Liveness, liveness
+
+        bound = self.faults + 1 if self.bound is None else self.bound
+        if limit is not None:
+            found = Liveness(spec, sizes, self.faults, bound, self.memory_bytes)
+            found.undecided = dict.fromkeys(found.promised, f"cut at the constraint {limit.name}")
+            return found
+        with out.progress(f"liveness of {spec.name}") as tell:
+            return liveness(
+                spec, sizes, faults=self.faults, bound=bound, symmetry=self.symmetry,
+                memory_bytes=self.memory_bytes, progress=Shown(tell).level,
+            )  # fmt: skip
+
+    @contextmanager
+    def put_aside(self, out: Output) -> Iterator[None]:
+        """Say, if Ctrl-C ends the search, where it was put aside."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.save:
+                out.errors.print(f"put aside: go on with --resume {self.save}", markup=False)
+            raise
+
+    def write(
+        self, out: Output, subject: Subject, result: Exploration, limit: Property | None,
+        stories: Mapping[str, Story],
+    ) -> None:  # fmt: skip
+        """Write the files that are asked for."""
+        if self.graph is not None:
+            write_graph(out, self.graph, result, limit)
+        if self.save_stories is not None:
+            whole = f"{self.spec}:{subject.name}" if self.spec.endswith(".py") else self.spec
+            write_stories(out, self.save_stories, whole, result, stories)
 
 
-def exploration_json(result: Exploration, findings: list[Finding], code: int) -> dict[str, Any]:
-    """An exploration as JSON."""
-    r = result
-    return {
-        "command": "explore", "exit": code, "spec": r.spec.name, "sizes": dict(r.sizes),
-        "faults": r.faults, "bound": r.bound, "states": r.states, "orbits": r.orbits,
-        "generated": r.generated, "depth": r.depth, "dropped": r.dropped,
-        "truncated": r.truncated, "symmetric": r.symmetric, "taken": r.taken,
-        "findings": findings_json(findings),
-    }  # fmt: skip
+def constrained(spec: Specification, name: str | None) -> tuple[Specification, Property | None]:
+    """The spec without the property that is its constraint, and the constraint."""
+    from herdproof.cli.specs import promise_of
+
+    if name is None:
+        return spec, None
+    promise = spec.promise(promise_of(spec, name))
+    if promise.expectation is not Expectation.ALWAYS:
+        what = f"--constraint {name}: it is a @{promise.expectation.value}"
+        raise UsageError(f"{what}; write it as a function of one state, marked @always")
+    others = tuple(p for p in spec.properties if p is not promise)
+    return replace(spec, properties=others), promise.python
+
+
+@dataclass
+class Shown:
+    """Shows how far a search is: the level, and what it may come to."""
+
+    tell: Tell
+    words: str = ""
+    states: int = 0
+    waiting: int = 0
+
+    def level(self, depth: int, states: int, waiting: int) -> None:
+        """After each level: its number, the states so far, those still to be expanded."""
+        from herdspec.check.verdict import counted
+
+        self.words = f"level {depth}, {counted(states, 'state')}, {waiting:,} to expand"
+        self.states, self.waiting = states, waiting
+        self.tell(self.words, None)
+
+    def estimate(self, guess: Estimate) -> None:
+        """After each level, where it can be guessed how many states there will be."""
+        done = (self.states - self.waiting) / max(guess.states, 1)
+        words = f"about {guess.states:,} in all, {guess.seconds:,.0f} s to go"
+        self.tell(f"{self.words}; {words}", min(done, 1.0))
+
+
+def write_graph(out: Output, file: Path, result: Exploration, limit: Property | None) -> None:
+    """Write the state graph; raises `UsageError` where it is too large, or has no place."""
+    from herdspec.check.graph_export import format_of, state_graph
+
+    write, r = format_of(file), result
+    graph = state_graph(r.spec, r.sizes, faults=r.faults, bound=r.bound, constraint=limit)
+    try:
+        file.write_text(write(graph), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--graph {file} cannot be written: {error.strerror}") from None
+    out.line()
+    out.line(f"the state graph: {len(graph.nodes)} states, {len(graph.edges)} steps, in {file}")
+
+
+def write_stories(
+    out: Output, folder: Path, spec: str, result: Exploration, stories: Mapping[str, Story]
+) -> None:
+    """Save every counterexample as a file that `herdproof replay` and pytest know."""
+    from herdproof.cli.stories import saved
+    from herdspec.check.run import Machine
+    from herdspec.engine.ground import Ground
+
+    machine = Machine(Ground(result.spec, result.sizes, result.bound, result.faults))
+    files = saved(folder, spec, machine, stories)
+    out.line()
+    for file in files:
+        out.line(f"saved {file}: herdproof replay {file}")
+    if not files:
+        out.line(f"nothing to save in {folder}: there is no counterexample")

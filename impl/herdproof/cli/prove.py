@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +21,8 @@ from herdproof.cli.render import (
     table_of,
     verdict,
 )
+from herdproof.cli.watch import WatchOption
+from herdspec.check.verdict import Standing
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
     from herdspec.check.prove import Obligation, Proof
     from herdspec.check.verdict import Finding
     from herdspec.check.verify import Tell
+
+
+SAFETY_ONLY = "more may happen than with queues, so what is proved holds, and what fails may hold"
 
 
 def prove(
@@ -37,42 +44,168 @@ def prove(
     resources: Annotated[
         int | None, typer.Option(min=1, help="z3's resource limit for each obligation.")
     ] = None,
+    abstract_order: Annotated[
+        bool, typer.Option("--abstract-order", help="Take naturals as any total order.")
+    ] = False,
+    leave_one_out: Annotated[
+        bool, typer.Option("--leave-one-out", help="Say what each invariant is needed for.")
+    ] = False,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Look for lemmas that make the promises inductive.")
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="DIR", help="Write each obligation as SMT-LIB 2."),
+    ] = None,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Ask a second solver, cvc5, each obligation again.")
+    ] = False,
+    watch: WatchOption = False,
     json: JsonOption = None,
 ) -> None:
     """Prove a spec's promises by induction, for any number of elements."""
-    from herdproof.cli.specs import find, promise_of
+    from herdproof.cli.specs import find
+    from herdproof.cli.watch import every_save
     from herdspec.check.prove import RESOURCES
-    from herdspec.check.verdict import proved, standing_of
 
     out = Output(json)
+    how = Proving(
+        leave_out or [], resources or RESOURCES, abstract_order, leave_one_out, suggest, export,
+        recheck,
+    )  # fmt: skip
+    if watch:
+        every_save(out, spec, lambda subject: how.on(out, subject))
+        return
     with out.progress("reading the spec"):
         subject = find(spec)
-    omitted = {promise_of(subject.spec, name) for name in leave_out or []}
-    omitted |= set(subject.declared)
-    with out.progress(f"prove {subject.name}") as tell:
-        proof = proof_of(subject, frozenset(omitted), resources or RESOURCES, tell)
-    findings = proved(subject.name, proof)
-    standing = standing_of(findings)
-    print_proof(out, subject, proof, findings)
-    out.line()
-    out.line(conclusion(standing), style=COLOURS[standing])
-    out.json(proof_json(proof, findings, standing.value))
-    raise typer.Exit(standing.value)
+    raise typer.Exit(how.on(out, subject).value)
 
 
-def proof_of(subject: Subject, omitted: frozenset[str], resources: int, tell: Tell) -> Proof:
-    """Prove, with progress; refuses where nothing would be proved."""
-    from herdspec.check.prove import provable
-    from herdspec.check.prove import prove as induct
-    from herdspec.check.verify import obligations
+@dataclass(frozen=True)
+class Proving:
+    """What was asked for, and how it is done."""
 
-    if all(p.name in omitted for p in provable(subject.spec)):
-        raise UsageError(
-            f"{subject.name} has no promise to prove: write an @always or a @step property, "
-            "or leave less out"
+    leave_out: list[str]
+    resources: int
+    order: bool
+    leave_one_out: bool
+    suggest: bool
+    export: Path | None
+    recheck: bool
+
+    def on(self, out: Output, subject: Subject) -> Standing:
+        """Prove one spec, print and write what came of it."""
+        from herdspec.check.verdict import proved, standing_of
+
+        omitted = self.omitted(subject)
+        with out.progress(f"prove {subject.name}") as tell:
+            proof = self.proof(subject, omitted, tell)
+        findings = proved(subject.name, proof)
+        print_proof(out, subject, proof, findings)
+        more: dict[str, Any] = {}
+        if self.leave_one_out:
+            more["needed_for"] = self.needs(out, subject, omitted)
+        if self.suggest and not proof.proved:
+            more["suggestion"] = self.suggestion(out, subject, omitted)
+        if self.export or self.recheck:
+            findings += self.again(out, subject, proof, omitted, more)
+        standing = standing_of(findings)
+        out.line()
+        if self.order and standing is not Standing.HOLDS:
+            out.line("naturals were any total order: try again without --abstract-order")
+        out.line(conclusion(standing), style=COLOURS[standing])
+        out.json(proof_json(proof, findings, standing.value) | more)
+        return standing
+
+    def omitted(self, subject: Subject) -> frozenset[str]:
+        """The promises that are neither proved nor assumed: left out, or declared to fail."""
+        from herdproof.cli.specs import promise_of
+        from herdspec.check.prove import provable
+
+        omitted = {promise_of(subject.spec, name) for name in self.leave_out}
+        omitted |= set(subject.declared)
+        if all(p.name in omitted for p in provable(subject.spec)):
+            raise UsageError(
+                f"{subject.name} has no promise to prove: write an @always or a @step property, "
+                "or leave less out"
+            )
+        return frozenset(omitted)
+
+    def proof(self, subject: Subject, omitted: frozenset[str], tell: Tell) -> Proof:
+        """The proof, with progress."""
+        from herdspec.check.prove import prove as induct
+        from herdspec.check.verify import obligations
+
+        progress = obligations(subject.spec, omitted, tell)
+        return induct(
+            subject.spec, leave_out=omitted, resources=self.resources, order=self.order,
+            explain=True, progress=progress,
+        )  # fmt: skip
+
+    def needs(
+        self, out: Output, subject: Subject, omitted: frozenset[str]
+    ) -> dict[str, tuple[str, ...]]:
+        """What is not inductive without each invariant."""
+        from herdspec.check.prove import leave_one_out
+
+        with out.progress("leaving each out") as tell:
+            found = leave_one_out(
+                subject.spec, leave_out=omitted, resources=self.resources, order=self.order,
+                progress=lambda name: tell(spoken(name), None),
+            )  # fmt: skip
+        out.line()
+        table = table_of("without", "is not inductive")
+        for name, broken in found.items():
+            table.add_row(spoken(name), ", ".join(map(spoken, broken)) or "nothing: not needed")
+        out.table(table)
+        return found
+
+    def suggestion(self, out: Output, subject: Subject, omitted: frozenset[str]) -> dict[str, Any]:
+        """Lemmas that make the promises inductive, if any were found."""
+        from herdspec.check.suggest import suggest
+
+        with out.progress("looking for lemmas") as tell:
+            found = suggest(
+                subject.spec, leave_out=omitted, resources=self.resources, order=self.order,
+                tell=lambda words: tell(words, None),
+            )  # fmt: skip
+        tried = f"{found.tried:,} candidates that hold in {found.states:,} reached states"
+        out.line()
+        if found.found:
+            out.line(f"With these lemmas it is proved (out of {tried}):")
+            out.line()
+            for line in found.lines:
+                out.line(line)
+        else:
+            out.line(f"No lemmas were found: none of {tried} make the promises inductive.")
+        texts = [c.text for c in found.conjuncts]
+        return {"found": found.found, "conjuncts": texts, "tried": found.tried}
+
+    def again(
+        self, out: Output, subject: Subject, proof: Proof, omitted: frozenset[str],
+        more: dict[str, Any],
+    ) -> list[Finding]:  # fmt: skip
+        """Write the obligations, ask the second solver."""
+        from herdspec.check import smtlib
+        from herdspec.check.prove import prover_of
+
+        prover = prover_of(
+            proof.spec, leave_out=omitted, resources=self.resources, order=self.order
         )
-    progress = obligations(subject.spec, omitted, tell)
-    return induct(subject.spec, leave_out=omitted, resources=resources, progress=progress)
+        if self.export:
+            written = smtlib.export(prover, proof, self.export)
+            out.line(f"{len(written)} obligations were written to {self.export}")
+            more["exported"] = [str(path) for path in written]
+        if not self.recheck:
+            return []
+        with out.progress("asking cvc5") as tell:
+            seconds = smtlib.recheck(
+                prover, proof, progress=lambda s: tell(f"{s.script.name} {s.answer}", None)
+            )
+        finding = smtlib.agreed(subject.name, proof, seconds)
+        out.line(f"cvc5: {verdict(finding)}")
+        more["rechecked"] = {s.script.name: s.answer for s in seconds}
+        return [finding]
 
 
 def print_proof(out: Output, subject: Subject, proof: Proof, findings: list[Finding]) -> None:
@@ -80,6 +213,12 @@ def print_proof(out: Output, subject: Subject, proof: Proof, findings: list[Find
     out.line(f"{subject.name}: {subject.spec.sentence}")
     number = len(proof.obligations)
     out.line(f"{findings[0].bounds}: {number} obligations, {proof.seconds:.1f} s")
+    for name in proof.not_asked:
+        out.line(f"not asked, it speaks of a channel's order or length: {spoken(name)}")
+    if proof.spec.relational:
+        out.line(f"channels were sets of messages, taken in any order: {SAFETY_ONLY}")
+    for warning in proof.warnings:
+        out.line(f"warning: {warning}", style="yellow")
     for name in sorted(subject.declared):
         out.line(f"left out, it is declared to fail: {spoken(name)}")
     out.line()
@@ -98,11 +237,17 @@ def print_proof(out: Output, subject: Subject, proof: Proof, findings: list[Find
 
 
 def obligations_of(proof: Proof, promise: str) -> list[Obligation | None]:
-    """A promise's obligations: the initial state's (steps have none), then each action's."""
-    by = {o.action: o for o in proof.obligations if o.promise == promise}
+    """A promise's obligations: the initial states' worst (steps have none), then each action's."""
+    from herdspec.check.prove import Outcome
+
+    of = [o for o in proof.obligations if o.promise == promise]
+    by = {o.action: o for o in of}
+    names = [a.name for a in proof.spec.actions]
+    initially = [o for o in of if o.action not in names]
     if not by:
         return []
-    return [by.get(None), *(by[a.name] for a in proof.spec.actions)]
+    worst = max(initially, key=lambda o: list(Outcome).index(o.outcome), default=None)
+    return [worst, *(by.get(name) for name in names)]
 
 
 def mark(obligation: Obligation | None) -> str:
@@ -118,6 +263,8 @@ def proof_json(proof: Proof, findings: list[Finding], code: int) -> dict[str, An
     """A proof as JSON, obligation by obligation."""
     return {
         "command": "prove", "exit": code, "spec": proof.spec.name, "vacuous": proof.vacuous,
+        "unsure": proof.unsure, "contradiction": list(proof.contradiction),
+        "abstract_order": proof.order, "warnings": list(proof.warnings),
         "obligations": [
             {
                 "promise": o.promise, "action": o.action, "outcome": o.outcome.name.lower(),

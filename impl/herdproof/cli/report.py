@@ -18,7 +18,7 @@ from herdproof.cli.render import (
     verdict,
 )
 from herdspec.check.verdict import Finding, Mark, Standing, safety, standing_of
-from herdspec.check.verify import Report
+from herdspec.check.verify import Done, Report
 
 GROUPS = {"sometimes": "what must be possible", "lemma": "lemmas of the proof"}
 """Kinds of properties that share one row while all is well with them."""
@@ -27,7 +27,7 @@ GROUPS = {"sometimes": "what must be possible", "lemma": "lemmas of the proof"}
 def print_report(out: Output, report: Report, all_stories: bool) -> None:
     """Print everything that there is to say."""
     out.line()
-    print_table(out, report, report.plan.drafted, report.plan.verified)
+    print_table(out, report, *report.plan.columns)
     for other in report.plan.others:
         out.line()
         print_table(out, report, other)
@@ -62,7 +62,7 @@ def rows(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
     """Findings by row: possibilities and lemmas share one while they hold."""
     found: dict[str, list[Finding]] = {}
     for f in findings:
-        shared = f.kind in GROUPS and f.mark not in (Mark.FAILS, Mark.UNKNOWN)
+        shared = f.kind in GROUPS and f.mark not in BAD
         found.setdefault(GROUPS[f.kind] if shared else f.row, []).append(f)
     order = [name for name in found if name not in GROUPS.values()]
     order += [name for name in GROUPS.values() if name in found]
@@ -71,15 +71,22 @@ def rows(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 def cell(findings: list[Finding]) -> str:
     """What was found of a property (or of a group of them): each way of looking once."""
-    bad = [f for f in findings if f.mark in (Mark.FAILS, Mark.UNKNOWN)]
+    between = "\n" if any(f.mark in BAD for f in findings) else "  "
+    return between.join(coloured(f, text) for text, f in parts(findings))
+
+
+def parts(findings: list[Finding]) -> list[tuple[str, Finding]]:
+    """The texts of a cell, each with a finding that it is about; of bad news, nothing else."""
+    bad = {verdict(f): f for f in reversed(findings) if f.mark in BAD}
     if bad:
-        return "\n".join(dict.fromkeys(coloured(f, verdict(f)) for f in bad))
+        return list(reversed(bad.items()))
     lines: dict[str, list[Finding]] = {}
     for f in sorted(findings, key=lambda f: ORDER.index(f.mark)):
         lines.setdefault(verdict_of_group(f), []).append(f)
-    return "  ".join(coloured(of[0], numbered(text, of)) for text, of in lines.items())
+    return [(numbered(text, of), of[0]) for text, of in lines.items()]
 
 
+BAD = (Mark.FAILS, Mark.UNKNOWN)
 ORDER = tuple(Mark)
 """Within a cell, what says most comes first."""
 
@@ -99,18 +106,25 @@ def numbered(text: str, findings: list[Finding]) -> str:
 
 def print_flaws(out: Output, report: Report) -> None:
     """What each flaw leads to, beside what the verified protocol fails too."""
-    verified = {(f.row, f.found) for f in report.of(report.plan.verified) if f.found}
     table = table_of("flaw put back", "what it breaks", "steps", "last action", "as declared")
+    for flaw, findings in flaws_of(report).items():
+        for f in findings:
+            table.add_row(
+                flaw if f is findings[0] else "", spoken(f.row), coloured(f, said_of_flaw(f)),
+                f.found.last if f.found else "", coloured(f, declared(f)),
+            )  # fmt: skip
+    out.table(table)
+
+
+def flaws_of(report: Report) -> dict[str, list[Finding]]:
+    """What each flaw breaks, without what the verified protocol fails in just the same way."""
+    verified = {(f.row, f.found) for f in report.of(report.plan.verified) if f.found}
+    made = {}
     for flaw in report.plan.flaws:
         findings = [f for f in report.of(flaw) if f.found or f.standing is not Standing.HOLDS]
         own = [f for f in findings if (f.row, f.found) not in verified]
-        for f in own or findings:
-            table.add_row(
-                flaw, spoken(f.row), coloured(f, said_of_flaw(f)),
-                f.found.last if f.found else "", coloured(f, declared(f)),
-            )  # fmt: skip
-            flaw = ""
-    out.table(table)
+        made[flaw] = own or findings
+    return made
 
 
 def said_of_flaw(finding: Finding) -> str:
@@ -149,10 +163,11 @@ def print_bounds(out: Output, report: Report) -> None:
     flaws = [d for d in report.done if of_flaws(d.result.findings, report)]
     for done in report.done:
         if done not in flaws or standing_of(done.result.findings) is not Standing.HOLDS:
-            out.line(f"{done.check}: {done.result.measured}, {done.seconds:.1f} s")
+            out.line(f"{done.check}: {done.result.measured}, {spent(done)}")
     if flaws:
         seconds = sum(d.seconds for d in flaws)
-        out.line(f"{len(flaws)} flaws: {', '.join(bounds_of(flaws))}, {seconds:.1f} s")
+        kept = f", {number} kept" if (number := sum(d.kept for d in flaws)) else ""
+        out.line(f"{len(flaws)} flaws: {', '.join(bounds_of(flaws))}, {seconds:.1f} s{kept}")
     out.line(f"in all {report.seconds:.1f} s")
     for heading, text in (
         ("Assumed", report.plan.assumed), ("Not modelled", report.plan.not_modelled),
@@ -161,6 +176,11 @@ def print_bounds(out: Output, report: Report) -> None:
     ):  # fmt: skip
         if text:
             out.line(f"{heading}: {text}")
+
+
+def spent(done: Done) -> str:
+    """The time of a check, or that it was not done again."""
+    return "(kept)" if done.kept else f"{done.seconds:.1f} s"
 
 
 def of_flaws(findings: tuple[Finding, ...], report: Report) -> bool:
@@ -182,8 +202,24 @@ def report_json(report: Report) -> dict[str, Any]:
         "not_modelled": report.plan.not_modelled,
         "seconds": round(report.seconds, 3),
         "checks": [
-            {"name": d.check, "measured": d.result.measured, "seconds": round(d.seconds, 3)}
+            {
+                "name": d.check,
+                "measured": d.result.measured,
+                "seconds": round(d.seconds, 3),
+                "kept": d.kept,
+            }
             for d in report.done
         ],
-        "findings": findings_json(report.findings),
+        "findings": [
+            told | where(report, f)
+            for told, f in zip(findings_json(report.findings), report.findings, strict=True)
+        ],
     }
+
+
+def where(report: Report, finding: Finding) -> dict[str, Any]:
+    """The file and the line that a finding is about, if it is about a spec."""
+    from herdproof.report.places import place_of
+
+    place = place_of(report.plan, finding)
+    return {"file": place.shown if place else None, "line": place.line if place else None}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 from herdspec.check.verdict import Declared
 from herdspec.language.errors import SpecError, UsageError
@@ -23,20 +24,31 @@ from herdspec.language.surface import Property, Spec
 DEFAULT_SIZE = 2
 """Elements of a sort, where nobody says how many."""
 DEFAULT_FAULTS = 2
+NO_SPEC = "{} holds no spec: define a class that derives from Spec"
+
+Specs = dict[str, Specification | type[Spec]]
+"""A file's specs by the names that it gives them."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A spec under the name that it was asked for, and the failures declared for so many faults."""
+    """
+    A spec under the name that it was asked for, and the failures that are declared of it.
+
+    They are declared for so many `faults`, and these `sizes` (2 elements of a sort where not said).
+    """
 
     name: str
     spec: Specification
     declared: Mapping[str, Declared] = field(default_factory=dict)
     faults: int = DEFAULT_FAULTS
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    may_end: bool = False
 
     def exactly_at(self, sizes: Mapping[str, int], faults: int) -> bool:
         """Whether the failures are declared for just this size."""
-        return faults == self.faults and all(n == DEFAULT_SIZE for n in sizes.values())
+        declared_for = {name: self.sizes.get(name, DEFAULT_SIZE) for name in sizes}
+        return faults == self.faults and dict(sizes) == declared_for
 
 
 def find(name: str) -> Subject:
@@ -119,21 +131,65 @@ KNOWN: dict[str, Callable[[], Subject]] = {
 def from_file(path: Path, attribute: str | None) -> Subject:
     """A spec class (or a variant) of a file, held to the properties in that file."""
     module = imported(path)
-    found = {
+    found = specs_in(module)
+    if attribute is None:
+        attribute = the_only(wanted_of(found), path)
+    if attribute not in found:
+        known = ", ".join(f"{path}:{name}" for name in found) or "none"
+        raise UsageError(f"{path} has no spec {attribute!r}; its specs: {known}")
+    return subject_in(module, attribute, found[attribute], str(path))
+
+
+def the_only(wanted: Iterable[str], path: Path) -> str:
+    """The name of the one spec of a file; raises `UsageError` where there are several, or none."""
+    names = list(wanted)
+    if not names:
+        raise UsageError(NO_SPEC.format(path))
+    if len(names) > 1:
+        known = ", ".join(f"{path}:{name}" for name in names)
+        raise UsageError(f"{path} holds {len(names)} specs; say which: {known}")
+    return names[0]
+
+
+def specs_in(module: ModuleType) -> Specs:
+    """The spec classes that a module defines, and the variants that it makes, by name."""
+    return {
         name: value
         for name, value in vars(module).items()
         if isinstance(value, Specification) or is_spec(value, module)
     }
-    if attribute is None and len(found) == 1:
-        attribute = next(iter(found))
-    if attribute is None or attribute not in found:
-        known = ", ".join(f"{path}:{name}" for name in found) or "none"
-        asked = f"has no spec {attribute!r}" if attribute else "holds more than one spec, or none"
-        raise UsageError(f"{path} {asked}; its specs: {known}")
-    value = found[attribute]
+
+
+def all_in_file(path: Path) -> list[Subject]:
+    """All specs of a file; its classes are left out if the file makes a specification of them."""
+    module = imported(path)
+    wanted = wanted_of(specs_in(module))
+    if not wanted:
+        raise UsageError(NO_SPEC.format(path))
+    return [subject_in(module, name, spec, str(path)) for name, spec in wanted.items()]
+
+
+def wanted_of(found: Specs) -> Specs:
+    """A file's specs without the classes that it makes specifications of."""
+    made = {spec.state for spec in found.values() if isinstance(spec, Specification)}
+    return {
+        name: spec
+        for name, spec in found.items()
+        if isinstance(spec, Specification) or spec not in made
+    }
+
+
+def subject_in(
+    module: ModuleType, name: str, value: Specification | type[Spec], path: str
+) -> Subject:
+    """One spec of a module, with what the module declares of it."""
+    from herdproof.cli.own import declared_in
+
     if isinstance(value, Specification):
-        return Subject(attribute, value)
-    return Subject(attribute, specification(value, *properties_of(module, value)))
+        spec = value
+    else:
+        spec = specification(value, *properties_of(module, value))
+    return declared_in(module, Subject(name, spec), path)
 
 
 def is_spec(value: Any, module: ModuleType) -> bool:
@@ -147,7 +203,8 @@ def imported(path: Path) -> ModuleType:
     """The module in a file, which may import its neighbours as a script may."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
-    name = f"herdproof_spec_{path.stem}"
+    # Two files of one name must not be taken for each other: sorts are looked up by module.
+    name = f"herdproof_spec_{path.stem}_{crc32(str(path.resolve()).encode()):08x}"
     place = importlib.util.spec_from_file_location(name, path)
     assert place is not None, "a path that ends in .py has a loader"
     assert place.loader is not None, "a path that ends in .py has a loader"
@@ -167,13 +224,16 @@ def imported(path: Path) -> ModuleType:
 
 def properties_of(module: ModuleType, spec: type[Spec]) -> list[Property]:
     """The module's properties, but for those that say that they are about another class."""
-    return [p for p in vars(module).values() if isinstance(p, Property) and is_about(p, spec)]
+    specs = {n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Spec)}
+    found = (value for value in vars(module).values() if isinstance(value, Property))
+    return [p for p in found if is_about(p, spec, specs)]
 
 
-def is_about(promise: Property, spec: type[Spec]) -> bool:
-    """Whether a property's annotations name this class, or nothing."""
+def is_about(promise: Property, spec: type[Spec], specs: set[str]) -> bool:
+    """Whether a property's annotations name this one of the module's specs, or none of them."""
     hints = [hint for of, hint in promise.function.__annotations__.items() if of != "return"]
-    return all(getattr(hint, "__name__", hint) == spec.__name__ for hint in hints)
+    names = {getattr(hint, "__name__", hint) for hint in hints}
+    return names & specs <= {spec.__name__}
 
 
 # ── Sizes ───────────────────────────────────────────────────────────────────────────────────

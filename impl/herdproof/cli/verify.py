@@ -1,63 +1,209 @@
 """
 `herdproof verify`: the main job. Specs explored and proved, drafts shown to fail, one table.
 
-What is checked of a spec is planned in `herdspec.check.verify`; what is checked of the
-implementation is added here (`checks.py`), since the spec knows nothing of it.
+What is checked of a spec is planned in `herdspec.check.plans`; what is checked of the
+implementation is added here (`checks.py`), since the spec knows nothing of it. A file with specs of
+one's own gets a plan, too. Verdicts are kept in `.herdproof/cache` (`herdspec.check.cache`); other
+programs read them as JSON, JUnit or SARIF, GitHub as annotations, and people as a page of HTML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from herdproof.cli.render import JsonOption, Output
+from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdspec.check.verify import Check, Plan, Report, Scale, Tell
+    from herdproof.cli.specs import Subject
+    from herdspec.check.cache import Cache
+    from herdspec.check.plans import Looked, Scale
+    from herdspec.check.verify import Check, Plan, Report, Tell
+
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PROTOCOL|FILE.py[:SPEC]]...",
+        help="Protocols, or specs of your own; all protocols, if none is named.",
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Explore 2 elements × 2 faults, not 3 × 3.")]
+Stories = Annotated[
+    bool, typer.Option("--stories", help="Tell every counterexample, not only a shortest.")
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option("--size", metavar="SORT=N", help="Of your own: elements of a sort."),
+]
+Faults = Annotated[
+    int | None, typer.Option("--faults", min=0, help="Of your own: how many faults may happen.")
+]
+Prove = Annotated[bool, typer.Option("--prove/--no-prove", help="Of your own: prove it, too.")]
+Mutate = Annotated[
+    bool, typer.Option("--mutate", help="Of your own: would its properties notice mistakes?")
+]
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.")
+]
+Sarif = Annotated[
+    Path | None, typer.Option("--sarif", metavar="FILE", help="Write what fails as SARIF 2.1.0.")
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write one page: table, stories, …")
+]
+Annotations = Annotated[
+    bool | None,
+    typer.Option("--annotations/--no-annotations", help="Say what fails as GitHub reads it."),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Do everything again, and keep it.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor keep verdicts.")]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option("--cache", metavar="DIR", help="Where verdicts are kept (.herdproof/cache)."),
+]
 
 
 def verify(
-    protocols: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROTOCOL]...", help="All, if none is named.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Explore 2 brokers × 2 faults instead of 3 × 3.")
-    ] = False,
-    stories: Annotated[
-        bool, typer.Option("--stories", help="Tell every counterexample, not only a shortest.")
-    ] = False,
+    what: What = None,
+    quick: Quick = False,
+    stories: Stories = False,
+    size: Sizes = None,
+    faults: Faults = None,
+    prove: Prove = True,
+    mutate: Mutate = False,
     json: JsonOption = None,
+    junit: Junit = None,
+    sarif: Sarif = None,
+    html: Html = None,
+    annotations: Annotations = None,
+    fresh: Fresh = False,
+    no_cache: NoCache = False,
+    cache: CacheFolder = None,
 ) -> None:
     """Explore, prove and conform: whole protocols, as drafted and as verified, in one table."""
-    from herdproof.cli.report import print_report, report_json
+    from herdproof.cli.report import report_json
+    from herdspec.check.plans import FULL, QUICK
     from herdspec.check.verdict import standing_of
-    from herdspec.check.verify import FULL, PLANS, QUICK
-    from herdspec.check.verify import verify as carry_out
 
     out = Output(json)
+    files = {"--junit": junit, "--sarif": sarif, "--html": html}
+    check_writable(files)
+    kept = opened(cache, fresh, no_cache)
     with out.progress("reading the specs"):
-        plans = [planned(name, QUICK if quick else FULL) for name in protocols or PLANS]
-    reports = []
-    for plan in plans:
-        report = carry_out(plan, watch(out, plan), survived_errors())
-        print_report(out, report, stories)
-        reports.append(report)
+        own = Own(tuple(size or ()), faults, prove, mutate)
+        plans = [planned(name, QUICK if quick else FULL, own) for name in named(what, own)]
+    reports = carried_out(out, plans, kept, stories)
     standing = standing_of(f for report in reports for f in report.findings)
     out.json(verdicts_json(reports, standing.value, report_json))
+    write_files(reports, files)
+    annotate(out, reports, annotations)
     raise typer.Exit(standing.value)
 
 
-def planned(protocol: str, scale: Scale) -> Plan:
-    """The checks of a protocol's spec and of its implementation."""
-    from herdproof.cli.checks import IMPLEMENTATION
-    from herdspec.check.verify import plan_of
+# ── What is verified ────────────────────────────────────────────────────────────────────────
 
-    plan = plan_of(protocol, scale)
-    return plan.also(*(make(plan.verified) for make in IMPLEMENTATION.get(protocol, ())))
+
+@dataclass(frozen=True)
+class Own:
+    """How specs of one's own are looked at, where the command line says so."""
+
+    sizes: tuple[str, ...] = ()
+    faults: int | None = None
+    prove: bool = True
+    mutate: bool = False
+
+
+def named(what: list[str] | None, own: Own) -> list[str]:
+    """What is asked for; raises `UsageError` where options do not go with it."""
+    from herdspec.check.plans import PLANS
+
+    names = what or list(PLANS)
+    fixed = [name for name in names if name in PLANS]
+    if fixed and own != Own():
+        raise UsageError(
+            f"--size, --faults, --no-prove and --mutate are for specs of your own; {fixed[0]} has "
+            f"a plan (try --quick, or `herdproof explore {fixed[0]}` at any size)"
+        )
+    return names
+
+
+def planned(name: str, scale: Scale, own: Own) -> Plan:
+    """The checks of a protocol's spec and of its implementation, or of specs of one's own."""
+    from herdproof.cli.checks import IMPLEMENTATION
+    from herdspec.check.plans import PLANS, of_specs, plan_of
+
+    if name in PLANS or not is_spec(name):
+        plan = plan_of(name, scale)
+        return plan.also(*(make(plan.verified) for make in IMPLEMENTATION.get(name, ())))
+    wanted = [looked(name, subject, own) for subject in subjects(name)]
+    return of_specs(name, wanted, prove=own.prove, mutate=own.mutate)
+
+
+def is_spec(name: str) -> bool:
+    """Whether this names a single spec, or a file, rather than a protocol."""
+    from herdproof.cli.specs import KNOWN
+
+    return ".py" in name or "/" in name or name in KNOWN
+
+
+def subjects(name: str) -> list[Subject]:
+    """One spec, or all of a file."""
+    from herdproof.cli.specs import all_in_file, find
+
+    return all_in_file(Path(name)) if name.endswith(".py") else [find(name)]
+
+
+def looked(name: str, subject: Subject, own: Own) -> Looked:
+    """A spec at the size that the command line says, or else its file, or else the usual one."""
+    from herdproof.cli.mutate import spec_of
+    from herdproof.cli.specs import sizes_of
+    from herdspec.check.plans import Looked
+
+    given = sizes_of(subject.spec, list(own.sizes))
+    asked = {text.partition("=")[0] for text in own.sizes}
+    sizes = given | {name: n for name, n in subject.sizes.items() if name not in asked}
+    faults = subject.faults if own.faults is None else own.faults
+    return Looked(
+        subject.name, subject.spec, sizes, faults, subject.declared,
+        exactly=subject.exactly_at(sizes, faults), may_end=subject.may_end,
+        source=partial(spec_of, f"{name}:{subject.name}" if name.endswith(".py") else name),
+    )  # fmt: skip
+
+
+# ── How it is carried out ───────────────────────────────────────────────────────────────────
+
+
+def opened(folder: Path | None, fresh: bool, no_cache: bool) -> Cache | None:
+    """The verdicts that were kept, if they are to be; raises `UsageError` for a contradiction."""
+    from herdspec.check.cache import DEFAULT, Cache
+
+    if no_cache and (fresh or folder):
+        raise UsageError("--no-cache keeps nothing: give it without --fresh and --cache")
+    return None if no_cache else Cache(folder or DEFAULT, fresh)
+
+
+def carried_out(out: Output, plans: list[Plan], cache: Cache | None, stories: bool) -> list[Report]:
+    """All plans, one after another; each report is printed when it is there."""
+    from herdproof.cli.report import print_report
+    from herdspec.check.verify import verify as carry_out
+
+    reports = []
+    for plan in plans:
+        report = carry_out(plan, watch(out, plan), survived_errors(), cache)
+        print_report(out, report, stories)
+        reports.append(report)
+    for note in cache.notes if cache else ():
+        out.errors.print(f"herdproof: {note}", markup=False, highlight=False, soft_wrap=True)
+    return reports
 
 
 def survived_errors() -> tuple[type[Exception], ...]:
@@ -79,8 +225,52 @@ def watch(out: Output, plan: Plan) -> Callable[[Check], AbstractContextManager[T
     return watched
 
 
+# ── Who else reads it ───────────────────────────────────────────────────────────────────────
+
+
 def verdicts_json(
     reports: list[Report], code: int, one: Callable[[Report], dict[str, Any]]
 ) -> dict[str, Any]:
     """All reports as JSON."""
     return {"command": "verify", "exit": code, "protocols": [one(report) for report in reports]}
+
+
+def check_writable(files: Mapping[str, Path | None]) -> None:
+    """Raises `UsageError` before anything is checked, if a file's directory is not there."""
+    for option, path in files.items():
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            raise UsageError(f"{option} {path}: there is no directory to write it to")
+
+
+def write_files(reports: list[Report], files: Mapping[str, Path | None]) -> None:
+    """Write what was asked for; each format is made where it is needed."""
+    for option, path in files.items():
+        if path is not None:
+            path.write_text(formatted(option, reports), encoding="utf-8")
+
+
+def formatted(option: str, reports: list[Report]) -> str:
+    """The reports in the format of this option."""
+    match option:
+        case "--junit":
+            from herdproof.report.junit import junit
+
+            return junit(reports)
+        case "--sarif":
+            from herdproof.report.sarif import sarif
+
+            return sarif(reports)
+        case "--html":
+            from herdproof.report.html import page
+
+            return page(reports)
+    raise AssertionError(f"no format belongs to {option}")
+
+
+def annotate(out: Output, reports: list[Report], wanted: bool | None) -> None:
+    """Say what fails as GitHub's log reads it; without being asked only within GitHub Actions."""
+    from herdproof.report.github import commands
+
+    if wanted or (wanted is None and os.environ.get("GITHUB_ACTIONS") == "true"):
+        for line in commands(reports):
+            out.line(line)

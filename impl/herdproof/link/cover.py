@@ -130,7 +130,7 @@ class Walk:
         self.world = SimulatedElection(self.size, flaws=flaws)
         self.observer = Observer(ground)
         self.packer = Packer(explorer.packing)
-        self.steps = [(i.action.name, i.arguments) for i in ground.instances]
+        self.steps = [(i.action.name, i.plain) for i in ground.instances]
         self.order = np.argsort(explorer.edges.source, kind="stable")
         self.held: dict[int, Snapshot] = {0: self.world.snapshot()}
         self.coverage = Coverage(self.size, ground.faults)
@@ -172,7 +172,7 @@ class Walk:
         assert graph is not None
         sources, targets = graph.source[edges], graph.target[edges]
         reached = rows[targets]
-        faults = packing.read(reached, (FAULTS, None)).tolist()
+        faults = packing.read(reached, (FAULTS, ())).tolist()
         present, snapshot = -1, self.world.snapshot()
         for source, instance, target, fault, row, number in zip(
             sources.tolist(), graph.instance[edges].tolist(), targets.tolist(), faults,

@@ -22,9 +22,10 @@ from herdproof.zookeeper.elector import Answered, Call, Elector, LeaderChanged, 
 from herdproof.zookeeper.operations import Answer, Data, Done, Found, Link, Refusal, Stat, Why
 from herdproof.zookeeper.shell import NothingWaits
 from herdspec.check.run import Machine, Step, said, told
-from herdspec.engine.ground import FAULTS, Ground
-from herdspec.language.specification import Specification, decode
+from herdspec.engine.ground import FAULTS, Ground, SlotKey
+from herdspec.language.specification import Specification
 from herdspec.language.surface import Disabled, Spec, sizes_of_sorts
+from herdspec.language.values import decode
 from herdspec.protocols import election as spec
 
 OF_THE_WORLD = ("holder", "orphan", "epoch", "elected", "stale_write_accepted", FAULTS)
@@ -83,8 +84,8 @@ class Observer:
 
     def __init__(self, ground: Ground) -> None:
         size = ground.sizes["Broker"]
-        keys: list[tuple[str, int | None]] = [(name, None) for name in OF_THE_WORLD]
-        keys += [(name, k) for k in range(size) for name in OF_A_BROKER]
+        keys: list[SlotKey] = [(name, ()) for name in OF_THE_WORLD]
+        keys += [(name, (k,)) for k in range(size) for name in OF_A_BROKER]
         if set(keys) != set(ground.slots):
             odd = ", ".join(sorted({name for name, _ in set(keys) ^ set(ground.slots)}))
             raise Unlinked(f"only the spec, or only its observer, has: {odd}")
@@ -192,7 +193,7 @@ def unlike(machine: Machine, wanted: Sequence[int], found: Sequence[int]) -> lis
     lines = []
     for slot, ours, theirs in zip(machine.ground.slots.values(), wanted, found, strict=True):
         if ours != theirs:
-            entry = slot.field if slot.index is None else f"{slot.field}[broker{slot.index + 1}]"
+            entry = f"{slot.field}[broker{slot.index[0] + 1}]" if slot.index else slot.field
             a, b = (said(decode(slot.kind, n, machine.sorts)) for n in (ours, theirs))
             lines.append(f"       {entry}: {a} in the spec, {b} in the implementation")
     return lines

@@ -69,7 +69,7 @@ class Graph:
     def _instances_renamed(self, order: Sequence[int]) -> list[int]:
         instances = self.explorer.ground.instances
         number = {(i.action.name, i.arguments): k for k, i in enumerate(instances)}
-        return [number[i.action.name, tuple(order[b] for b in i.arguments)] for i in instances]
+        return [number[i.action.name, tuple(order[b] for b in i.plain)] for i in instances]
 
     def _states_renamed(self, order: Sequence[int]) -> list[int]:
         """The number of each state, the k-th broker called the `order[k]`-th."""
@@ -77,7 +77,7 @@ class Graph:
         made = np.zeros_like(rows)
         for (name, index), slot in self.explorer.ground.slots.items():
             values = _renaming(slot, order)[packing.read(rows, (name, index))]
-            packing.write(made, (name, index if index is None else order[index]), values)
+            packing.write(made, (name, tuple(order[k] for k in index)), values)
         found: list[int] = self.explorer.visited.find(made).tolist()
         return found
 
@@ -96,8 +96,8 @@ class Graph:
     def reasons(self) -> list[str | None]:
         """For each edge, why it cannot be driven, or `None`."""
         packing, rows = self.explorer.packing, self.explorer.rows
-        lags = [packing.read(rows, ("behind", b)).tolist() for b in range(self.size)]
-        who = [i.arguments for i in self.explorer.ground.instances]
+        lags = [packing.read(rows, ("behind", (b,))).tolist() for b in range(self.size)]
+        who = [i.plain for i in self.explorer.ground.instances]
         return [
             self.why_not(self.actions[i].name, any(lags[b][source] for b in who[i]))
             for source, i in zip(self.source, self.instance, strict=True)

@@ -1,119 +1,66 @@
 """
 The *explore* reading: every reachable state at given sizes, breadth first.
 
-States are packed (`herdspec.engine.columns`) and taken up to renaming where that is exact; a level
-is expanded by whole columns. Breadth first makes the first counterexample a shortest one; ties go
-to the least parent, then to the first action. A successor beyond the bound of naturals is dropped,
-counted and said; a search that ends at its memory budget is *truncated*, never a pass.
+States are packed (`herdspec.engine.columns`) and taken up to renaming where that is exact. Small
+spaces are searched by columns of NumPy, others by code that LLVM compiles; both number the states
+alike, by the least parent and then the first action, so that the first counterexample is a shortest
+one and the same one. A successor beyond the bound of naturals is dropped, counted and said; a
+search that ends at its memory budget is *truncated*, never a pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import os
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.check.run import Machine, Step, told
+from herdspec.check.columned import BATCH, CHUNK, Columned, step, truths
+from herdspec.check.coverage import untaken
+from herdspec.check.exploration import (
+    EVERY_VALUE_IS_DEFINED,
+    Edges,
+    Exploration,
+    Progress,
+    Story,
+    Untaken,
+)
+from herdspec.check.graph import edges_of, stuck_outside
+from herdspec.check.retell import Link, Teller, first_instance
+from herdspec.check.run import Machine
+from herdspec.check.size import Estimate, Why, estimated_states, why
+from herdspec.check.stop import Stop
+from herdspec.check.symmetry import packing_for
 from herdspec.check.visited import Visited
-from herdspec.engine.columns import Columns, Key, Packing, Words
+from herdspec.engine.columns import Columns, Words
 from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.native import NO_PARENT, THREADS, Native, Unsupported, why_not
+from herdspec.engine.native_emit import DEADLOCK, UNDEFINED, Checks
 from herdspec.language import graph as g
+from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
-from herdspec.language.surface import Expectation, Spec
+from herdspec.language.surface import Expectation, Property, Spec, always
 
-CHUNK = 1 << 15
-"""States that are expanded at one time."""
-BATCH = 1 << 21
-"""Successors that are numbered at one time."""
+if TYPE_CHECKING:
+    from herdspec.check.checkpoint import Checkpoint
+
+__all__ = [
+    "BATCH", "CHUNK", "Edges", "Estimate", "Exploration", "Explorer", "Progress", "Story",
+    "Untaken", "Why", "explore",
+]  # fmt: skip
+
 MEMORY_BYTES = 8 << 30
-
-
-@dataclass(frozen=True)
-class Story:
-    """A path from the initial state, replayed in the plain Python."""
-
-    initial: Spec
-    steps: list[Step]
-
-    @property
-    def lines(self) -> list[str]:
-        """The path as numbered sentences."""
-        return told(self.steps, self.initial)
-
-    @property
-    def labels(self) -> list[str]:
-        """The actions, as calls."""
-        return [step.label for step in self.steps]
-
-
-@dataclass(frozen=True)
-class Edges:
-    """The explored graph: three columns of one length (state, instance, state)."""
-
-    source: NDArray[np.uint32]
-    instance: NDArray[np.uint16]
-    target: NDArray[np.uint32]
-
-
-@dataclass
-class Exploration:
-    """What was found; `states` are representatives, `orbits` counts all that they stand for."""
-
-    spec: Specification
-    sizes: Mapping[str, int]
-    faults: int
-    bound: int
-    states: int = 0
-    orbits: int = 0
-    generated: int = 0
-    depth: int = 0
-    dropped: int = 0
-    truncated: bool = False
-    symmetric: bool = False
-    taken: dict[str, int] = field(default_factory=dict)
-    violations: dict[str, Story] = field(default_factory=dict)
-    witnesses: dict[str, Story] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
-    undecided: list[str] = field(default_factory=list)
-    deadlock: Story | None = None
-
-    @property
-    def size(self) -> str:
-        """The size and the bounds, as verdicts say them."""
-        sorts = ", ".join(f"{n} {name.lower()}s" for name, n in self.sizes.items())
-        return f"{sorts}, {self.faults} faults, naturals up to {self.bound}"
-
-    @property
-    def complete(self) -> bool:
-        """Whether every state was seen."""
-        return not self.truncated and not self.dropped
-
-
-class Batch:
-    """Successors that wait to be numbered; their rank is their parent, then their instance."""
-
-    def __init__(self, words: int) -> None:
-        self._rows: list[Words] = [np.zeros((0, words), np.uint64)]
-        self._ranks: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-        self.size = 0
-
-    def take(self, parents: NDArray[np.int64], number: int, rows: Words) -> None:
-        """Add the successors by one instance."""
-        self._rows.append(rows)
-        self._ranks.append(parents << 16 | number)
-        self.size += len(rows)
-
-    def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        """All rows, and their ranks."""
-        return np.concatenate(self._rows), np.concatenate(self._ranks)
-
-
-Progress = Callable[[int, int, int], None]
-"""Told after each level: depth, states, states still to expand."""
+ENGINES = ("auto", "numpy", "native")
+LARGE = 20_000
+"""States from which on compiling pays for itself, if the levels still grow."""
+STRIDE = 1 << 16
+"""States that are expanded before anything else is looked after."""
+WITNESS = "witness of "
+"""Before the names of steps that are sought, which are no properties."""
 
 
 def explore(
@@ -122,46 +69,76 @@ def explore(
     *,
     faults: int,
     bound: int | None = None,
-    symmetry: bool = True,
+    symmetry: bool | None = None,
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+    constraint: Property | Callable[..., bool] | None = None,
+    save: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    estimates: Callable[[Estimate], None] | None = None,
 ) -> Exploration:
     """
     Explore a spec; `faults` is the budget of what disturbs, `bound` the largest natural.
 
     By default the bound is one more than the budget. Properties that are violated get a shortest
     story each; the search goes on to the end, so that all of them are found.
+
+    `symmetry`: taken where it is exact; True refuses where it is not, False does without.
+    `engine`: `numpy`, `native`, or `auto` for the one that is likely to answer first.
+    `threads`: of the native engine; one or two.
+    `constraint`: a state of which it does not hold is looked at, but not gone on from.
+    `save`: where a search is put aside that is truncated or interrupted; `resume`: go on with one.
     """
-    return Explorer(spec, sizes, faults, bound, symmetry, memory_bytes).run(progress)
+    explorer = Explorer(
+        spec, sizes, faults, bound, symmetry, memory_bytes, engine=engine, threads=threads,
+        constraint=constraint,
+    )  # fmt: skip
+    return explorer.run(progress, save=save, resume=resume, estimates=estimates)
 
 
 class Explorer:
-    """One search. After `run`, `rows`, `edges` and `path` serve those who walk the graph."""
+    """One search. After `run`, `rows`, `edges` and `story` serve those who walk the graph."""
 
     def __init__(
         self, spec: Specification, sizes: Mapping[str, int], faults: int,
-        bound: int | None = None, symmetry: bool = True, memory_bytes: int = MEMORY_BYTES,
+        bound: int | None = None, symmetry: bool | None = None, memory_bytes: int = MEMORY_BYTES,
+        *, engine: str = "auto", threads: int | None = None,
+        constraint: Property | Callable[..., bool] | None = None,
     ) -> None:  # fmt: skip
+        if engine not in ENGINES:
+            raise UsageError(f"there is no engine {engine!r}; choose one of {', '.join(ENGINES)}")
+        if threads not in (None, 1, THREADS):
+            raise UsageError(f"{threads} threads cannot be had; choose 1 or {THREADS}")
         self.ground = Ground(spec, dict(sizes), faults + 1 if bound is None else bound, faults)
         self.machine = Machine(self.ground)
-        self.packing = Packing(self.ground, symmetry)
+        self.packing = packing_for(self.ground, symmetry)
+        self.teller = Teller(self.machine, self.packing)
         self.memory_bytes = memory_bytes
-        self.result = Exploration(spec, sizes, faults, self.ground.bound)
+        self.asked, self.threads = engine, threads
+        self.limit, named = self._constraint(constraint)
+        self.result = Exploration(spec, sizes, faults, self.ground.bound, constraint=named)
         self.result.symmetric = self.packing.blocks > 1
-        self.result.taken = {a.name: 0 for a in spec.actions}
-        self.visited = Visited(self.packing.words)
-        self.parents: list[NDArray[np.int64]] = []
-        self.by: list[NDArray[np.uint16]] = []
-        self.firsts: dict[str, int] = {}
-        self.step_breaks: dict[str, tuple[int, int]] = {}
-        self.obligations: dict[str, Mapping[str, Expr]] = {}
-        self.sought: dict[str, Mapping[str, Expr]] = {}
-        self.witnessed: set[str] = set()
-        self._of_steps: dict[int, dict[str, Expr]] = {}
         self.formulas = {p.name: self.ground.property(p) for p in spec.properties}
         self.keeps_edges = any(p.expectation is Expectation.RECOVERABLE for p in spec.properties)
-        self.edge_parts: list[Edges] = []
-        self.edges: Edges | None = None
+        self.obligations: dict[str, Mapping[str, Expr]] = {}
+        self.sought: dict[str, Mapping[str, Expr]] = {}
+        self.firsts: dict[str, int] = {}
+        self.levels: list[int] = []
+        self.expanded = 0
+        self._before = Before(len(self.ground.instances))
+        self._edges: Edges | None = None
+        self._engine: Columned | Native = Columned(self.packing, Checks())
+
+    def _constraint(self, given: Property | Callable[..., bool] | None) -> tuple[Expr, str]:
+        if given is None:
+            return g.TRUE, ""
+        made = given if isinstance(given, Property) else always(given)
+        promise = self.ground.spec.with_properties(made).properties[-1]
+        if promise.expectation is not Expectation.ALWAYS:
+            raise UsageError(f"the constraint {promise.name} is no function of one state: take one")
+        return self.ground.property(promise), promise.name
 
     def obliges(self, name: str, formulas: Mapping[str, Expr]) -> None:
         """Check a formula of each action (by name) before every step by it; call before `run`."""
@@ -172,255 +149,348 @@ class Explorer:
         self.sought[name] = formulas
 
     @property
+    def witnessed(self) -> set[str]:
+        """Of which of `witnesses` a step was found."""
+        return {name for name in self.sought if WITNESS + name in self.firsts}
+
+    @property
     def rows(self) -> Words:
         """All states, in the order in which they were found."""
-        return self.visited.rows
+        return self._engine.rows
 
-    # ── The search ──────────────────────────────────────────────────────────────────────────
+    @property
+    def visited(self) -> Visited:
+        """The set of all states, to find their numbers again."""
+        if isinstance(self._engine, Native):
+            self._engine = self._by_columns(self._engine)
+        return self._engine.visited
 
-    def run(self, progress: Progress | None = None) -> Exploration:
-        """Search to the end, or to the memory budget."""
-        start = self.packing.pack(self.machine.numbers(self.machine.initial()))
-        self.visited.merge(self.packing.canonical(start), np.zeros(1, np.int64))
-        self.parents.append(np.array([-1], np.int64))
-        self.by.append(np.array([0], np.uint16))
-        first, last = 0, 1
-        while first < last:
-            self.check_states(first, last)
-            self.level(first, last)
-            first, last = last, len(self.visited)
-            self.result.depth += first < last
-            if progress:
-                progress(self.result.depth, last, last - first)
-            if self.bytes() > self.memory_bytes:
-                self.result.truncated = first < last
-                break
-        return self.finish()
+    def _by_columns(self, native: Native) -> Columned:
+        made = Columned(self.packing, native.checks)
+        made.load(native.rows, native.parents, native.by)
+        return made
 
-    def bytes(self) -> int:
-        """Memory held for states and edges."""
-        edges = sum(10 * len(part.source) for part in self.edge_parts)
-        return self.visited.nbytes + 10 * len(self.visited) + edges
-
-    def level(self, first: int, last: int) -> None:
-        """Expand the states of one level, and add what is new."""
-        batch = Batch(self.packing.words)
-        for low in range(first, last, CHUNK):
-            columns = Columns(self.packing, self.visited.rows[low : min(low + CHUNK, last)])
-            for source, number, made in self.successors(columns):
-                batch.take(source + low, number, made)
-            if batch.size > BATCH:
-                self.add(batch)
-                batch = Batch(self.packing.words)
-        self.add(batch)
-
-    def add(self, batch: Batch) -> None:
-        """Number what was generated, and keep what is new of it."""
-        if not batch.size:
-            return
-        rows, rank = batch.columns()
-        merged = self.visited.merge(rows, rank)
-        self.parents.append(merged.ranks >> 16)
-        self.by.append((merged.ranks & 0xFFFF).astype(np.uint16))
-        if self.keeps_edges:
-            self.edge_parts.append(
-                Edges(
-                    (rank >> 16).astype(np.uint32),
-                    (rank & 0xFFFF).astype(np.uint16),
-                    merged.numbers.astype(np.uint32),
-                )
-            )
-
-    def successors(self, columns: Columns) -> Iterator[tuple[NDArray[Any], int, Words]]:
-        """For each instance that is possible somewhere: from which states, its number, to which."""
-        moved = np.zeros(len(columns.rows), bool)
-        low = self.visited.position(columns.rows)
-        for number, instance in enumerate(self.ground.instances):
-            possible = columns.of(instance.guard)
-            source = np.flatnonzero(possible)
-            if not len(source):
-                continue
-            moved |= possible
-            kept, made = self.apply(columns, instance, source)
-            self.result.dropped += len(source) - len(kept)
-            self.result.generated += len(kept)
-            self.result.taken[instance.action.name] += len(kept)
-            self.check_steps(columns, instance, kept, low, number)
-            yield kept, number, self.packing.canonical(made)
-        if not moved.all() and self.result.deadlock is None:
-            self.firsts.setdefault("deadlock", low + int(np.flatnonzero(~moved)[0]))
-
-    def apply(
-        self, columns: Columns, instance: Instance, source: NDArray[Any]
-    ) -> tuple[NDArray[Any], Words]:
-        """The successors by one instance; those beyond the bound are left out."""
-        values: dict[Key, Any] = {}
-        for key, new in instance.updates.items():
-            plain = new.op == "const"
-            values[key] = int(new.data) if plain else columns.of(new)[source]
-        within = np.ones(len(source), bool)
-        for key, value in values.items():
-            if self.ground.slots[key].is_bounded:
-                within &= value <= self.ground.slots[key].values - 1
-        made = columns.rows[source]
-        for key, value in values.items():
-            self.packing.write(made, key, value)
-        if within.all():
-            return source, made
-        return source[within], made[within]
-
-    # ── Properties ──────────────────────────────────────────────────────────────────────────
+    # ── What is looked for ──────────────────────────────────────────────────────────────────
 
     def promises(self, *kinds: Expectation) -> list[Promise]:
         """The spec's properties of these kinds."""
         return [p for p in self.ground.spec.properties if p.expectation in kinds]
 
-    def check_states(self, first: int, last: int) -> None:
-        """Note the first state that breaks an invariant, or witnesses a possibility."""
-        for low in range(first, last, CHUNK):
-            columns = Columns(self.packing, self.visited.rows[low : min(low + CHUNK, last)])
-            for p in self.promises(Expectation.ALWAYS, Expectation.SOMETIMES):
-                if p.name in self.firsts:
-                    continue
-                truth = columns.of(self.formulas[p.name])
-                hits = truth if p.expectation is Expectation.SOMETIMES else ~truth
-                if hits.any():
-                    self.firsts[p.name] = low + int(np.argmax(hits))
-
-    def check_steps(
-        self, columns: Columns, instance: Instance, source: NDArray[Any], low: int, number: int
-    ) -> None:
-        """Note the first step by this instance that breaks a step promise."""
-        if not len(source):
-            return
-        for name, kept in self.step_formulas(number).items():
-            bad = source[~columns.of(kept)[source]] if kept is not g.TRUE else source[:0]
-            if len(bad):
-                found = (low + int(bad[0]), number)
-                self.step_breaks[name] = min(self.step_breaks.get(name, found), found)
-        for name, formulas in self.sought.items():
-            formula = formulas.get(instance.action.name)
-            if name not in self.witnessed and formula is not None:
-                seen = columns.of(self.ground.of_instance(formula, instance))[source]
-                if seen.any():
-                    self.witnessed.add(name)
+    def checks(self) -> Checks:
+        """Everything that the engines look for."""
+        states = {}
+        for p in self.promises(Expectation.ALWAYS, Expectation.SOMETIMES):
+            formula = self.formulas[p.name]
+            states[p.name] = (
+                formula if p.expectation is Expectation.SOMETIMES else g.negate(formula)
+            )
+        instances = list(enumerate(self.ground.instances))
+        steps = {k: self.step_formulas(k) for k, _ in instances}
+        return Checks(
+            {name: e for name, e in states.items() if e is not g.FALSE},
+            {k: found for k, found in steps.items() if found},
+            {k: g.negate(i.defined) for k, i in instances if i.defined is not g.TRUE},
+            {k: i.fits for k, i in instances if i.fits is not g.TRUE},
+            self.limit,
+        )
 
     def step_formulas(self, number: int) -> dict[str, Expr]:
-        """What must hold before each step by an instance, over slots."""
-        if number not in self._of_steps:
-            instance = self.ground.instances[number]
-            found = {
-                p.name: self.ground.after(self.formulas[p.name], instance)
-                for p in self.promises(Expectation.STEP)
-            }
-            for name, formulas in self.obligations.items():
-                if instance.action.name in formulas:
-                    formula = formulas[instance.action.name]
-                    found[name] = self.ground.of_instance(formula, instance)
-            self._of_steps[number] = found
-        return self._of_steps[number]
+        """What is looked for before a step by an instance, over the slots before it."""
+        instance = self.ground.instances[number]
+        found = {
+            p.name: g.negate(self.ground.after(self.formulas[p.name], instance))
+            for p in self.promises(Expectation.STEP)
+        }
+        for name, formulas in self.obligations.items():
+            if instance.action.name in formulas:
+                formula = formulas[instance.action.name]
+                found[name] = g.negate(self.ground.of_instance(formula, instance))
+        for name, formulas in self.sought.items():
+            if instance.action.name in formulas:
+                formula = formulas[instance.action.name]
+                found[WITNESS + name] = self.ground.of_instance(formula, instance)
+        return {name: formula for name, formula in found.items() if formula is not g.FALSE}
 
-    def recover(self, formula: Expr) -> int | None:
-        """The first state from which the protocol alone cannot reach the formula, if any."""
-        assert self.edges is not None, "edges are kept where a property needs them"
-        reached = np.zeros(len(self.visited), bool)
-        for low in range(0, len(self.visited), CHUNK):
-            columns = Columns(self.packing, self.visited.rows[low : low + CHUNK])
-            reached[low : low + CHUNK] = columns.of(formula)
-        protocol = np.array([i.by_protocol for i in self.ground.instances])
-        mine = protocol[self.edges.instance]
-        source, target = self.edges.source[mine], self.edges.target[mine]
-        count = -1
-        while count != (count := int(reached.sum())):
-            reached[source[reached[target]]] = True
-        return None if count == len(reached) else int(np.argmin(reached))
+    # ── The search ──────────────────────────────────────────────────────────────────────────
+
+    def run(
+        self,
+        progress: Progress | None = None,
+        *,
+        save: str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | None = None,
+        estimates: Callable[[Estimate], None] | None = None,
+    ) -> Exploration:
+        """Search to the end, or to the memory budget; for the arguments see `explore`."""
+        began = perf_counter()
+        self._start(resume)
+        with Stop(save is not None) as stop:
+            while self.expanded < self.levels[-1] and not self.result.truncated:
+                self._level(stop)
+                if self.expanded < self.levels[-1]:
+                    continue
+                self._next_level(progress)
+                if estimates:
+                    self._estimate(estimates, perf_counter() - began)
+            if save is not None and self.result.truncated:
+                self._put_aside(save)
+            stop.pass_on()
+        if isinstance(self._engine, Native):
+            self._engine.close()
+        self._finish()
+        self.result.seconds = perf_counter() - began
+        return self.result
+
+    def _start(self, resume: str | os.PathLike[str] | None) -> None:
+        """Begin with the initial states, or with those of a checkpoint."""
+        engine = Columned(self.packing, self.checks(), Visited(self.packing.words))
+        if resume is None:
+            engine.start(self._initial_rows())
+            self.levels, self.expanded = [len(engine)], 0
+        else:
+            old = self._checkpoint(resume)
+            engine.load(old.rows, old.parents, old.by)
+            self.levels, self.expanded = old.levels, old.expanded
+            self._before.taken, self.firsts = old.taken, dict(old.firsts)
+            self._before.dropped, self._before.limited = old.dropped, old.limited
+        self._engine = engine
+        if self.asked == "native":
+            self._to_native()
+        else:
+            self._to_native_if_large()
+
+    def _initial_rows(self) -> Words:
+        """The initial states; those beyond a bound are dropped, and counted."""
+        starts = list(self.machine.starts())
+        rows = [self.row(s, 0) for s in starts if self.within(s, 0)]
+        self._before.dropped += len(starts) - len(rows)
+        if not rows:
+            why = "all are beyond the bound" if starts else "no choice is possible"
+            raise UsageError(f"{self.ground.spec.name} has no initial state here: {why}")
+        return np.concatenate(rows)
+
+    def _level(self, stop: Stop) -> None:
+        """Expand what is left of a level, until memory ends or somebody interrupts."""
+        last = self.levels[-1]
+        while self.expanded < last:
+            end = min(self.expanded + STRIDE, last)
+            reached = self._engine.search(self.expanded, end, self._expected())
+            self.expanded = reached
+            full = reached < end or self.bytes() > self.memory_bytes
+            if (full and self.expanded < len(self._engine)) or stop.wanted:
+                self.result.truncated = True
+                return
+
+    def _next_level(self, progress: Progress | None) -> None:
+        """One level is done: go on to what it led to, if anything."""
+        states, last = len(self._engine), self.levels[-1]
+        if states > last:
+            self.levels.append(states)
+        if progress:
+            progress(len(self.levels) - 1, states, states - last)
+        self._to_native_if_large()
+
+    def _expected(self) -> int:
+        """How many states there will be, if that can be told."""
+        sizes = np.diff([0, *self.levels]).tolist()
+        return estimated_states(sizes) or 0
+
+    def _estimate(self, estimates: Callable[[Estimate], None], seconds: float) -> None:
+        states = self._expected()
+        if states:
+            left = max(states - self.expanded, 0) / max(self.expanded, 1)
+            estimates(Estimate(states, seconds * left))
+
+    def bytes(self) -> int:
+        """Memory held for states, and wanted for edges where they are kept."""
+        edges = 10 * int(self._taken().sum()) if self.keeps_edges else 0
+        return self._engine.nbytes + edges
+
+    # ── Engines ─────────────────────────────────────────────────────────────────────────────
+
+    def _to_native_if_large(self) -> None:
+        """Change engines where there is so much left to do that compiling costs less."""
+        if self.asked != "auto" or isinstance(self._engine, Native) or self.result.note:
+            return
+        frontier = len(self._engine) - self.expanded
+        if len(self._engine) >= LARGE and 8 * frontier >= len(self._engine):
+            self._to_native()
+
+    def _to_native(self) -> None:
+        """Let the native engine go on; where it cannot, say why."""
+        assert isinstance(self._engine, Columned), "one goes over to the native engine once"
+        reason = why_not(self.packing)
+        if not reason:
+            try:
+                native = self._compiled(self._engine.checks)
+                native.load(self._engine.rows, self._engine.parents, self._engine.by)
+            except (Unsupported, OSError, MemoryError) as error:
+                reason = str(error) or "there is not enough memory"
+        if reason:
+            if self.asked == "native":
+                raise UsageError(f"the native engine cannot explore this: {reason}; use another")
+            self.result.note = f"searched with NumPy: {reason}"
+            return
+        self._before.add(self._engine)
+        self._engine = native
+        self.result.engine, self.result.threads = "native", self._threads()
+
+    def _compiled(self, checks: Checks) -> Native:
+        """The native engine, with as many threads as are wanted."""
+        if self._threads() == 1:
+            return Native(self.packing, checks, self.memory_bytes)
+        from herdspec.engine.native_threads import Threaded  # only where there are two
+
+        return Threaded(self.packing, checks, self.memory_bytes)
+
+    def _threads(self) -> int:
+        """How many threads the native engine gets: two where there are processors for them."""
+        if self.threads is None:
+            return min(THREADS, processors())
+        return self.threads
+
+    def _taken(self) -> NDArray[np.int64]:
+        total: NDArray[np.int64] = self._before.taken + self._engine.taken
+        return total
+
+    def apply(
+        self, columns: Columns, instance: Instance, source: NDArray[Any]
+    ) -> tuple[NDArray[Any], Words]:
+        """The successors by one instance; those without meaning or beyond a bound are left out."""
+        return step(columns, instance, source[truths(columns, instance.defined)[source]])
+
+    # ── Checkpoints ─────────────────────────────────────────────────────────────────────────
+
+    def _checkpoint(self, path: str | os.PathLike[str]) -> Checkpoint:
+        from herdspec.check import checkpoint  # what reads archives is not always wanted
+
+        return checkpoint.read(path, checkpoint.digest_of_search(self.packing, self.limit))
+
+    def _put_aside(self, path: str | os.PathLike[str]) -> None:
+        """Write what was found so far to a file."""
+        from herdspec.check import checkpoint
+
+        engine = self._engine
+        found = checkpoint.Checkpoint(
+            engine.rows, engine.parents, engine.by, self._taken(), self.levels, self.expanded,
+            self._before.dropped + engine.dropped, self._before.limited + engine.limited,
+            {**engine.firsts, **self._before.firsts, **self.firsts},
+        )  # fmt: skip
+        checkpoint.write(path, checkpoint.digest_of_search(self.packing, self.limit), found)
 
     # ── The end ─────────────────────────────────────────────────────────────────────────────
 
-    def finish(self) -> Exploration:
-        """Turn what was noted into stories."""
+    def _finish(self) -> None:
+        """Turn what was noted into counts and stories."""
+        r, engine = self.result, self._engine
+        self.firsts = {**engine.firsts, **self._before.firsts, **self.firsts}
+        r.states = len(engine)
+        r.orbits = self.packing.orbits(engine.rows)
+        r.depth = len(self.levels) - 1 + (len(engine) > self.levels[-1])
+        r.dropped = self._before.dropped + engine.dropped
+        r.constrained = self._before.limited + engine.limited
+        r.taken = {a.name: 0 for a in self.ground.spec.actions}
+        for instance, count in zip(self.ground.instances, self._taken().tolist(), strict=True):
+            r.taken[instance.action.name] += count
+        r.generated = sum(r.taken.values())
+        r.find_untaken = lambda: untaken(self.packing, self.rows)
+        r.find_why = lambda: why(self.packing, self.rows, r.taken)
+        self._judge()
+
+    def _judge(self) -> None:
+        """What the firsts come to: violations, witnesses, what is missing or undecided."""
         r = self.result
-        r.states = len(self.visited)
-        r.orbits = self.packing.orbits(self.visited.rows)
-        if self.keeps_edges and not r.truncated:
-            self.edges = self._edges()
         for p in self.promises(Expectation.RECOVERABLE):
             if not r.complete:
                 r.undecided.append(p.name)
-            elif (stuck := self.recover(self.formulas[p.name])) is not None:
+            elif (stuck := self._stuck(self.formulas[p.name])) is not None:
                 r.violations[p.name] = self.story(stuck)
+        r.undecided += [p.name for p in self.promises(Expectation.EVENTUALLY, Expectation.LEADS_TO)]
         for p in self.promises(Expectation.ALWAYS, Expectation.SOMETIMES):
             if p.name in self.firsts:
                 found = r.violations if p.expectation is Expectation.ALWAYS else r.witnesses
                 found[p.name] = self.story(self.firsts[p.name])
             elif p.expectation is Expectation.SOMETIMES:
                 r.missing.append(p.name)
-        for name, (state, number) in self.step_breaks.items():
-            r.violations[name] = self.story(state, number)
-        if "deadlock" in self.firsts:
-            r.deadlock = self.story(self.firsts["deadlock"])
-        return r
+        of_steps = [p.name for p in self.promises(Expectation.STEP)]
+        for name in [*of_steps, *self.obligations]:
+            if name in self.firsts:
+                state = self.firsts[name]
+                r.violations[name] = self.story(state, self._first_breaker(name, state))
+        if UNDEFINED in self.firsts:
+            r.violations[EVERY_VALUE_IS_DEFINED] = self._story_of_undefined()
+        if DEADLOCK in self.firsts:
+            r.deadlock = self.story(self.firsts[DEADLOCK])
 
-    def _edges(self) -> Edges:
-        """All edges, in the order in which they were found."""
-        parts, self.edge_parts = self.edge_parts, []
-        if not parts:
-            empty = np.zeros(0, np.uint32)
-            return Edges(empty, empty.astype(np.uint16), empty)
-        return Edges(
-            np.concatenate([p.source for p in parts]),
-            np.concatenate([p.instance for p in parts]),
-            np.concatenate([p.target for p in parts]),
-        )
+    def _first_breaker(self, name: str, state: int) -> int:
+        """The first instance whose step from a state breaks a promise about steps."""
+        steps = self._engine.checks.steps
+        formulas = {k: named[name] for k, named in steps.items() if name in named}
+        return first_instance(self.packing, self.rows[state], formulas)
+
+    def _story_of_undefined(self) -> Story:
+        state, undefined = self.firsts[UNDEFINED], self._engine.checks.undefined
+        number = first_instance(self.packing, self.rows[state], undefined, within=False)
+        return self.teller.story_of_undefined(self._chain(state), self.ground.instances[number])
+
+    def _stuck(self, formula: Expr) -> int | None:
+        """The first state from which the protocol alone cannot reach the formula, if any."""
+        assert self.edges is not None, "edges are kept where a property needs them"
+        mine = np.array([i.by_protocol for i in self.ground.instances], bool)
+        return stuck_outside(self.packing, self.rows, self.edges, formula, mine)
+
+    @property
+    def edges(self) -> Edges | None:
+        """All edges, where they are kept (`keeps_edges`) and every state was expanded."""
+        if self._edges is None and self.keeps_edges and self.levels and not self.result.truncated:
+            self._edges = edges_of(self._engine, self.levels[-1], int(self._taken().sum()))
+        return self._edges
+
+    @edges.setter
+    def edges(self, given: Edges | None) -> None:
+        """Whoever has taken the edges over may let go of them here."""
+        self._edges, self.keeps_edges = given, given is not None
+
+    def _chain(self, state: int) -> list[Link]:
+        """The states on a shortest path to one, from an initial one on."""
+        parents, by = self._engine.parents, self._engine.by
+        chain = [state]
+        while parents[chain[-1]] != NO_PARENT:
+            chain.append(int(parents[chain[-1]]))
+        return [Link(tuple(self.rows[k].tolist()), int(by[k])) for k in reversed(chain)]
 
     def story(self, state: int, last: int | None = None) -> Story:
-        """
-        The shortest path to a state, replayed from the initial state in the plain Python.
-
-        The search kept representatives; each step is one whose canonical form is the next of them,
-        so that the labels are those of one consistent run. `last` is a further instance to take.
-        """
-        parents = np.concatenate(self.parents)
-        chain = [state]
-        while parents[chain[-1]] >= 0:
-            chain.append(int(parents[chain[-1]]))
-        present, taken = self.machine.initial(), 0
-        steps: list[Step] = []
-        for target in reversed(chain[:-1]):
-            step, taken = self._step_to(present, taken, self.visited.rows[target])
-            steps.append(step)
-            present = step.state
-        if last is not None:
-            steps.append(self._step_by(present, taken, state, self.ground.instances[last]))
-        return Story(self.machine.initial(), steps)
-
-    def _step_to(self, present: Spec, taken: int, row: NDArray[np.uint64]) -> tuple[Step, int]:
-        for step in self.machine.steps(present):
-            faults = taken + step.action.disturbs
-            if self.within(step.state, faults) and np.array_equal(
-                self.row(step.state, faults)[0], row
-            ):
-                return step, faults
-        raise AssertionError("run and explore disagree: no step of the Python leads to this state")
-
-    def _step_by(self, present: Spec, taken: int, state: int, instance: Instance) -> Step:
-        """The step of the plain Python that is, up to renaming, this instance from this state."""
-        columns = Columns(self.packing, self.visited.rows[state : state + 1])
-        _, made = self.apply(columns, instance, np.array([0]))
-        wanted = self.packing.canonical(made)[0]
-        for step in self.machine.steps(present):
-            faults = taken + step.action.disturbs
-            same = step.action.name == instance.action.name and self.within(step.state, faults)
-            if same and np.array_equal(self.row(step.state, faults)[0], wanted):
-                return step
-        raise AssertionError("run and explore disagree: the last step is not possible in Python")
-
-    def within(self, state: Spec, faults: int) -> bool:
-        """Whether a state of the plain Python is within the bounds of this search."""
-        numbers = self.machine.numbers(state, faults)
-        slots = self.ground.slots.values()
-        return all(n < slot.values for n, slot in zip(numbers, slots, strict=True))
+        """The shortest path to a state, in plain Python; `last` is a further instance to take."""
+        return self.teller.story(self._chain(state), last)
 
     def row(self, state: Spec, faults: int) -> Words:
         """A state of the plain Python, packed and canonical."""
-        return self.packing.canonical(self.packing.pack(self.machine.numbers(state, faults)))
+        return self.teller.row(state, faults)
+
+    def within(self, state: Spec, faults: int) -> bool:
+        """Whether a state of the plain Python is within the bounds of this search."""
+        return self.teller.within(state, faults)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Before:
+    """What was counted before the present engine took over."""
+
+    def __init__(self, instances: int) -> None:
+        self.taken: NDArray[np.int64] = np.zeros(instances, np.int64)
+        self.dropped = 0
+        self.limited = 0
+        self.firsts: dict[str, int] = {}
+
+    def add(self, engine: Columned) -> None:
+        """Count what an engine that is left has found."""
+        self.taken = self.taken + engine.taken
+        self.dropped += engine.dropped
+        self.limited += engine.limited
+        self.firsts = {**engine.firsts, **self.firsts}

@@ -13,27 +13,32 @@ abstract spec calls possible (`sometimes`) must be seen through the map.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from random import Random
 from typing import Any
 
-import z3
-
+from herdspec.check.cache import Memory
 from herdspec.check.explore import Exploration, Explorer, Progress
 from herdspec.check.prove import RESOURCES, Obligation, Prover, provable
+from herdspec.check.recall import Recall
+from herdspec.check.run import Machine, Step
+from herdspec.engine.ground import Ground
 from herdspec.engine.smt import initial_values
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action, Promise, Specification
-from herdspec.language.surface import Expectation
+from herdspec.language.surface import Expectation, Spec, sizes_of_sorts
 from herdspec.language.translate import read_off
-from herdspec.language.types import BOOL, EnumOf, MapOf
+from herdspec.language.types import BOOL, EnumOf, MapOf, Rich, SetOf, Table
 
 STUTTER = "stutter"
 """The abstract state stays as it is."""
+ANY_NATURAL = 200
+"""The largest natural of random walks: no walk counts so far."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +57,23 @@ class Refinement:
             self.concrete.action(name)
             if not set(meanings) <= known:
                 raise UsageError(f"{name} means {meanings}, but the abstract actions are {known}")
-        missing = {f.name for f in self.abstract.fields} ^ {f.__name__ for f in self.fields}
+        missing = set(self.abstract.rich) ^ {f.__name__ for f in self.fields}
         if missing:
             raise UsageError(f"the map and the abstract fields differ in: {', '.join(missing)}")
 
     @cached_property
     def image(self) -> dict[Expr, Expr]:
-        """Each abstract field as an expression over the concrete state."""
+        """Each flat abstract field as an expression over the concrete state."""
         kinds = {f.name: f.kind for f in self.abstract.fields}
-        return {
-            g.field(f.__name__, kinds[f.__name__]): read_off(
-                f, kinds[f.__name__], self.concrete.methods, self._leaves, self.concrete.names
-            )
-            for f in self.fields
-        }
-
-    @property
-    def _leaves(self) -> dict[str, Expr]:
-        return {f.name: g.field(f.name, f.kind) for f in self.concrete.fields}
+        leaves = {f.name: g.field(f.name, f.kind) for f in self.concrete.fields}
+        found = {}
+        for f in self.fields:
+            kind = self.abstract.rich[f.__name__]
+            read = read_off(f, kind, self.concrete.shape, leaves, self.concrete.names)
+            for suffix, e in read.items():
+                name = f.__name__ + suffix
+                found[g.field(name, kinds[name])] = e
+        return found
 
     def formula(self, action: Action) -> Expr:
         """That one concrete action is one of its meanings, over the state before it."""
@@ -96,20 +100,39 @@ class Refinement:
 
     def _leads_to(self, action: Action, new: Mapping[str, Expr]) -> Expr:
         """The image after the step is what the abstract action made of the image before it."""
-        step = {g.field(n, e.kind): e for n, e in action.updates.items()}
+        kinds = {f.name: f.kind for f in self.concrete.fields}  # a sum is wider than its field
+        step = {g.field(n, kinds[n]): e for n, e in action.updates.items()}
         return g.conj(
             *(
-                same(g.substitute(before, step), new.get(leaf.data, before))
+                g.same(g.substitute(before, step), new.get(leaf.data, before))
                 for leaf, before in self.image.items()
             )
         )
 
     def starts(self) -> Expr:
-        """The concrete initial state is mapped to the abstract one."""
-        concrete, abstract = initial_values(self.concrete), initial_values(self.abstract)
-        return g.conj(
-            *(same(g.substitute(e, concrete), abstract[leaf]) for leaf, e in self.image.items())
-        )
+        """Each concrete initial state is mapped to an abstract one."""
+        declared = initial_values(self.concrete)
+        claims = []
+        for start in self.concrete.starts or (None,):
+            updates = start.updates if start else {}
+            made = {g.field(n, e.kind): g.substitute(e, declared) for n, e in updates.items()}
+            mapped = {x: g.substitute(e, {**declared, **made}) for x, e in self.image.items()}
+            guard = g.substitute(start.guard, declared) if start else g.TRUE
+            claim = g.implies(guard, self._is_a_start(mapped))
+            claims.append(_bound(claim, start, g.forall))
+        return g.conj(*claims)
+
+    def _is_a_start(self, mapped: Mapping[Expr, Expr]) -> Expr:
+        """Whether these values of the abstract fields are an initial state of the abstract spec."""
+        declared, found = initial_values(self.abstract), []
+        for start in self.abstract.starts or (None,):
+            updates = start.updates if start else {}
+            made = {g.field(n, e.kind): g.substitute(e, declared) for n, e in updates.items()}
+            there = {**declared, **made}
+            guard = g.substitute(start.guard, declared) if start else g.TRUE
+            same = (g.same(e, there[x]) for x, e in mapped.items())
+            found.append(_bound(g.conj(guard, *same), start, g.exists))
+        return g.disj(*found)
 
     def seen(self) -> list[Promise]:
         """What the abstract spec calls possible, as possibilities of the concrete one."""
@@ -118,6 +141,17 @@ class Refinement:
             for p in self.abstract.properties
             if p.expectation is Expectation.SOMETIMES
         ]
+
+
+def _bound(e: Expr, start: Action | None, quantify: Callable[[Expr, Expr], Expr]) -> Expr:
+    """A formula for all (or for some) choices of a start's parameters."""
+    for name, parameter in start.parameters if start else ():
+        if isinstance(parameter.kind, MapOf):
+            what = f"the start {start.name if start else ''} chooses a whole map, {name}"
+            raise UsageError(f"{what}: a refinement cannot follow that; choose entry by entry")
+        bound = g.fresh(name, parameter.kind)
+        e = quantify(bound, g.substitute(e, {parameter: bound}))
+    return e
 
 
 def choices(abstract: Action, free: list[Expr]) -> list[dict[Expr, Expr]]:
@@ -131,14 +165,6 @@ def choices(abstract: Action, free: list[Expr]) -> list[dict[Expr, Expr]]:
         else:
             raise UsageError(f"{abstract.name}'s parameter {p.data} is no parameter of the step")
     return [dict(zip(free, chosen, strict=True)) for chosen in product(*values)]
-
-
-def same(a: Expr, b: Expr) -> Expr:
-    """Equality of values or, entry by entry, of maps."""
-    if isinstance(a.kind, MapOf):
-        x = g.fresh("x", a.kind.key)
-        return g.forall(x, g.eq(g.select(a, x), g.select(b, x)))
-    return g.eq(a, b)
 
 
 @dataclass
@@ -172,6 +198,93 @@ def refine_by_exploration(
     return Refined(refinement, found, idle)
 
 
+def refine_by_running(
+    refinement: Refinement, sizes: Mapping[str, int], *, walks: int = 100, length: int = 50,
+    seed: int = 0,
+) -> Step | None:  # fmt: skip
+    """
+    Walk the concrete spec's plain Python at random: the first step without a meaning, if any.
+
+    The functions of the map are called as they are, and the abstract spec's own Python takes its
+    steps: nothing of the graph is used. None: every step of every walk had its meaning.
+    """
+    return Walk(refinement, dict(sizes), Random(seed)).run(walks, length)
+
+
+class Walk:
+    """Random walks of a concrete spec beside its abstract one."""
+
+    def __init__(self, refinement: Refinement, sizes: dict[str, int], chance: Random) -> None:
+        self.refinement = refinement
+        self.chance = chance
+        self.concrete = Machine(Ground(refinement.concrete, sizes, ANY_NATURAL, faults=0))
+        self.abstract = Machine(Ground(refinement.abstract, sizes, ANY_NATURAL, faults=0))
+
+    def run(self, walks: int, length: int) -> Step | None:
+        """The first step without a meaning, if there is one."""
+        starts = list(self.concrete.starts())
+        for _ in range(walks):
+            state = self.chance.choice(starts)
+            for _ in range(length):
+                step = self.step(state)
+                if step is None:
+                    break
+                if not self.means(state, step):
+                    return step
+                state = step.state
+        return None
+
+    def step(self, state: Spec) -> Step | None:
+        """Some possible step: what disturbs is tried last, but for one time in five."""
+        calm = self.chance.random() < 0.8
+        choices = list(self.concrete.choices)
+        self.chance.shuffle(choices)
+        choices.sort(key=lambda choice: calm and choice[0].disturbs)
+        for action, arguments in choices:
+            after = self.concrete.take(state, action.name, arguments)
+            if after is not None:
+                return Step(action, arguments, after)
+        return None
+
+    def means(self, before: Spec, step: Step) -> bool:
+        """Whether a step is one of its action's meanings."""
+        seen, wanted = self.image(before), self.image(step.state)
+        for name in self.refinement.actions.get(step.action.name, (STUTTER,)):
+            if name == STUTTER and seen == wanted:
+                return True
+            if name != STUTTER and any(s == wanted for s in self.taken(seen, name, step)):
+                return True
+        return False
+
+    def taken(self, seen: Spec, name: str, step: Step) -> Iterator[Spec]:
+        """What the abstract action makes of a state, with the parameters that the step gives."""
+        given = dict(zip((n for n, _ in step.action.parameters), step.arguments, strict=True))
+        action = self.refinement.abstract.action(name)
+        for numbers in self.abstract.ground.choices(action):
+            arguments = self.abstract.arguments(action, numbers)
+            chosen = dict(zip((n for n, _ in action.parameters), arguments, strict=True))
+            if all(given.get(n, value) == value for n, value in chosen.items()):
+                after = self.abstract.take(seen, name, arguments)
+                if after is not None:
+                    yield after
+
+    def image(self, state: Spec) -> Spec:
+        """The abstract state that a concrete one is mapped to."""
+        made = self.abstract.initial()
+        with sizes_of_sorts(self.concrete.sizes):
+            for read in self.refinement.fields:
+                kind = self.refinement.abstract.rich[read.__name__]
+                made.__dict__[read.__name__] = self._read(read, kind, state)
+        return made
+
+    def _read(self, read: Callable[..., Any], kind: Rich, state: Spec) -> Any:
+        if not isinstance(kind, Table | SetOf):
+            return read(state)
+        keys = self.abstract.plain.keys(kind.keys)
+        found = {k: read(state, *(k if len(kind.keys) > 1 else (k,))) for k in keys}
+        return {k for k, inside in found.items() if inside} if isinstance(kind, SetOf) else found
+
+
 def _occasions(refinement: Refinement, name: str) -> dict[str, Expr]:
     """For each concrete action that may mean the abstract one: when it does."""
     return {
@@ -181,15 +294,20 @@ def _occasions(refinement: Refinement, name: str) -> dict[str, Expr]:
     }
 
 
-def refine_by_proof(refinement: Refinement, *, leave_out: frozenset[str] = frozenset(),
-                    resources: int = RESOURCES) -> Refined:  # fmt: skip
-    """Prove for any size that every step has its meaning; concrete invariants are hypotheses."""
+def refine_by_proof(
+    refinement: Refinement, *, leave_out: frozenset[str] = frozenset(),
+    resources: int = RESOURCES, memory: Memory | None = None,
+) -> Refined:  # fmt: skip
+    """
+    Prove for any size that every step has its meaning; concrete invariants are hypotheses.
+
+    What the `memory` knows is not proved again.
+    """
     spec = refinement.concrete
     prover = Prover(spec, [p for p in provable(spec) if p.name not in leave_out], resources)
+    recall = Recall(prover, memory)
     found = Refined(refinement)
-    solver = prover.fresh_solver()
-    solver.add(z3.Not(prover.emit.formula(refinement.starts())))
-    found.obligations.append(prover.answer("refines", None, solver))
+    found.obligations.append(recall.holds("refines", None, refinement.starts()))
     for action in spec.actions:
-        found.obligations.append(prover.holds("refines", action, refinement.formula(action)))
+        found.obligations.append(recall.holds("refines", action, refinement.formula(action)))
     return found

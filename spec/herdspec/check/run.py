@@ -7,14 +7,28 @@ Everything that another reading finds is replayed here; stories are told by it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
-from herdspec.engine.ground import FAULTS, Ground
-from herdspec.language.specification import Action, Promise, decode, encode, sort_classes
-from herdspec.language.surface import Disabled, Each, Spec, sizes_of_sorts
-from herdspec.language.types import MapOf
+from herdspec.engine.ground import FAULTS, Ground, Number
+from herdspec.language import graph as g
+from herdspec.language.specification import (
+    Action,
+    Promise,
+    Specification,
+    sort_classes,
+    specification,
+)
+from herdspec.language.surface import Disabled, Expectation, Spec, Undefined, sizes_of_sorts
+from herdspec.language.types import MachineOf, MapOf, Rich, SetOf, Shape, Table
+from herdspec.language.values import BEYOND, Plain, decode
+
+NOT_THERE = (KeyError, IndexError, AttributeError, TypeError)
+"""What Python raises where a value is looked into that is absent, empty or out of its range."""
+
+MOST_BY_HAND = 1000
+"""The bound of naturals of a `machine`; plain Python does not heed it."""
 
 
 @dataclass(frozen=True)
@@ -45,37 +59,107 @@ class Machine:
         self.spec = ground.spec
         self.sizes = ground.sizes
         self.sorts = sort_classes(self.spec)
+        self.plain = Plain(self.sorts, self.sizes)
 
     def initial(self) -> Spec:
-        """The state that everything starts from."""
-        state = object.__new__(self.spec.state)
-        for f in self.spec.fields:
-            start = getattr(self.spec.state, f.name)
-            if isinstance(f.kind, MapOf) and isinstance(start, Each):
-                elements = self.elements(f.kind.key.name)
-                state.__dict__[f.name] = dict.fromkeys(elements, start.value)
-            else:
-                state.__dict__[f.name] = start
-        return state
+        """The declared initial state; that of all, where nothing else starts."""
+        return self.state(tuple(slot.initial for slot in self.ground.slots.values()))
+
+    def starts(self) -> Iterator[Spec]:
+        """Every initial state that keeps the axioms, in order: one for each choice of a start."""
+        axioms = [p for p in self.spec.properties if p.expectation is Expectation.AXIOM]
+        for made in self._made():
+            if all(self.holds(p, made) for p in axioms):
+                yield made
+
+    def _made(self) -> Iterator[Spec]:
+        if not self.spec.starts:
+            yield self.initial()
+        for start in self.ground.starts:
+            arguments = self.arguments(start.action, start.arguments)
+            made = self.take(self.initial(), start.action.name, arguments)
+            if made is not None:
+                yield made
 
     def elements(self, sort: str) -> list[Any]:
         """A sort's elements at this size."""
         return [self.sorts[sort](i) for i in range(self.sizes[sort])]
 
     def take(self, state: Spec, action: str, arguments: tuple[Any, ...]) -> Spec | None:
-        """The state after an action, or None where it is not possible; `state` is untouched."""
+        """
+        The state after an action, or None where it is not possible; `state` is untouched.
+
+        Raises `Undefined` where the action looks at a value that is not there.
+        """
         after = state.copy()
         with sizes_of_sorts(self.sizes):
             try:
-                getattr(after, action)(*arguments)
+                self.method(after, action, arguments)
             except (Disabled, AssertionError):  # an `assert` is a guard that mypy reads
                 return None
+            except NOT_THERE as error:
+                raise Undefined(f"{action}: {type(error).__name__}: {error}") from error
+        if self._partial and not self._has_its_keys(self.spec.rich, after):
+            raise Undefined(f"{action}: an entry was assigned at no key of its map")
+        if self._partial and not self._in_range(after):
+            raise Undefined(f"{action}: a number has left its range")
         return after
+
+    def method(self, state: Spec, action: str, arguments: tuple[Any, ...]) -> None:
+        """Call an action of the spec, or of one of its parts, on a state."""
+        owner: Any = state
+        *path, name = action.split(".")
+        kinds = self.spec.rich
+        for part in path:
+            owner, kind = getattr(owner, part), kinds[part]
+            if isinstance(kind, Table):
+                key, arguments = arguments[: len(kind.keys)], arguments[len(kind.keys) :]
+                owner, kind = owner[key[0] if len(key) == 1 else key], kind.value
+            assert isinstance(kind, MachineOf), "a part of a path is a machine"
+            kinds = kind.shape.rich
+        getattr(owner, name)(*arguments)
+
+    @cached_property
+    def _partial(self) -> bool:
+        """Whether some step may have no meaning that Python itself would not refuse."""
+        return any(a.defined is not g.TRUE for a in (*self.spec.actions, *self.spec.starts))
+
+    def _has_its_keys(self, kinds: Mapping[str, Rich], state: Spec) -> bool:
+        """Whether every map is from its own keys: Python lets any be assigned."""
+        for name, kind in kinds.items():
+            value = state.__dict__[name]
+            if isinstance(kind, Table):
+                if len(value) != len(self.plain.keys(kind.keys)):
+                    return False
+                machines = [*value.values()] if isinstance(kind.value, MachineOf) else []
+                kind = kind.value
+            else:
+                machines = [value] if isinstance(kind, MachineOf) else []
+            if isinstance(kind, MachineOf) and not all(
+                self._has_its_keys(kind.shape.rich, m) for m in machines
+            ):
+                return False
+        return True
+
+    def _in_range(self, state: Spec) -> bool:
+        numbers = self.numbers(state)
+        slots = self.ground.slots.values()
+        return all(
+            n >= 0 and (slot.is_bounded or n < slot.values or n == BEYOND or slot.field == FAULTS)
+            for n, slot in zip(numbers, slots, strict=True)
+        )
 
     def holds(self, promise: Promise, *states: Spec) -> bool:
         """Whether a property holds of a state (of two, for a step)."""
+        return bool(self.evaluated(promise, *states))
+
+    def evaluated(self, promise: Promise, *given: Any) -> Any:
+        """What a property's Python says; what has no meaning does not hold."""
         with sizes_of_sorts(self.sizes):
-            return promise.python(*states)
+            try:
+                return promise.python(*given)
+            except (*NOT_THERE, AssertionError):
+                return False
 
     @cached_property
     def choices(self) -> list[tuple[Action, tuple[Any, ...]]]:
@@ -86,64 +170,114 @@ class Machine:
             for numbers in self.ground.choices(action)
         ]
 
-    def arguments(self, action: Action, numbers: tuple[int, ...]) -> tuple[Any, ...]:
+    def arguments(self, action: Action, numbers: tuple[Number, ...]) -> tuple[Any, ...]:
         """The plain values behind an instance's numbers."""
-        kinds = (p.kind for _, p in action.parameters)
+        sets = _sets_among(action, self.spec.shape)
         return tuple(
-            decode(kind, number, self.sorts) for kind, number in zip(kinds, numbers, strict=True)
+            self._argument(name, p.kind, number, sets)
+            for (name, p), number in zip(action.parameters, numbers, strict=True)
         )
 
+    def _argument(self, name: str, kind: Any, number: Number, sets: set[str]) -> Any:
+        if not isinstance(kind, MapOf):
+            assert isinstance(number, int), "a plain parameter is one number"
+            return decode(kind, number, self.sorts)
+        assert isinstance(number, tuple), "a map is a number for each key"
+        of = SetOf(kind.keys) if name in sets else Table(kind.keys, kind.value)
+        return self.plain.build(of, [list(number)])
+
     def steps(self, state: Spec) -> Iterator[Step]:
-        """Every step that is possible, in order."""
+        """Every step that is possible and has a meaning, in order."""
         for action, arguments in self.choices:
-            after = self.take(state, action.name, arguments)
+            try:
+                after = self.take(state, action.name, arguments)
+            except Undefined:
+                continue
             if after is not None:
                 yield Step(action, arguments, after)
 
     def numbers(self, state: Spec, faults: int = 0) -> tuple[int, ...]:
         """A state as the numbers of the ground spec's slots."""
-        found = []
-        for slot in self.ground.slots.values():
-            if slot.field == FAULTS:
-                found.append(faults)
-                continue
-            value = getattr(state, slot.field)
-            if slot.index is not None:
-                value = list(value.values())[slot.index]
-            found.append(encode(slot.kind, value))
-        return tuple(found)
+        found: list[int] = []
+        for name, kind in self.spec.rich.items():
+            for column in self.plain.lists(kind, state.__dict__[name]):
+                found += column
+        return (*found, faults)
+
+    def flat(self, state: Spec) -> dict[str, Any]:
+        """A state's flat fields as plain values: maps as dicts from their keys."""
+        found: dict[str, Any] = {}
+        lists: dict[str, list[list[int]]] = {}
+        for slot, number in zip(self.ground.slots.values(), self.numbers(state), strict=True):
+            lists.setdefault(slot.field, [[]])[0].append(number)
+        for f in self.spec.fields:
+            kind = Table(f.kind.keys, f.kind.value) if isinstance(f.kind, MapOf) else f.kind
+            found[f.name] = self.plain.build(kind, lists[f.name])
+        return found
 
     def state(self, numbers: tuple[int, ...]) -> Spec:
         """The reverse of `numbers`, the count of faults left aside."""
-        state = self.initial()
-        for (name, index), number in zip(self.ground.slots, numbers, strict=True):
-            if name == FAULTS:
-                continue
-            slot = self.ground.slots[name, index]
-            value = decode(slot.kind, number, self.sorts)
-            if index is None:
-                state.__dict__[name] = value
-            else:
-                state.__dict__[name][list(state.__dict__[name])[index]] = value
-        return state
+        lists: dict[str, list[int]] = {}
+        for (name, _), number in zip(self.ground.slots, numbers, strict=True):
+            lists.setdefault(name, []).append(number)
+        made = object.__new__(self.spec.state)
+        made.__dict__.update(self.plain.apart(self.spec.rich, [*lists.values()][:-1]))
+        return made
 
 
-def difference(before: Spec, after: Spec) -> dict[str, tuple[Any, Any]]:
+def machine(spec: type[Spec] | Specification, **sizes: int) -> Machine:
+    """
+    A spec at these sizes, to be run by hand: the actions of its states are methods to call.
+
+    `machine(Lock, Client=2).initial()` is a `Lock`. Where an action loops over a sort, take it with
+    `Machine.take`, which knows how many elements there are. Raises `UsageError` for a missing size.
+    """
+    made = spec if isinstance(spec, Specification) else specification(spec)
+    return Machine(Ground(made, sizes, bound=MOST_BY_HAND, faults=0))
+
+
+def _sets_among(action: Action, shape: Shape) -> set[str]:
+    """Which of an action's parameters are sets to Python: the others are dicts."""
+    function = shape.methods.get(action.name)
+    if function is None or not any(isinstance(p.kind, MapOf) for _, p in action.parameters):
+        return set()
+    parameters = function.tree.args.args[1:]
+    kinds = {p.arg: function.annotation(p, p.annotation) for p in parameters}
+    return {name for name, kind in kinds.items() if isinstance(kind, SetOf)}
+
+
+def difference(before: Spec, after: Spec, prefix: str = "") -> dict[str, tuple[Any, Any]]:
     """What changed between two states: entry → (old, new)."""
     found: dict[str, tuple[Any, Any]] = {}
     for name, old in before.__dict__.items():
         new = after.__dict__[name]
+        entries = [(f"{prefix}{name}", old, new)]
         if isinstance(old, Mapping):
-            for key in old:
-                if old[key] != new[key]:
-                    found[f"{name}[{key}]"] = (old[key], new[key])
-        elif old != new:
-            found[name] = (old, new)
+            entries = [(f"{prefix}{name}[{said_key(k)}]", old[k], new[k]) for k in old]
+        for entry, a, b in entries:
+            if isinstance(a, Spec):
+                found.update(difference(a, b, f"{entry}."))
+            elif a != b:
+                found[entry] = (a, b)
     return found
+
+
+def said_key(key: Any) -> str:
+    """A map's key as stories print it."""
+    return ", ".join(map(said_key, key)) if isinstance(key, tuple) else said(key)
 
 
 def said(value: Any) -> str:
     """A value as stories print it."""
+    if isinstance(value, set):
+        return f"{{{', '.join(sorted(map(said, value)))}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(said, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(said, value))})"
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = ", ".join(f"{f.name}={said(getattr(value, f.name))}" for f in fields(value))
+        return f"{type(value).__name__}({inner})"
     return str(getattr(value, "value", value)).lower() if not isinstance(value, int) else str(value)
 
 

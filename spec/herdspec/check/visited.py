@@ -35,6 +35,14 @@ class Visited:
         self._count = 0
         self._runs: list[tuple[Hashes, NDArray[np.int64]]] = []
         self._seed = 0
+        self._is_indexed = True
+
+    @classmethod
+    def of(cls, rows: Words) -> Visited:
+        """The set of these rows, no two of which are the same; hashed when first asked."""
+        made = cls(rows.shape[1])
+        made._store, made._count, made._is_indexed = rows, len(rows), False
+        return made
 
     def __len__(self) -> int:
         return self._count
@@ -48,11 +56,6 @@ class Visited:
     def nbytes(self) -> int:
         """Memory held."""
         return self._store.nbytes + sum(h.nbytes + i.nbytes for h, i in self._runs)
-
-    def position(self, rows: Words) -> int:
-        """The number of the first of these rows, which are a slice of `rows`."""
-        offset = rows.__array_interface__["data"][0] - self._store.__array_interface__["data"][0]
-        return int(offset // self._store.strides[0])
 
     def find(self, rows: Words) -> NDArray[np.int64]:
         """Each row's number, or -1."""
@@ -84,6 +87,9 @@ class Visited:
         return Merged(numbers, least[new])
 
     def _find(self, rows: Words, hashes: Hashes) -> NDArray[np.int64]:
+        if not self._is_indexed:
+            self._is_indexed = True
+            self._push(self._hash(self.rows), np.arange(self._count))
         found = np.full(len(rows), -1, np.int64)
         for known, numbers in self._runs:
             at = np.searchsorted(known, hashes)
@@ -119,7 +125,7 @@ class Visited:
     def _rehash(self) -> None:
         """Two rows share a hash: hash all rows anew, with another seed."""
         self._seed += 1
-        self._runs = []
+        self._runs, self._is_indexed = [], True
         self._push(self._hash(self.rows), np.arange(self._count))
 
     def _hash(self, rows: Words) -> Hashes:

@@ -1,11 +1,11 @@
 """
 The NumPy emitter: a ground spec over many packed states at once.
 
-A state is a row of 64-bit words. Where the spec has one sort whose elements appear only as indices
-of maps and as plain optional values, each element has a word of its own (a *block*: its entries of
-all maps, and one bit for each optional value that names it); sorting a row's blocks then gives the
-one representative of all states that differ only by renaming (exact symmetry, no n!). Other specs
-are packed slot after slot.
+A state is a row of 64-bit words. Where the spec has a sort whose elements appear only as keys of
+maps (once for each map) and as values of what has no such key, each element has a word of its own
+(a *block*: its entries of all maps, and one bit for each value that may name it); sorting a row's
+blocks then gives the one representative of all states that differ only by renaming (exact symmetry,
+no n!). Other specs are packed slot after slot.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from herdspec.engine.ground import Ground, Slot
+from herdspec.engine.ground import Ground, Slot, SlotKey
 from herdspec.language.graph import Expr
-from herdspec.language.types import BOOL, MapOf, Option, SortOf
+from herdspec.language.types import BOOL, MapOf, Option, Scalar, SortOf
 
 Words = NDArray[np.uint64]
 """Packed states: one row each."""
 Column = NDArray[Any]
 """A value per state: `uint8` (of sums: wider), or `bool` for a predicate."""
-Key = tuple[str, int | None]
+Key = SlotKey
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,25 @@ class Packing:
 
     def __init__(self, ground: Ground, symmetry: bool = True) -> None:
         self.ground = ground
-        self.blocks = ground.sizes[ground.spec.sorts[0]] if symmetry and symmetric(ground) else 0
+        self.sort = symmetric(ground) if symmetry else None
+        self.blocks = ground.sizes[self.sort] if self.sort else 0
         self.places: dict[Key, Place] = {}
         self.one_hot: dict[Key, list[Place]] = {}
+        self.first: dict[Key, int] = {}  # the number that the first place of a one-hot slot means
         self.words = self.blocks
         self._fill = [0] * self.blocks
+        self._positions = _positions(ground, self.sort) if self.sort else {}
         for key, slot in ground.slots.items():
             self._place(key, slot)
         self.bits = sum(self._fill)
 
     def _place(self, key: Key, slot: Slot) -> None:
-        if self.blocks and slot.index is not None:
-            self.places[key] = self._reserve(slot.index, (slot.values - 1).bit_length())
-        elif self.blocks and isinstance(slot.kind, Option) and isinstance(slot.kind.of, SortOf):
+        position = self._positions.get(slot.field)
+        if position is not None:
+            self.places[key] = self._reserve(slot.index[position], (slot.values - 1).bit_length())
+        elif self.sort and _named(slot.kind) == self.sort:
             self.one_hot[key] = [self._reserve(k, 1) for k in range(self.blocks)]
+            self.first[key] = slot.values - self.blocks  # 1 where 0 is absence
         else:
             width = (slot.values - 1).bit_length()
             if self.words == self.blocks or self._fill[-1] + width > 64:
@@ -74,8 +79,8 @@ class Packing:
         """A slot's column."""
         if key in self.one_hot:
             found = np.zeros(len(rows), np.uint8)
-            for k, place in enumerate(self.one_hot[key]):
-                found += np.uint8(k + 1) * self._bits(rows, place)
+            for k, place in enumerate(self.one_hot[key], start=self.first[key]):
+                found += np.uint8(k) * self._bits(rows, place)
             return found
         return self._bits(rows, self.places[key])
 
@@ -87,8 +92,8 @@ class Packing:
     def write(self, rows: Words, key: Key, value: Column | int) -> None:
         """Set a slot in every row, in place."""
         if key in self.one_hot:
-            for k, place in enumerate(self.one_hot[key]):
-                self._set(rows, place, np.equal(value, k + 1))
+            for k, place in enumerate(self.one_hot[key], start=self.first[key]):
+                self._set(rows, place, np.equal(value, k))
         else:
             self._set(rows, self.places[key], value)
 
@@ -128,21 +133,54 @@ class Packing:
         return tuple(int(self.read(row.reshape(1, -1), key)[0]) for key in self.ground.slots)
 
 
-def symmetric(ground: Ground) -> bool:
-    """Whether the packing by blocks is exact: one sort, never a value inside a map, words wide."""
-    if len(ground.spec.sorts) != 1:
-        return False
-    block = 0
+def symmetric(ground: Ground) -> str | None:
+    """The largest sort for which the packing by blocks is exact; None if there is none."""
+    by_size = sorted(ground.spec.sorts, key=lambda name: -ground.sizes[name])
+    return next((name for name in by_size if not asymmetric(ground, name)), None)
+
+
+def asymmetric(ground: Ground, sort: str) -> str:
+    """Why states cannot be taken up to renaming of a sort's elements; empty if they can."""
+    bits = 0
     for f in ground.spec.fields:
+        keys = f.kind.keys if isinstance(f.kind, MapOf) else ()
         scalar = f.kind.value if isinstance(f.kind, MapOf) else f.kind
-        inner = scalar.of if isinstance(scalar, Option) else scalar
-        if isinstance(inner, SortOf) and (isinstance(f.kind, MapOf) or scalar is inner):
-            return False
-        if isinstance(f.kind, MapOf):
-            block += (ground.values(scalar) - 1).bit_length()
-        elif isinstance(inner, SortOf):
-            block += 1
-    return block <= 64
+        own = sum(isinstance(k, SortOf) and k.name == sort for k in keys)
+        entries = len(ground.indices(f.kind))
+        if own > 1:
+            return f"{f.name} has two keys of {sort}"
+        if _names(scalar, sort):
+            if own:
+                return f"{f.name} maps {sort} to {sort}"
+            if _named(scalar) != sort:
+                return f"{f.name} holds an optional part that is a {sort}"
+            bits += entries
+        elif own:
+            bits += (ground.values(scalar) - 1).bit_length() * entries // ground.sizes[sort]
+    return f"an element of {sort} would need {bits} bits, more than a word" if bits > 64 else ""
+
+
+def _positions(ground: Ground, sort: str) -> dict[str, int]:
+    """At which key each map from this sort has it."""
+    return {
+        f.name: position
+        for f in ground.spec.fields
+        if isinstance(f.kind, MapOf)
+        for position, key in enumerate(f.kind.keys)
+        if isinstance(key, SortOf) and key.name == sort
+    }
+
+
+def _named(kind: Scalar) -> str | None:
+    """The sort whose elements a value names, directly or optionally."""
+    inner = kind.of if isinstance(kind, Option) else kind
+    return inner.name if isinstance(inner, SortOf) else None
+
+
+def _names(kind: Scalar, sort: str) -> bool:
+    while isinstance(kind, Option):
+        kind = kind.of
+    return isinstance(kind, SortOf) and kind.name == sort
 
 
 class Columns:
@@ -185,6 +223,13 @@ class Columns:
             case "add":
                 sums: Column = self.of(e.args[0]).astype(np.int64) + e.data  # may leave a byte
                 return sums
+            case "plus" | "minus":
+                a, b = (self.of(x).astype(np.int64) for x in e.args)
+                both: Column = a + b if e.op == "plus" else a - b
+                return both
+            case "count":
+                counted: Column = np.stack([self.of(x) for x in e.args]).sum(axis=0, dtype=np.int64)
+                return counted
         raise AssertionError(f"not a ground operator: {e.op}")
 
     def _compare(self, relation: np.ufunc, e: Expr) -> Column:

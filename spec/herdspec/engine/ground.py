@@ -17,22 +17,42 @@ from typing import Any
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Action, Promise, Specification, encode
-from herdspec.language.surface import Kind
-from herdspec.language.types import BOOL, NAT, Bool, EnumOf, MapOf, Nat, Option, Scalar, SortOf
+from herdspec.language.specification import ANY, Action, Promise, Specification
+from herdspec.language.surface import Expectation, Kind
+from herdspec.language.types import (
+    BOOL,
+    NAT,
+    Bool,
+    EnumOf,
+    Key,
+    MapOf,
+    Nat,
+    Option,
+    Range,
+    Scalar,
+    SortOf,
+    Type,
+)
+from herdspec.language.values import encode
 
 LARGEST = 256
 """How many values a slot can have: a column of values holds bytes."""
+MOST_CHOICES = 100_000
+"""How many choices of its parameters an action can have."""
 FAULTS = "faults taken"
 """The name of the hidden slot that counts what disturbs, against the budget."""
+SlotKey = tuple[str, tuple[int, ...]]
+"""A flat field's name, and the indices of its keys' values (none: no map)."""
+Number = int | tuple[int, ...]
+"""A parameter's value: a number, or (of a map) one for each key."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One small number of the state: `values` of them, 0-based; `index` within a map."""
+    """One small number of the state: `values` of them, 0-based; `index` within a map, or ()."""
 
     field: str
-    index: int | None
+    index: tuple[int, ...]
     kind: Scalar
     values: int
     initial: int
@@ -40,24 +60,43 @@ class Slot:
     @property
     def is_bounded(self) -> bool:
         """Whether a step may lead beyond its values: naturals are bounded here only."""
-        kind = self.kind.of if isinstance(self.kind, Option) else self.kind
+        kind = self.kind
+        while isinstance(kind, Option):
+            kind = kind.of
         return isinstance(kind, Nat)
 
     @property
     def expr(self) -> Expr:
         """The leaf that reads it."""
-        kind = BOOL if isinstance(self.kind, Bool) else NAT
-        return g.node("slot", kind, data=(self.field, self.index))
+        return g.node("slot", self._kind, data=(self.field, self.index))
+
+    @property
+    def after(self) -> Expr:
+        """The leaf that reads it after a step."""
+        return g.node("slot after", self._kind, data=(self.field, self.index))
+
+    @property
+    def _kind(self) -> Scalar:
+        if isinstance(self.kind, Bool):
+            return BOOL
+        return NAT if self.is_bounded else Range(self.values - 1)
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An action with its parameters chosen."""
+    """An action with its parameters chosen; see `Action` for what its parts mean."""
 
     action: Action
-    arguments: tuple[int, ...]
+    arguments: tuple[Number, ...]
     guard: Expr
-    updates: Mapping[tuple[str, int | None], Expr]
+    updates: Mapping[SlotKey, Expr]
+    defined: Expr = g.TRUE
+    fits: Expr = g.TRUE
+
+    @property
+    def plain(self) -> tuple[int, ...]:
+        """Its arguments, none of which may be a map."""
+        return tuple(n for n in self.arguments if isinstance(n, int))
 
     @property
     def by_protocol(self) -> bool:
@@ -74,6 +113,7 @@ class Ground:
     bound: int
     faults: int
     memo: dict[Any, Expr] = field(default_factory=dict, repr=False)
+    _free: dict[Expr, set[Expr]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in self.spec.sorts:
@@ -85,17 +125,21 @@ class Ground:
                 raise UsageError(f"{what}: bound it by at least its start, by less than {LARGEST}")
 
     @cached_property
-    def slots(self) -> dict[tuple[str, int | None], Slot]:
+    def slots(self) -> dict[SlotKey, Slot]:
         """All slots by field and index, the hidden one last."""
-        found: dict[tuple[str, int | None], Slot] = {}
+        found: dict[SlotKey, Slot] = {}
         for f in self.spec.fields:
             scalar = f.kind.value if isinstance(f.kind, MapOf) else f.kind
-            keys = range(self.sizes[f.kind.key.name]) if isinstance(f.kind, MapOf) else (None,)
-            for k in keys:
-                start = encode(scalar, f.initial)
+            start = 0 if f.initial is ANY else encode(scalar, f.initial)
+            for k in self.indices(f.kind):
                 found[f.name, k] = Slot(f.name, k, scalar, self.values(scalar), start)
-        found[FAULTS, None] = Slot(FAULTS, None, NAT, self.faults + 1, 0)
+        found[FAULTS, ()] = Slot(FAULTS, (), NAT, self.faults + 1, 0)
         return found
+
+    def indices(self, kind: Type) -> list[tuple[int, ...]]:
+        """The indices of a map's entries, in order; of anything else the empty one."""
+        keys = kind.keys if isinstance(kind, MapOf) else ()
+        return list(product(*(range(self.values(k)) for k in keys)))
 
     def values(self, kind: Scalar) -> int:
         """How many values a type has here."""
@@ -104,6 +148,8 @@ class Ground:
                 return 2
             case Nat():
                 return self.bound + 1
+            case Range(top=top):
+                return top + 1
             case EnumOf(members=members):
                 return len(members)
             case SortOf(name=name):
@@ -114,42 +160,92 @@ class Ground:
     @cached_property
     def instances(self) -> tuple[Instance, ...]:
         """Every action with every choice of parameters whose guard is not plainly false."""
-        found = (self.instance(a, args) for a in self.spec.actions for args in self.choices(a))
+        return self._instances(self.spec.actions)
+
+    @cached_property
+    def starts(self) -> tuple[Instance, ...]:
+        """What makes the initial states of the declared one, with every choice of parameters."""
+        return self._instances(self.spec.starts)
+
+    def _instances(self, actions: tuple[Action, ...]) -> tuple[Instance, ...]:
+        found = (self.instance(a, args) for a in actions for args in self.choices(a))
         return tuple(i for i in found if i.guard is not g.FALSE)
 
-    def choices(self, action: Action) -> list[tuple[int, ...]]:
+    def choices(self, action: Action) -> list[tuple[Number, ...]]:
         """The choices of an action's parameters, in order."""
-        ranges = [range(self.values(p.kind)) for _, p in action.parameters]  # type: ignore[arg-type]
+        return self.chosen(action.name, [p.kind for _, p in action.parameters])
+
+    def chosen(self, name: str, kinds: list[Type]) -> list[tuple[Number, ...]]:
+        """The choices of values of these types."""
+        ranges: list[list[Number]] = []
+        total = 1
+        for kind in kinds:
+            scalar = kind.value if isinstance(kind, MapOf) else kind
+            entries = len(self.indices(kind))
+            total *= self.values(scalar) ** entries
+            if total > MOST_CHOICES:
+                what = f"{self.spec.name}: {name} has more than {MOST_CHOICES:,} choices"
+                raise UsageError(f"{what} at this size; take smaller sizes, or smaller steps")
+            plain = range(self.values(scalar))
+            maps = product(plain, repeat=entries)
+            ranges.append(list(maps) if isinstance(kind, MapOf) else list(plain))
         return list(product(*ranges))
 
-    def instance(self, action: Action, arguments: tuple[int, ...]) -> Instance:
+    def instance(self, action: Action, arguments: tuple[Number, ...]) -> Instance:
         """One action for one choice."""
-        env = _environment(action, arguments)
+        env = self.environment(action.parameters, arguments)
         guard = self.lower(action.guard, env)
-        updates: dict[tuple[str, int | None], Expr] = {}
+        if guard is g.FALSE:
+            return Instance(action, arguments, guard, {})
+        updates: dict[SlotKey, Expr] = {}
         for name, new in action.updates.items():
-            for key, slot in self.slots.items():
-                if slot.field == name:
-                    made = self.lower(self._entry(new, slot), env)
-                    if made is not slot.expr:
-                        updates[key] = made
+            for k in self.indices(new.kind):
+                made = self.lower(g.select(new, *_constants(new.kind, k)), env)
+                if made is not self.slots[name, k].expr:
+                    updates[name, k] = made
         if action.disturbs:
-            taken = self.slots[FAULTS, None].expr
+            taken = self.slots[FAULTS, ()].expr
             guard = g.conj(guard, g.le(taken, g.const(NAT, self.faults - 1)))
             if self.faults == 0:
                 guard = g.FALSE
-            updates[FAULTS, None] = g.add(taken, 1)
-        return Instance(action, arguments, guard, updates)
+            updates[FAULTS, ()] = g.add(taken, 1)
+        defined, fits = self.lower(action.defined, env), self.lower(action.fits, env)
+        return Instance(action, arguments, guard, updates, defined, fits)
 
-    def _entry(self, new: Expr, slot: Slot) -> Expr:
-        if slot.index is None:
-            return new
-        assert isinstance(new.kind, MapOf), "only a map's slots have an index"
-        return g.select(new, g.const(new.kind.key, slot.index))
+    def environment(
+        self, parameters: tuple[tuple[str, Expr], ...], arguments: tuple[Number, ...]
+    ) -> dict[Expr, Any]:
+        """The numbers (for a map: one for each key) that parameters stand for."""
+        found: dict[Expr, Any] = {}
+        for (_, p), n in zip(parameters, arguments, strict=True):
+            if isinstance(p.kind, MapOf):
+                assert isinstance(n, tuple), "a map's choice is a number for each key"
+                found[p] = tuple(zip(self.indices(p.kind), n, strict=True))
+            else:
+                found[p] = _numbered(p.kind, n)
+        return found
+
+    def cases(self, promise: Promise) -> list[tuple[tuple[Number, ...], Expr, Expr]]:
+        """An `eventually` or `leads_to` for each choice of elements: premise and goal."""
+        found = []
+        for chosen in self.chosen(promise.name, [p.kind for _, p in promise.parameters]):
+            env = self.environment(promise.parameters, chosen)
+            first = self.lower(promise.formula, env)
+            if promise.expectation is Expectation.EVENTUALLY:
+                found.append((chosen, g.TRUE, first))
+            else:
+                assert promise.goal is not None, "a leads_to has a goal"
+                found.append((chosen, first, self.lower(promise.goal, env)))
+        return found
 
     def property(self, promise: Promise) -> Expr:
-        """A property's formula over slots (and, for a step, over `after` leaves of slots)."""
-        return self.lower(promise.formula, {})
+        """
+        A property's formula over slots (and, for a step, over `after` leaves of slots).
+
+        What ranges over behaviours says nothing of one state: see `cases`.
+        """
+        lively = promise.expectation in (Expectation.EVENTUALLY, Expectation.LEADS_TO)
+        return g.TRUE if lively else self.lower(promise.formula, {})
 
     def after(self, formula: Expr, instance: Instance) -> Expr:
         """A step property for one instance, over the slots before it."""
@@ -159,51 +255,81 @@ class Ground:
 
     def of_instance(self, formula: Expr, instance: Instance) -> Expr:
         """A formula over fields and an action's parameters, for one instance."""
-        return self.lower(formula, _environment(instance.action, instance.arguments))
+        return self.lower(formula, self.environment(instance.action.parameters, instance.arguments))
 
     # ── Expressions ─────────────────────────────────────────────────────────────────────────
 
-    def lower(self, e: Expr, env: Mapping[Expr, Expr]) -> Expr:
-        """An expression over slots; `env` says which number each variable stands for."""
+    def lower(self, e: Expr, env: Mapping[Expr, Any]) -> Expr:
+        """An expression over slots; `env` says what each variable stands for."""
         key = (e, tuple(env.items()))
         found = self.memo.get(key)
         if found is None:
             found = self.memo[key] = self._lower(e, env)
         return found
 
-    def _lower(self, e: Expr, env: Mapping[Expr, Expr]) -> Expr:
+    def _lower(self, e: Expr, env: Mapping[Expr, Any]) -> Expr:
         match e.op:
             case "const":
                 return e if e.kind == BOOL else g.const(NAT, 0 if e.data is None else e.data)
             case "var":
-                return env[e]
+                found: Expr = env[e]
+                return found
             case "field" | "after":
-                return self._leaf(e, None)
+                return self._leaf(e, ())
             case "select":
-                return self._entries(e, env)
+                at = tuple(self.lower(i, env) for i in e.args[1:])
+                return self._entry(e.args[0], at, (), env)
             case "some":
                 return self._plus_one(self.lower(e.args[0], env))
+            case "the":
+                return self._minus_one(self.lower(e.args[0], env), e.kind)
             case "all" | "any":
-                bound, body = e.args
                 join = g.conj if e.op == "all" else g.disj
-                numbers = range(self.values(bound.kind))  # type: ignore[arg-type]
-                return join(*(self.lower(body, {**env, bound: g.const(NAT, n)}) for n in numbers))
+                return join(*self._turns(e.args[:1], e.args[1], env))
+            case "number":
+                return g.count(self._turns(e.args[:-1], e.args[-1], env))
         return g.rebuild(e, tuple(self.lower(a, env) for a in e.args))
 
-    def _leaf(self, e: Expr, index: int | None) -> Expr:
-        slot = self.slots[e.data, index]
-        if e.op == "field":
-            return slot.expr
-        return g.node("slot after", slot.expr.kind, data=(e.data, index))
+    def _turns(self, bounds: tuple[Expr, ...], body: Expr, env: Mapping[Expr, Any]) -> list[Expr]:
+        """A body for every choice of its variables."""
+        ranges = [[_numbered(b.kind, n) for n in range(self.values(b.kind))] for b in bounds]  # type: ignore[arg-type]
+        # What the body does not speak of is no part of its environment: more of it is shared.
+        free = self._variables(body)
+        kept = {x: v for x, v in env.items() if x in free}
+        return [
+            self.lower(body, {**kept, **dict(zip(bounds, chosen, strict=True))})
+            for chosen in product(*ranges)
+        ]
 
-    def _entries(self, e: Expr, env: Mapping[Expr, Expr]) -> Expr:
-        table, at = e.args[0], self.lower(e.args[1], env)
-        if at.op == "const":
-            return self._leaf(table, at.data)
+    def _variables(self, e: Expr) -> set[Expr]:
+        found = self._free.get(e)
+        if found is None:
+            found = self._free[e] = g.leaves(e, "var")
+        return found
+
+    def _leaf(self, e: Expr, index: tuple[int, ...]) -> Expr:
+        slot = self.slots[e.data, index]
+        return slot.expr if e.op == "field" else slot.after
+
+    def _entry(
+        self, table: Expr, at: tuple[Expr, ...], index: tuple[int, ...], env: Mapping[Expr, Any]
+    ) -> Expr:
+        """An entry of a map: where an index is not known, a choice among all."""
+        if not at:
+            if table.op == "var":
+                assert isinstance(table.kind, MapOf), "only maps are looked up"
+                return _numbered(table.kind.value, dict(env[table])[index])
+            return self._leaf(table, index)
+        first, *rest = at
+        others = tuple(rest)
+        if first.op == "const":
+            return self._entry(table, others, (*index, int(first.data)), env)
         assert isinstance(table.kind, MapOf), "only maps are looked up"
-        found = self._leaf(table, 0)
-        for k in range(1, self.sizes[table.kind.key.name]):
-            found = g.ite(g.eq(at, g.const(NAT, k)), self._leaf(table, k), found)
+        kind = table.kind.keys[len(index)]
+        found = self._entry(table, others, (*index, 0), env)
+        for k in range(1, self.values(kind)):
+            here = g.eq(first, _numbered(kind, k))
+            found = g.ite(here, self._entry(table, others, (*index, k), env), found)
         return found
 
     def _plus_one(self, e: Expr) -> Expr:
@@ -211,10 +337,18 @@ class Ground:
             return g.ite(e, g.const(NAT, 2), g.const(NAT, 1))
         return g.add(e, 1)
 
+    def _minus_one(self, e: Expr, kind: Type) -> Expr:
+        return g.eq(e, g.const(NAT, 2)) if kind == BOOL else g.add(e, -1)
 
-def _environment(action: Action, arguments: tuple[int, ...]) -> dict[Expr, Expr]:
-    """The numbers that an action's parameters stand for."""
-    return {
-        p: g.boolean(bool(n)) if p.kind == BOOL else g.const(NAT, n)
-        for (_, p), n in zip(action.parameters, arguments, strict=True)
-    }
+
+def _numbered(kind: Type, n: Any) -> Expr:
+    """A ground constant: a truth value or a number."""
+    return g.boolean(bool(n)) if kind == BOOL else g.const(NAT, n)
+
+
+def _constants(kind: Type, index: tuple[int, ...]) -> tuple[Expr, ...]:
+    """The indices of an entry as constants of the keys' types."""
+    keys: tuple[Key, ...] = kind.keys if isinstance(kind, MapOf) else ()
+    return tuple(
+        g.boolean(bool(n)) if k == BOOL else g.const(k, n) for k, n in zip(keys, index, strict=True)
+    )

@@ -15,9 +15,10 @@ from typing import Any
 import z3
 
 from herdspec.language import graph as g
+from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
-from herdspec.language.specification import Specification
-from herdspec.language.types import Bool, EnumOf, MapOf, Nat, Option, Scalar, SortOf, Type
+from herdspec.language.specification import ANY, Specification
+from herdspec.language.types import NAT, Bool, EnumOf, MapOf, Nat, Option, Range, SortOf, Type
 
 
 @dataclass
@@ -33,6 +34,7 @@ class Emitter:
 
     def sort(self, kind: Type) -> z3.SortRef:
         """The z3 sort of a type of values."""
+        kind = _plain(kind)
         if kind not in self.sorts:
             self.sorts[kind] = self._sort(kind)
         return self.sorts[kind]
@@ -41,7 +43,7 @@ class Emitter:
         match kind:
             case Bool():
                 return z3.BoolSort(self.context)
-            case Nat():
+            case Nat() | Range():
                 return z3.IntSort(self.context)
             case EnumOf(cls=cls, members=members):
                 names = [f"{cls.__name__}.{m.name}" for m in members]
@@ -51,9 +53,10 @@ class Emitter:
                 return z3.DeclareSort(name, self.context)
             case Option(of=of):
                 inner = self.sort(of)
-                made = z3.Datatype(f"Optional[{inner}]", self.context)
-                made.declare("absent")
-                made.declare("present", ("value", inner))
+                name = f"Optional[{inner}]"  # in every name: other solvers know no overloading
+                made = z3.Datatype(name, self.context)
+                made.declare(f"absent {name}")
+                made.declare(f"present {name}", (f"value of {name}", inner))
                 return made.create()
         raise AssertionError(f"no values of {kind}")
 
@@ -70,10 +73,15 @@ class Emitter:
             case "field" | "after" | "var":
                 return self.leaf(e)
             case "select":
-                return self.leaf(e.args[0])(self.formula(e.args[1]))
+                return self.leaf(e.args[0])(*map(self.formula, e.args[1:]))
             case "all" | "any":
-                quantifier = z3.ForAll if e.op == "all" else z3.Exists
-                return quantifier([self.leaf(e.args[0])], self.formula(e.args[1]))
+                return self._quantified(e)
+            case "the":
+                inner = self.formula(e.args[0])
+                return self.sort(e.args[0].kind).accessor(1, 0)(inner)
+            case "number":
+                what = f"{self.spec.name} counts (len, sum), which has no meaning for any number"
+                raise UsageError(f"{what} of elements; explore it, or say it with quorums")
             case "some":
                 return self._present(e.kind)(self.formula(e.args[0]))
         args = [self.formula(a) for a in e.args]
@@ -92,7 +100,22 @@ class Emitter:
                 return args[0] <= args[1]
             case "add":
                 return args[0] + e.data
+            case "count":  # over a finite universe only: see `herdspec.check.universe`
+                one, none = (z3.IntVal(k, self.context) for k in (1, 0))
+                return z3.Sum(*(z3.If(a, one, none) for a in args))
+            case "plus":
+                return args[0] + args[1]
+            case "minus":
+                return args[0] - args[1]
         raise AssertionError(f"no operator of proofs: {e.op}")
+
+    def _quantified(self, e: Expr) -> Any:
+        """For all values, or some; numbers are integers to z3, so that their type must be said."""
+        bound, body = self.leaf(e.args[0]), self.formula(e.args[1])
+        within = self.natural(e.args[0].kind, bound)
+        if e.op == "all":
+            return z3.ForAll([bound], z3.Implies(z3.And(*within), body) if within else body)
+        return z3.Exists([bound], z3.And(*within, body) if within else body)
 
     def _constant(self, e: Expr) -> Any:
         if e.kind == g.TRUE.kind:
@@ -110,45 +133,59 @@ class Emitter:
     def leaf(self, e: Expr) -> Any:
         """The constant or function that a field or variable is."""
         if e not in self.leaves:
-            # A parameter may have a field's name, and is something else.
-            name = {"field": "{}", "after": "{}'", "var": "?{}"}[e.op].format(e.data)
+            # A parameter may have a field's name, and a field that of a solver's own function.
+            name = {"field": "self.{}", "after": "self.{}'", "var": "?{}"}[e.op].format(e.data)
             if isinstance(e.kind, MapOf):
-                domain, value = self.sort(e.kind.key), self.sort(e.kind.value)
-                self.leaves[e] = z3.Function(name, domain, value)
+                domain, value = map(self.sort, e.kind.keys), self.sort(e.kind.value)
+                self.leaves[e] = z3.Function(name, *domain, value)
             else:
                 self.leaves[e] = z3.Const(name, self.sort(e.kind))
         return self.leaves[e]
 
     def naturals(self) -> list[Any]:
-        """That no natural of the state is negative."""
+        """That each number of the state is within its type."""
         found = []
         for f in self.spec.fields:
             leaf = self.leaf(g.field(f.name, f.kind))
             if isinstance(f.kind, MapOf):
-                x = z3.Const("x", self.sort(f.kind.key))
-                found += [z3.ForAll([x], e) for e in self.natural(f.kind.value, leaf(x))]
+                xs = [z3.Const(f"x{n}", self.sort(k)) for n, k in enumerate(f.kind.keys)]
+                found += [z3.ForAll(xs, e) for e in self.natural(f.kind.value, leaf(*xs))]
             else:
                 found += self.natural(f.kind, leaf)
         return found
 
-    def natural(self, kind: Scalar, term: Any) -> list[Any]:
-        """That a value of this type is not negative, if it is or holds a number."""
+    def natural(self, kind: Type, term: Any) -> list[Any]:
+        """That a value of this type is not negative nor too large, if it is or holds a number."""
         if isinstance(kind, Nat):
             return [term >= 0]
-        if isinstance(kind, Option) and isinstance(kind.of, Nat):
+        if isinstance(kind, Range):
+            return [term >= 0, term <= kind.top] if kind.top >= 0 else []
+        if isinstance(kind, Option):
             sort = self.sort(kind)
-            return [z3.Or(sort.recognizer(0)(term), sort.accessor(1, 0)(term) >= 0)]
+            inner = self.natural(kind.of, sort.accessor(1, 0)(term))
+            return [z3.Or(sort.recognizer(0)(term), e) for e in inner]
         return []
 
 
+def _plain(kind: Type) -> Type:
+    """The type whose z3 sort a type shares: all numbers are integers."""
+    if isinstance(kind, Option):
+        inner = _plain(kind.of)
+        assert not isinstance(inner, MapOf), "only plain values are optional"
+        return Option(inner)
+    return NAT if isinstance(kind, Range) else kind
+
+
 def initial_values(spec: Specification) -> dict[Expr, Expr]:
-    """What each field is in the initial state."""
+    """What each field is in the declared initial state; what may be anything is not listed."""
     found = {}
     for f in spec.fields:
         leaf = g.field(f.name, f.kind)
+        if f.initial is ANY:
+            continue
         if isinstance(f.kind, MapOf):
-            bound = g.fresh("x", f.kind.key)
-            found[leaf] = g.lam(bound, constant(f.kind.value, f.initial))
+            bounds = tuple(g.fresh("x", k) for k in f.kind.keys)
+            found[leaf] = g.lam(bounds, constant(f.kind.value, f.initial))
         else:
             found[leaf] = constant(f.kind, f.initial)
     return found

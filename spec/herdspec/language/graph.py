@@ -6,19 +6,31 @@ dictionary over nodes is a memo. The constructors simplify: `select` pushes thro
 and `ite`, so that a finished expression looks up nothing but the fields of the state before the
 step. Bound variables are unique; substitution therefore never captures.
 
-Operators (arguments; type): `const` (value), `field`, `var`, `slot`, `not`, `and`, `or`, `ite`,
-`eq`, `le`, `lt`, `add` (number, constant), `some`, `the` (the value of a present optional),
-`select` (map, index), `store` (map, index, value), `lam` (variable, body), `all` and `any`
-(variable, body).
+Operators (arguments; type): `const` (value), `field`, `after` (a field of the state after a step),
+`var`, `slot`, `not`, `and`, `or`, `ite`, `eq`, `le`, `add` (number, constant), `plus` and `minus`
+(two numbers), `count` (bools: how many are true), `number` (variables, body: of how many it is
+true), `some`, `the` (the value of a present optional), `select` (map, indices), `store` (map,
+indices, value), `lam` (variables, body), `all` and `any` (variable, body).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
+from itertools import count as counter
 from typing import Any
 
-from herdspec.language.types import BOOL, NAT, MapOf, Option, Scalar, SortOf, Type
+from herdspec.language.types import (
+    BOOL,
+    INT,
+    NAT,
+    MapOf,
+    Option,
+    Range,
+    Scalar,
+    Type,
+    is_key,
+    is_number,
+)
 
 
 class Expr:
@@ -45,7 +57,7 @@ class Expr:
 
 
 _nodes: dict[tuple[Any, ...], Expr] = {}
-_fresh = count()
+_fresh = counter()
 
 
 def node(op: str, kind: Type, args: tuple[Expr, ...] = (), data: Any = None) -> Expr:
@@ -137,7 +149,10 @@ def ite(test: Expr, a: Expr, b: Expr) -> Expr:
         return disj(conj(test, a), conj(negate(test), b))
     if test.op == "not":
         return ite(test.args[0], b, a)
-    return node("ite", a.kind, (test, a, b))
+    kind = NAT if a.kind != b.kind and is_number(a.kind) else a.kind
+    if INT in (a.kind, b.kind):
+        kind = INT
+    return node("ite", kind, (test, a, b))
 
 
 def eq(a: Expr, b: Expr) -> Expr:
@@ -152,12 +167,17 @@ def eq(a: Expr, b: Expr) -> Expr:
         return FALSE  # constants of optional type are absences, or ground values folded above
     if a.kind == BOOL and a.op == "const":
         return b if a.data else negate(b)
-    if a.kind == BOOL and b.op == "const":
+    if b.kind == BOOL and b.op == "const":
         return a if b.data else negate(a)
     for one, other in ((a, b), (b, a)):
-        if one.op == "ite" and other.op == "const" and "const" in (one.args[1].op, one.args[2].op):
+        if _among_constants(one, other):
             return ite(one.args[0], eq(one.args[1], other), eq(one.args[2], other))
     return node("eq", BOOL, (a, b) if a.key <= b.key else (b, a))
+
+
+def _among_constants(one: Expr, other: Expr) -> bool:
+    """Whether comparing a choice with a constant is better done in its branches."""
+    return one.op == "ite" and other.op == "const" and "const" in (one.args[1].op, one.args[2].op)
 
 
 def le(a: Expr, b: Expr) -> Expr:
@@ -166,6 +186,12 @@ def le(a: Expr, b: Expr) -> Expr:
         return TRUE
     if a.op == "const" and b.op == "const":
         return boolean(a.data <= b.data)
+    if isinstance(a.kind, Range) and b.op == "const" and 0 <= a.kind.top <= b.data:
+        return TRUE
+    if _among_constants(a, b):
+        return ite(a.args[0], le(a.args[1], b), le(a.args[2], b))
+    if _among_constants(b, a):
+        return ite(b.args[0], le(a, b.args[1]), le(a, b.args[2]))
     return node("le", BOOL, (a, b))
 
 
@@ -175,55 +201,119 @@ def lt(a: Expr, b: Expr) -> Expr:
 
 
 def add(a: Expr, amount: int) -> Expr:
-    """A number and a constant."""
+    """A number and a constant, which may be negative."""
+    if a.op == "add":
+        a, amount = a.args[0], a.data + amount
     if amount == 0:
         return a
-    return const(NAT, a.data + amount) if a.op == "const" else node("add", NAT, (a,), amount)
+    if a.op == "const":
+        total = a.data + amount
+        return const(NAT if total >= 0 else INT, total)
+    return node("add", INT if amount < 0 or a.kind == INT else NAT, (a,), amount)
+
+
+def plus(a: Expr, b: Expr) -> Expr:
+    """The sum of two numbers."""
+    for one, other in ((a, b), (b, a)):
+        if other.op == "const":
+            return add(one, other.data)
+    return node("plus", INT if INT in (a.kind, b.kind) else NAT, (a, b))
+
+
+def minus(a: Expr, b: Expr) -> Expr:
+    """The difference of two numbers, which may be negative."""
+    return add(a, -b.data) if b.op == "const" else node("minus", INT, (a, b))
+
+
+def count(parts: Iterable[Expr]) -> Expr:
+    """How many of these conditions hold."""
+    kept = [p for p in parts if p is not FALSE]
+    certain = sum(p is TRUE for p in kept)
+    open_ones = tuple(p for p in kept if p is not TRUE)
+    return add(node("count", NAT, open_ones), certain) if open_ones else const(NAT, certain)
+
+
+def number(bounds: tuple[Expr, ...], body: Expr) -> Expr:
+    """For how many choices of the variables the body holds."""
+    return node("number", NAT, (*bounds, body))
 
 
 def some(a: Expr) -> Expr:
     """A present optional value."""
-    assert not isinstance(a.kind, MapOf | Option), "only plain values are optional"
+    assert not isinstance(a.kind, MapOf), "only plain values are optional"
     return node("some", Option(a.kind), (a,))
 
 
-def lam(bound: Expr, body: Expr) -> Expr:
-    """The map that takes each element to the body."""
-    assert isinstance(bound.kind, SortOf), "maps go from sorts"
-    assert not isinstance(body.kind, MapOf), "maps of maps are not part of this version"
-    return node("lam", MapOf(bound.kind, body.kind), (bound, body))
+def the(a: Expr) -> Expr:
+    """The value of an optional one, which must be present (what else it would be is nobody's)."""
+    assert isinstance(a.kind, Option), "only an optional value has one inside"
+    if a.op == "some":
+        return a.args[0]
+    if a.op == "ite" and "some" in (a.args[1].op, a.args[2].op):
+        return ite(a.args[0], the(a.args[1]), the(a.args[2]))
+    return node("the", a.kind.of, (a,))
 
 
-def store(table: Expr, index: Expr, value: Expr) -> Expr:
-    """The map with one entry replaced."""
-    if table.op == "store" and table.args[1] is index:
+def lam(bounds: tuple[Expr, ...], body: Expr) -> Expr:
+    """The map that takes each choice of the variables to the body."""
+    assert all(is_key(b.kind) for b in bounds), "maps go from finite types"
+    assert not isinstance(body.kind, MapOf), "a map of maps is a map from more keys"
+    return node("lam", MapOf(tuple(b.kind for b in bounds), body.kind), (*bounds, body))  # type: ignore[misc]
+
+
+def store(table: Expr, indices: tuple[Expr, ...], value: Expr) -> Expr:
+    """The map with one entry replaced; with fewer indices than keys, `value` is a map itself."""
+    assert isinstance(table.kind, MapOf), "only maps have entries"
+    if len(indices) < len(table.kind.keys):
+        bounds = tuple(fresh("k", kind) for kind in table.kind.keys)
+        here = conj(*(eq(b, i) for b, i in zip(bounds, indices, strict=False)))
+        new = select(value, *bounds[len(indices) :])
+        return lam(bounds, ite(here, new, select(table, *bounds)))
+    if table.op == "store" and table.args[1:-1] == indices:
         table = table.args[0]
-    return node("store", table.kind, (table, index, value))
+    return node("store", table.kind, (table, *indices, value))
 
 
-def select(table: Expr, index: Expr) -> Expr:
-    """An entry of a map."""
+def select(table: Expr, *indices: Expr) -> Expr:
+    """An entry of a map; with fewer indices than keys, the map from the other keys."""
+    if not indices:
+        return table
+    assert isinstance(table.kind, MapOf), "only maps are looked up"
+    if len(indices) < len(table.kind.keys):
+        bounds = tuple(fresh("k", kind) for kind in table.kind.keys[len(indices) :])
+        return lam(bounds, select(table, *indices, *bounds))
     match table.op:
         case "lam":
-            return substitute(table.args[1], {table.args[0]: index})
+            return substitute(table.args[-1], dict(zip(table.args[:-1], indices, strict=True)))
         case "store":
-            before, at, value = table.args
-            return ite(eq(at, index), value, select(before, index))
+            before, *at, value = table.args
+            here = conj(*(eq(a, i) for a, i in zip(at, indices, strict=True)))
+            return ite(here, value, select(before, *indices))
         case "ite":
             test, a, b = table.args
-            return ite(test, select(a, index), select(b, index))
-    assert isinstance(table.kind, MapOf), "only maps are looked up"
-    return node("select", table.kind.value, (table, index))
+            return ite(test, select(a, *indices), select(b, *indices))
+    return node("select", table.kind.value, (table, *indices))
 
 
 def forall(bound: Expr, body: Expr) -> Expr:
-    """For every element."""
+    """For every value of the variable."""
     return body if body.op == "const" else node("all", BOOL, (bound, body))
 
 
 def exists(bound: Expr, body: Expr) -> Expr:
-    """For some element (sorts are never empty)."""
+    """For some value of the variable (no type is empty)."""
     return body if body.op == "const" else node("any", BOOL, (bound, body))
+
+
+def same(a: Expr, b: Expr) -> Expr:
+    """Equality of values or, entry by entry, of maps."""
+    if not isinstance(a.kind, MapOf):
+        return eq(a, b)
+    bounds = tuple(fresh("x", kind) for kind in a.kind.keys)
+    found = eq(select(a, *bounds), select(b, *bounds))
+    for bound in reversed(bounds):
+        found = forall(bound, found)
+    return found
 
 
 def rebuild(a: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -237,9 +327,17 @@ def rebuild(a: Expr, args: tuple[Expr, ...]) -> Expr:
             return disj(*args)
         case "add":
             return add(args[0], a.data)
+        case "count":
+            return count(args)
+        case "store":
+            return store(args[0], args[1:-1], args[-1])
+        case "lam":
+            return lam(args[:-1], args[-1])
+        case "number":
+            return number(args[:-1], args[-1])
     simple: dict[str, Callable[..., Expr]] = {
-        "ite": ite, "eq": eq, "le": le, "some": some, "select": select,
-        "store": store, "lam": lam, "all": forall, "any": exists,
+        "ite": ite, "eq": eq, "le": le, "some": some, "the": the, "select": select,
+        "all": forall, "any": exists, "plus": plus, "minus": minus,
     }  # fmt: skip
     return simple[a.op](*args) if args else a
 

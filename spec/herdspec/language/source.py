@@ -7,17 +7,40 @@ import builtins
 import inspect
 import linecache
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum, EnumMeta
 from functools import cached_property, lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from herdspec.language.errors import SpecError
-from herdspec.language.surface import Sort, sentence
-from herdspec.language.types import BOOL, NAT, EnumOf, MapOf, Option, SortOf, Type
+from herdspec.language.rich import parts
+from herdspec.language.surface import Capacity, Sort, UpTo, sentence
+from herdspec.language.types import (
+    BOOL,
+    NAT,
+    ChannelOf,
+    EnumOf,
+    Key,
+    MachineOf,
+    Option,
+    OptionalRecord,
+    Range,
+    RecordOf,
+    Rich,
+    Scalar,
+    SetOf,
+    SortOf,
+    Table,
+    is_key,
+    is_scalar,
+    said,
+)
 
-ADVICE = "the types are bool, Nat, an Enum, a Sort, Optional of these, and dict from a Sort"
+ADVICE = (
+    "the types are bool, Nat, an Enum, a Sort, a frozen dataclass of these, Optional of these, "
+    "set and dict from Sorts and Enums, channels, and other Specs"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +93,14 @@ class Function:
         found = zip(names, cells, strict=True)
         return {name: cell.cell_contents for name, cell in found if cell != CellType()}
 
-    def annotation(self, at: ast.AST, text: ast.expr | None) -> Type:
+    def annotation(self, at: ast.AST, text: ast.expr | None) -> Rich:
         """The type that an annotation names."""
         if text is None:
             raise self.refuse(at, "a parameter without a type", "annotate it")
-        return read_type(self.evaluate(text), lambda what: self.refuse(at, what, ADVICE))
+        hint = self.evaluate(text)
+        if isinstance(hint, str):  # an annotation in quotes
+            hint = self.evaluate(ast.parse(hint, mode="eval").body)
+        return read_type(hint, lambda what: self.refuse(at, what, ADVICE), self.names)
 
     def evaluate(self, expression: ast.expr) -> Any:
         """The Python value of an annotation or of a constant's name."""
@@ -135,8 +161,33 @@ def _definitions(text: str) -> Mapping[tuple[int, str], Definition]:
     }
 
 
-def read_type(hint: Any, refuse: Callable[[str], SpecError]) -> Type:
+Refuse = Callable[[str], SpecError]
+
+
+def read_type(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> Rich:
     """The type of the spec language that a Python annotation stands for."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is dict and len(args) == 2:
+        value = read_type(args[1], refuse, names)
+        if not isinstance(value, Table):
+            return Table(_keys(args[0], refuse, names), value)
+        raise refuse("a dict of dicts; write dict[tuple[A, B], …]")
+    if origin is set and len(args) == 1:
+        if is_dataclass(args[0]):
+            record = _record(args[0], refuse, names)
+            return SetOf(_flat_keys(record, refuse), record)
+        return SetOf(_keys(args[0], refuse, names))
+    if isinstance(hint, type) and hasattr(hint, "__specification__"):
+        return MachineOf(hint.__specification__.shape)
+    if origin is Annotated and isinstance(args[1], Capacity):
+        item = read_type(get_args(args[0])[0], refuse, names)
+        if get_origin(args[0]) is list and (is_scalar(item) or isinstance(item, RecordOf)):
+            return ChannelOf(item, args[1].messages)
+    return _item(hint, refuse, names)
+
+
+def _item(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> Rich:
+    """A scalar, a record, or an optional one of these."""
     if hint is bool:
         return BOOL
     if hint is int:
@@ -145,13 +196,47 @@ def read_type(hint: Any, refuse: Callable[[str], SpecError]) -> Type:
         return EnumOf(hint)
     if isinstance(hint, type) and issubclass(hint, Sort):
         return SortOf(hint.__name__, hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _record(hint, refuse, names)
     origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated and args[0] is int and isinstance(args[1], UpTo):
+        return Range(args[1].top)
     if origin in (Union, UnionType) and len(args) == 2 and NoneType in args:
-        inner = read_type(args[0] if args[1] is NoneType else args[1], refuse)
-        if not isinstance(inner, MapOf | Option):
+        inner = _item(args[0] if args[1] is NoneType else args[1], refuse, names)
+        if isinstance(inner, RecordOf):
+            return OptionalRecord(inner)
+        if is_scalar(inner) and not isinstance(inner, Option):
             return Option(inner)
-    if origin is dict and len(args) == 2:
-        key, value = read_type(args[0], refuse), read_type(args[1], refuse)
-        if isinstance(key, SortOf) and not isinstance(value, MapOf):
-            return MapOf(key, value)
     raise refuse(f"the type {hint!r}")
+
+
+def _keys(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> tuple[Key, ...]:
+    """What a map is from: one type, or a tuple of them."""
+    hints = get_args(hint) if get_origin(hint) is tuple else (hint,)
+    kinds = [_item(h, refuse, names) for h in hints]
+    if found := [k for k in kinds if not is_key(k)]:
+        raise refuse(f"{said(found[0])} as a key; use a Sort, an Enum, bool or a bounded number")
+    return tuple(k for k in kinds if is_key(k))
+
+
+def _flat_keys(record: RecordOf, refuse: Refuse) -> tuple[Key, ...]:
+    """The parts of a record as keys of a relation."""
+    kinds = [kind for _, kind in parts(record)]
+    if found := [k for k in kinds if not is_key(k)]:
+        what = f"a set of {record.cls.__name__}, which holds a {said(found[0])}"
+        raise refuse(f"{what}; use Sorts, Enums, bools and bounded numbers")
+    return tuple(k for k in kinds if is_key(k))
+
+
+def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
+    """A frozen dataclass."""
+    if not cls.__dataclass_params__.frozen or not fields(cls):
+        raise refuse(f"the class {cls.__name__}; write @dataclass(frozen=True), with some fields")
+    hints = get_type_hints(cls, localns=dict(names), include_extras=True)
+    found: list[tuple[str, Scalar | RecordOf]] = []
+    for f in fields(cls):
+        kind = _item(hints[f.name], refuse, names)
+        if not (is_scalar(kind) or isinstance(kind, RecordOf)):
+            raise refuse(f"{cls.__name__}.{f.name}, a {said(kind)} inside a record")
+        found.append((f.name, kind))
+    return RecordOf(cls, tuple(found))

@@ -12,7 +12,7 @@ import ast
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -22,24 +22,49 @@ from typing import Any
 from herdspec.language import graph as g
 from herdspec.language.errors import SpecError
 from herdspec.language.graph import Expr
+from herdspec.language.rich import Place, lifted, parts
 from herdspec.language.source import Function, class_of, function_of, read_type
 from herdspec.language.surface import (
     ActionMark,
     Each,
+    Empty,
     Expectation,
+    Fairness,
     Kind,
     Property,
     Sort,
     Spec,
     sentence,
 )
-from herdspec.language.translate import Parameter, evaluate, execute
-from herdspec.language.types import Bool, EnumOf, MapOf, Nat, Option, SortOf, Type
+from herdspec.language.translate import Executed, Parameter, evaluate, execute
+from herdspec.language.types import (
+    Bool,
+    ChannelOf,
+    EnumOf,
+    MachineOf,
+    MapOf,
+    Nat,
+    Option,
+    OptionalRecord,
+    Range,
+    RecordOf,
+    Rich,
+    Scalar,
+    SetOf,
+    Shape,
+    SortOf,
+    Table,
+    Type,
+    is_scalar,
+)
+
+ANY = object()
+"""The initial value of what may be anything at first (the messages of no tag, in proofs)."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A part of the state, with the value it starts with (for a map: of each element)."""
+    """A flat part of the state, with the value it starts with (for a map: of each entry)."""
 
     name: str
     kind: Type
@@ -47,8 +72,22 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """A branch of an action's text: covered by a step before which the formula holds."""
+
+    line: int
+    formula: Expr
+
+
+@dataclass(frozen=True)
 class Action:
-    """One atomic step: over the state before it, when it is possible and what it changes."""
+    """
+    One atomic step: over the state before it, when it is possible and what it changes.
+
+    Where the guard holds and `defined` does not, the step has no meaning: a failure in every
+    reading. Where the guard holds and `fits` does not, it would overflow a channel: beyond the
+    bound. An action of a part is named `part.action`; its first `indices` parameters select it.
+    """
 
     name: str
     kind: Kind
@@ -59,11 +98,21 @@ class Action:
     sentence: str
     file: str
     line: int
+    fair: Fairness | None = None
+    defined: Expr = g.TRUE
+    fits: Expr = g.TRUE
+    branches: tuple[Branch, ...] = ()
+    indices: int = 0
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A property of this spec; a `step` is over `field` (before) and `after` leaves."""
+    """
+    A property of this spec; a `step` is over `field` (before) and `after` leaves.
+
+    `parameters` are the elements that an `eventually` or `leads_to` holds for each of; the latter
+    is `formula` leads to `goal`. What is not `provable` speaks of a channel's order or length.
+    """
 
     name: str
     expectation: Expectation
@@ -73,6 +122,9 @@ class Promise:
     file: str
     line: int
     python: Property
+    parameters: tuple[Parameter, ...] = ()
+    goal: Expr | None = None
+    provable: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,16 +137,44 @@ class Specification:
     fields: tuple[Field, ...]
     actions: tuple[Action, ...]
     properties: tuple[Promise, ...]
-    methods: Mapping[str, Function] = field(repr=False)
+    shape: Shape = field(repr=False)
     names: Mapping[str, Any] = field(repr=False)
+    starts: tuple[Action, ...] = ()
+    """What makes the initial states of the declared values; none: these are the initial state."""
+    relational: bool = False
+
+    @property
+    def methods(self) -> Mapping[str, Function]:
+        """Its actions and helpers by name."""
+        return self.shape.methods
+
+    @property
+    def rich(self) -> Mapping[str, Rich]:
+        """Its fields as they were written, by name."""
+        return self.shape.rich
+
+    @cached_property
+    def for_proof(self) -> Specification:
+        """The same spec with its channels in relational form, as proofs take it."""
+        if not _has_channels(self.shape):
+            return self
+        made = replace(of_class(self.state, self.names, relational=True), name=self.name)
+        return made.with_properties(*(p.python for p in self.properties))
+
+    @cached_property
+    def writers(self) -> Mapping[str, tuple[str, ...]]:
+        """Which actions write each flat field: what the parts of a composed spec share."""
+        return {
+            f.name: tuple(a.name for a in self.actions if f.name in a.updates) for f in self.fields
+        }
 
     @cached_property
     def sorts(self) -> tuple[str, ...]:
         """The names of its sorts: of fields, of parameters, and what else is ranged over."""
         found = [k for f in self.fields for k in _sorts(f.kind)]
         found += [k for a in self.actions for _, p in a.parameters for k in _sorts(p.kind)]
-        formulas = [e for a in self.actions for e in (a.guard, *a.updates.values())]
-        formulas += [p.formula for p in self.properties]
+        formulas = [e for a in self.actions for e in (a.guard, a.defined, *a.updates.values())]
+        formulas += [e for p in self.properties for e in (p.formula, p.goal) if e is not None]
         found += sorted({k for e in formulas for x in g.leaves(e, "var") for k in _sorts(x.kind)})
         return tuple(dict.fromkeys(found))
 
@@ -149,7 +229,22 @@ class Specification:
         body.update(functions)
         variant = new_class(name, (self.state,), {"variant": True}, lambda ns: ns.update(body))
         made = of_class(variant, {**self.names, **_names_of(functions)})
+        setattr(variant, "__specification__", made)  # noqa: B010 - a variant is a Spec to types
         return made.with_properties(*(p.python for p in self.properties))
+
+
+def _has_channels(shape: Shape) -> bool:
+    def has(kind: Rich) -> bool:
+        match kind:
+            case ChannelOf():
+                return True
+            case Table(value=value):
+                return has(value)
+            case MachineOf(shape=inner):
+                return _has_channels(inner)
+        return False
+
+    return any(map(has, shape.rich.values()))
 
 
 def specification(spec: type[Spec], *promises: Property) -> Specification:
@@ -158,17 +253,26 @@ def specification(spec: type[Spec], *promises: Property) -> Specification:
     return made.with_properties(*promises)
 
 
-def of_class(cls: type[Spec], names: Mapping[str, Any]) -> Specification:
-    """Read a class: its fields, its actions, its helpers."""
+def of_class(cls: type[Spec], names: Mapping[str, Any], relational: bool = False) -> Specification:
+    """Read a class: its fields, its actions, its helpers, and what its parts do by themselves."""
     python = _functions(cls)
     methods = {name: function_of(f, names) for name, f in python.items()}
-    fields = _fields(cls, names)
-    leaves = {f.name: g.field(f.name, f.kind) for f in fields}
-    marks = {name: _mark(cls, name) for name in python}
-    actions = tuple(
-        _action(name, methods[name], mark, methods, leaves) for name, mark in marks.items() if mark
+    declared = _declared(cls, names)
+    shape = Shape(cls.__name__, {n: kind for n, (kind, _, _) in declared.items()}, methods, cls)
+    fields = tuple(
+        f
+        for n, (kind, value, at) in declared.items()
+        for f in _start(n, kind, value, at, relational)
     )
-    return Specification(cls.__name__, sentence(cls), cls, fields, actions, (), methods, names)
+    reader = _Reader(shape, {f.name: g.field(f.name, f.kind) for f in fields}, relational)
+    own = [reader.action(n, methods[n], m) for n in python if (m := _mark(cls, n))]
+    marks = {n: m for n in python if (m := _mark(cls, n))}
+    actions = tuple(a for a in own if not marks[a.name].starts)
+    starts = tuple(a for a in own if marks[a.name].starts)
+    return Specification(
+        cls.__name__, sentence(cls), cls, fields, (*actions, *reader.of_parts()), (), shape, names,
+        starts, relational,
+    )  # fmt: skip
 
 
 def define(cls: type[Spec], frame: FrameType) -> Specification:
@@ -191,8 +295,7 @@ def _check_statement(cls: type[Spec], file: str, s: ast.stmt) -> None:
         case ast.Expr(value=ast.Constant()) | ast.Pass():
             return
         case ast.AnnAssign(target=ast.Name(id=name)):
-            if s.value is None:
-                raise refuse(f"the field `{name}` without initial value", "give it one")
+            pass
         case ast.FunctionDef(name=name):
             if not isinstance(vars(cls).get(name), FunctionType):
                 advice = "write plain methods; the one decorator is @action"
@@ -242,15 +345,20 @@ def _is_method(f: Any) -> bool:
     return isinstance(f, FunctionType) and not f.__name__.startswith("__")
 
 
-def _fields(cls: type[Spec], names: Mapping[str, Any]) -> tuple[Field, ...]:
+Declared = tuple[Rich, Any, tuple[str, int]]
+"""A field's type, what it was initialised with, and its place."""
+_MISSING = object()
+
+
+def _declared(cls: type[Spec], names: Mapping[str, Any]) -> dict[str, Declared]:
     file = inspect.getsourcefile(_defined(cls)) or "<unknown>"
-    fields = []
+    found = {}
     for base in reversed(cls.__mro__[: cls.__mro__.index(Spec)]):
         for name, hint in vars(base).get("__annotations__", {}).items():
             kind = _field_type(base, name, hint, names, file)
             place = (file, _line_of_field(base, name))
-            fields.append(Field(name, kind, _initial(name, kind, vars(base)[name], place)))
-    return tuple(fields)
+            found[name] = (kind, vars(base).get(name, _MISSING), place)
+    return found
 
 
 def _defined(cls: type[Spec]) -> type[Spec]:
@@ -258,11 +366,14 @@ def _defined(cls: type[Spec]) -> type[Spec]:
     return cls.__mro__[cls.__mro__.index(Spec) - 1]
 
 
-def _field_type(cls: type[Spec], name: str, hint: Any, names: Mapping[str, Any], file: str) -> Type:
+def _field_type(cls: type[Spec], name: str, hint: Any, names: Mapping[str, Any], file: str) -> Rich:
     line = _line_of_field(cls, name)
 
     def refuse(what: str) -> SpecError:
-        advice = "use bool, Nat, an Enum, a Sort, Optional of these, or dict from a Sort"
+        advice = (
+            "use bool, Nat, an Enum, a Sort, a frozen dataclass, Optional of these, a set or dict "
+            "from these, a channel, or another Spec"
+        )
         return SpecError(file, line, f"the field `{name}`: {what}", advice)
 
     if isinstance(hint, str):
@@ -271,7 +382,7 @@ def _field_type(cls: type[Spec], name: str, hint: Any, names: Mapping[str, Any],
             hint = eval(hint, {**module, **names})
         except Exception as error:
             raise refuse(str(error)) from None
-    return read_type(hint, refuse)
+    return read_type(hint, refuse, names)
 
 
 def _line_of_field(cls: type[Spec], name: str) -> int:
@@ -282,50 +393,154 @@ def _line_of_field(cls: type[Spec], name: str) -> int:
     return statement.lineno
 
 
-def _initial(name: str, kind: Type, value: Any, place: tuple[str, int]) -> Any:
-    """The encoded start value, checked against the type."""
-    scalar = kind.value if isinstance(kind, MapOf) else kind
-    if isinstance(kind, MapOf) != isinstance(value, Each):
-        advice = "write each(value) for a dict, the value itself for anything else"
-        raise SpecError(*place, f"the initial value of `{name}`", advice)
-    plain = value.value if isinstance(value, Each) else value
-    match scalar:
-        case Bool() if isinstance(plain, bool):
-            return plain
-        case Nat() if isinstance(plain, int) and not isinstance(plain, bool) and plain >= 0:
-            return plain
-        case EnumOf(cls=cls) if isinstance(plain, cls):
-            return plain
-        case Option() if plain is None:
-            return None
-    advice = "start with a constant; elements of a sort can be chosen by a first action only"
-    raise SpecError(*place, f"the initial value {plain!r} of `{name}`", advice)
+def _start(
+    name: str, kind: Rich, value: Any, place: tuple[str, int], relational: bool
+) -> Iterator[Field]:
+    """The flat fields of a declared one, with their start values checked against the types."""
+
+    def refuse(advice: str) -> SpecError:
+        if value is _MISSING:
+            return SpecError(*place, f"the field `{name}` without initial value", "give it one")
+        return SpecError(*place, f"the initial value {value!r} of `{name}`", advice)
+
+    match kind:
+        case MachineOf(shape=shape) if value is _MISSING:
+            fields = of_class(shape.state, shape.state.__specification__.names, relational).fields
+            yield from (replace(f, name=f"{name}.{f.name}") for f in fields)
+        case Table(keys=keys, value=of):
+            if not isinstance(value, Each) and not isinstance(of, MachineOf):
+                raise refuse("write each(value) for a dict")
+            inner = value.value if isinstance(value, Each) else value
+            for f in _start(name, of, inner, place, relational):
+                yield replace(f, kind=lifted(keys, f.kind))
+        case SetOf() | ChannelOf():
+            if not isinstance(value, Empty) and value not in ([], set()):
+                raise refuse("write empty(): sets and channels start without elements")
+            for flat, t in parts(kind, name, relational):
+                inflight = isinstance(kind, ChannelOf) and relational and ".message" in flat
+                yield Field(flat, t, ANY if inflight else None if isinstance(t, Option) else False)
+        case RecordOf(parts=named) if isinstance(value, kind.cls):
+            for part, of in named:
+                yield from _start(f"{name}.{part}", of, getattr(value, part), place, relational)
+        case OptionalRecord(of=of):
+            yield from _optional_start(name, of, value, place)
+        case _ if is_scalar(kind) and _starts_with(kind, value):
+            yield Field(name, kind, value)
+        case _ if isinstance(value, Each):
+            raise refuse("write the value itself for anything but a dict")
+        case _:
+            raise refuse("start with a constant; elements can be chosen by an @initial method only")
 
 
-def _action(
-    name: str, function: Function, mark: ActionMark, methods: Mapping[str, Function],
-    leaves: dict[str, Expr],
-) -> Action:  # fmt: skip
-    parameters, guard, updates = execute(function, methods, leaves)
-    try:
-        function.sentence.format(**{name: "" for name, _ in parameters})
-    except (LookupError, ValueError) as error:
-        what = f"the docstring of `{name}`: {error!r}"
-        raise function.refuse(function.tree, what, "name parameters only in {}") from None
-    return Action(
-        name, mark.kind, mark.disturbs, parameters, guard, updates,
-        function.sentence, function.file, function.line,
-    )  # fmt: skip
+def _optional_start(name: str, of: RecordOf, value: Any, place: tuple[str, int]) -> Iterator[Field]:
+    if value is None:
+        for flat, t in parts(OptionalRecord(of), name):
+            yield Field(flat, t, None)
+    else:
+        for f in _start(name, of, value, place, relational=False):
+            assert is_scalar(f.kind), "the parts of a record are scalars"
+            yield Field(f.name, Option(f.kind), f.initial)
+
+
+def _starts_with(kind: Scalar, value: Any) -> bool:
+    """Whether this is a start value of the type."""
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    match kind:
+        case Bool():
+            return isinstance(value, bool)
+        case Nat():
+            return number
+        case Range(top=top):
+            return number and value <= top
+        case EnumOf(cls=cls):
+            return isinstance(value, cls)
+        case Option(of=of):
+            return value is None or _starts_with(of, value)
+    return False
+
+
+@dataclass
+class _Reader:
+    """Reads actions off the methods of one spec, and of its parts."""
+
+    shape: Shape
+    leaves: dict[str, Expr]
+    relational: bool
+
+    def action(self, name: str, function: Function, mark: ActionMark) -> Action:
+        """An action of the spec itself."""
+        return self._made(name, function, mark, self._execute(function))
+
+    def _execute(self, function: Function, **where: Any) -> Executed:
+        return execute(function, self.shape, self.leaves, relational=self.relational, **where)
+
+    def _made(
+        self, name: str, function: Function, mark: ActionMark, e: Executed, indices: int = 0
+    ) -> Action:
+        known = [n for n, _ in e.parameters]
+        try:
+            function.sentence.format(**dict.fromkeys(known, ""))
+        except (LookupError, ValueError) as error:
+            what = f"the docstring of `{function.name}`: {error!r}"
+            raise function.refuse(function.tree, what, "name parameters only in {}") from None
+        return Action(
+            name, mark.kind, mark.disturbs, e.parameters, e.guard, e.updates,
+            function.sentence, function.file, function.line, mark.fair, e.defined, e.fits,
+            tuple(Branch(line, formula) for line, formula in e.branches), indices,
+        )  # fmt: skip
+
+    def of_parts(self) -> Iterator[Action]:
+        """The actions that the parts take by themselves: those that no joint action calls."""
+        yield from self._of_parts_in(Place("", (), MachineOf(self.shape)), ())
+
+    def _of_parts_in(self, whole: Place, given: tuple[Parameter, ...]) -> Iterator[Action]:
+        assert isinstance(whole.kind, MachineOf), "only machines have parts"
+        joint = _called(whole.kind.shape)
+        for name in whole.kind.shape.rich:
+            place, indices = whole.attribute(name), given
+            if isinstance(place.kind, Table):
+                keys = enumerate(place.kind.keys, start=len(given) + 1)
+                more = [(f"at{k}", g.variable(f"at{k}", key)) for k, key in keys]
+                place, indices = place.entry(tuple(e for _, e in more)), (*given, *more)
+            if isinstance(place.kind, MachineOf):
+                yield from self._of_part(place, place.kind.shape, indices, name, joint)
+                yield from self._of_parts_in(place, indices)
+
+    def _of_part(
+        self, place: Place, shape: Shape, given: tuple[Parameter, ...], name: str,
+        joint: set[tuple[str, str]],
+    ) -> Iterator[Action]:  # fmt: skip
+        for method, function in shape.methods.items():
+            mark = _mark(shape.state, method)
+            if mark and not mark.starts and (name, method) not in joint:
+                e = self._execute(function, place=place, given=given)
+                yield self._made(f"{place.name}.{method}", function, mark, e, len(given))
+
+
+def _called(shape: Shape) -> set[tuple[str, str]]:
+    """Which methods of which parts the spec's own actions and helpers call: part, method."""
+    found = set()
+    for name, function in shape.methods.items():
+        mark = _mark(shape.state, name)
+        if mark and mark.starts:
+            continue
+        for node in ast.walk(function.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                owner = owner.value if isinstance(owner, ast.Subscript) else owner
+                if isinstance(owner, ast.Attribute):
+                    found.add((owner.attr, node.func.attr))
+    return found
 
 
 def _promise(spec: Specification, promise: Property) -> Promise:
     before = {f.name: g.field(f.name, f.kind) for f in spec.fields}
     after = {f.name: g.node("after", f.kind, data=f.name) for f in spec.fields}
     states = (before, after) if promise.expectation is Expectation.STEP else (before,)
-    function, formula = evaluate(promise, spec.methods, states, spec.names)
+    e = evaluate(promise, spec.shape, states, spec.names, spec.relational)
     return Promise(
-        promise.name, promise.expectation, formula, promise.sentence, promise.lemma,
-        function.file, function.line, promise,
+        promise.name, promise.expectation, e.formula, promise.sentence, promise.lemma,
+        e.function.file, e.function.line, promise, e.parameters, e.goal, e.provable,
     )  # fmt: skip
 
 
@@ -351,46 +566,28 @@ def _sorts(kind: Type) -> list[str]:
     match kind:
         case SortOf(name=name):
             return [name]
-        case Option(of=SortOf(name=name)):
-            return [name]
-        case MapOf(key=key, value=value):
-            return [key.name, *_sorts(value)]
+        case Option(of=of):
+            return _sorts(of)
+        case MapOf(keys=keys, value=value):
+            return [n for k in (*keys, value) for n in _sorts(k)]
     return []
 
 
-def encode(kind: Type, value: Any) -> int:
-    """
-    A plain value as a number: 0/1, a natural, an enum's position, a sort's index.
-
-    Optional values are one more than what they hold, 0 is absence.
-    """
-    match kind:
-        case Option(of=of):
-            return 0 if value is None else 1 + encode(of, value)
-        case EnumOf(members=members):
-            return members.index(value)
-        case SortOf() if isinstance(value, Sort):
-            return value.index
-    return int(value)
-
-
-def decode(kind: Type, number: int, sorts: Mapping[str, type[Sort]]) -> Any:
-    """The plain value that a number stands for; the reverse of `encode`."""
-    match kind:
-        case Option(of=of):
-            return None if number == 0 else decode(of, number - 1, sorts)
-        case EnumOf(members=members):
-            return members[number]
-        case SortOf(name=name):
-            return sorts[name](number)
-        case Bool():
-            return bool(number)
-    return int(number)
-
-
 def sort_classes(spec: Specification) -> dict[str, type[Sort]]:
-    """The classes behind a spec's sorts; those of its fields need no name where it was defined."""
+    """The classes behind a spec's sorts; those of its types need no name where it was defined."""
     module = vars(sys.modules[_defined(spec.state).__module__])
-    keys = [f.kind.key for f in spec.fields if isinstance(f.kind, MapOf)]
-    known = {**module, **spec.names, **{key.name: key.cls for key in keys if key.cls}}
+    # Not of parameters: equal expressions of all specs are one, and know the first one's class.
+    kinds = [f.kind for f in spec.fields]
+    known = {**module, **spec.names, **{k.name: k.cls for k in _sorts_in(kinds) if k.cls}}
     return {name: known[name] for name in spec.sorts}
+
+
+def _sorts_in(kinds: Iterable[Type]) -> Iterator[SortOf]:
+    for kind in kinds:
+        match kind:
+            case SortOf():
+                yield kind
+            case Option(of=of):
+                yield from _sorts_in([of])
+            case MapOf(keys=keys, value=value):
+                yield from _sorts_in([*keys, value])

@@ -21,6 +21,21 @@ from typing import Any, ClassVar, Self, TypeVar, overload
 Nat = int
 """A natural number."""
 
+
+@dataclass(frozen=True)
+class UpTo:
+    """`Annotated[Nat, UpTo(3)]`: a natural of at most so much, in every reading."""
+
+    top: int
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """`Annotated[list[Message], Capacity(2)]`: a first-in-first-out channel of so many messages."""
+
+    messages: int
+
+
 _sizes: ContextVar[Mapping[str, int]] = ContextVar("sizes of the sorts")
 
 
@@ -86,12 +101,27 @@ command = Kind.COMMAND
 fault = Kind.FAULT
 
 
+class Fairness(Enum):
+    """What becomes of a step that stays possible; for each choice of arguments by itself."""
+
+    WEAK = "weak"
+    """It is taken at last, if it stays possible without interruption."""
+    STRONG = "strong"
+    """It is taken at last, if it is possible again and again."""
+
+
+weak = Fairness.WEAK
+strong = Fairness.STRONG
+
+
 @dataclass(frozen=True)
 class ActionMark:
     """What the decorator `@action` notes of a method."""
 
     kind: Kind
     disturbs: bool
+    fair: Fairness | None = None
+    starts: bool = False
 
 
 _F = TypeVar("_F", bound=Callable[..., None])
@@ -100,23 +130,40 @@ _F = TypeVar("_F", bound=Callable[..., None])
 @overload
 def action(function: _F, /) -> _F: ...
 @overload
-def action(*, kind: Kind = ..., disturbs: bool | None = ...) -> Callable[[_F], _F]: ...
 def action(
-    function: _F | None = None, /, *, kind: Kind = Kind.STEP, disturbs: bool | None = None
-) -> _F | Callable[[_F], _F]:
+    *, kind: Kind = ..., disturbs: bool | None = ..., fair: Fairness | None = ...
+) -> Callable[[_F], _F]: ...
+def action(
+    function: _F | None = None, /, *, kind: Kind = Kind.STEP, disturbs: bool | None = None,
+    fair: Fairness | None = None,
+) -> _F | Callable[[_F], _F]:  # fmt: skip
     """
     Mark a method as an action: guards (`require`) and assignments, taken as one atomic step.
 
     `disturbs` (by default: every fault does) counts the action against the budget of faults, which
-    keeps explored spaces finite. The docstring is the sentence that stories print.
+    keeps explored spaces finite. `fair` (only a step of the protocol can be) is what liveness may
+    count on. The docstring is the sentence that stories print.
     """
-    mark = ActionMark(kind, kind is Kind.FAULT if disturbs is None else disturbs)
+    if fair and kind is not Kind.STEP:
+        raise ValueError(f"a {kind.value} is never fair: nothing makes it happen")
+    mark = ActionMark(kind, kind is Kind.FAULT if disturbs is None else disturbs, fair)
 
     def note(f: _F) -> _F:
         f.__herdspec_action__ = mark  # type: ignore[attr-defined]
         return f
 
     return note if function is None else note(function)
+
+
+def initial(function: _F) -> _F:
+    """
+    Mark a method that makes an initial state of the declared values, as an action would.
+
+    Each choice of its parameters that its guards allow is an initial state.
+    """
+    mark = ActionMark(Kind.STEP, disturbs=False, starts=True)
+    function.__herdspec_action__ = mark  # type: ignore[attr-defined]
+    return function
 
 
 class Disabled(Exception):
@@ -141,6 +188,25 @@ def each(value: Any) -> Any:
     return Each(value)
 
 
+class Empty:
+    """The initial value of a set or of a channel, and what is assigned to clear one."""
+
+    def __repr__(self) -> str:
+        return "empty()"
+
+
+_EMPTY = Empty()
+
+
+def empty() -> Any:
+    """A set without elements, or a channel without messages."""
+    return _EMPTY
+
+
+class Undefined(Exception):
+    """A step or a property looked at a value that is not there; the message says which."""
+
+
 class Expectation(Enum):
     """What a property demands."""
 
@@ -152,6 +218,12 @@ class Expectation(Enum):
     """It holds in some reachable state: the system is not idle."""
     RECOVERABLE = "recoverable"
     """From every reachable state, the protocol alone can reach one where it holds."""
+    EVENTUALLY = "eventually"
+    """Every fair behaviour comes to a state where it holds."""
+    LEADS_TO = "leads to"
+    """In every fair behaviour, a state of the first kind is followed by one of the second."""
+    AXIOM = "axiom"
+    """It is assumed of what never changes."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +231,9 @@ class Property:
     """A named sentence about a spec's states; calling it evaluates the plain Python."""
 
     expectation: Expectation
-    function: Callable[..., bool]
+    function: Callable[..., Any]
     lemma: bool = False
+    negated: bool = False
 
     @property
     def name(self) -> str:
@@ -172,9 +245,10 @@ class Property:
         """The first paragraph of the docstring."""
         return sentence(self.function)
 
-    def __call__(self, *states: Any) -> bool:
-        """Whether it holds of a state (of two, for a step)."""
-        return self.function(*states)
+    def __call__(self, *states: Any) -> Any:
+        """Whether it holds of a state (of two, for a step); of `leads_to`, both conditions."""
+        found = self.function(*states)
+        return not found if self.negated else found
 
 
 def sentence(function: Callable[..., Any]) -> str:
@@ -186,6 +260,11 @@ def sentence(function: Callable[..., Any]) -> str:
 def always(function: Callable[[Any], bool]) -> Property:
     """An invariant: it holds in every reachable state."""
     return Property(Expectation.ALWAYS, function)
+
+
+def never(function: Callable[[Any], bool]) -> Property:
+    """What holds in no reachable state."""
+    return Property(Expectation.ALWAYS, function, negated=True)
 
 
 def lemma(function: Callable[[Any], bool]) -> Property:
@@ -208,6 +287,29 @@ def recoverable(function: Callable[[Any], bool]) -> Property:
     return Property(Expectation.RECOVERABLE, function)
 
 
+def eventually(function: Callable[..., bool]) -> Property:
+    """
+    What every fair behaviour comes to.
+
+    Further parameters after the state range over elements: it holds for each of them.
+    """
+    return Property(Expectation.EVENTUALLY, function)
+
+
+def leads_to(function: Callable[..., tuple[bool, bool]]) -> Property:
+    """
+    Whenever the first of the two conditions that it returns, at that time or later the second.
+
+    Further parameters after the state range over elements: it holds for each of them.
+    """
+    return Property(Expectation.LEADS_TO, function)
+
+
+def axiom(function: Callable[[Any], bool]) -> Property:
+    """What is assumed of fields that no action changes; initial states without it do not count."""
+    return Property(Expectation.AXIOM, function)
+
+
 class Spec:
     """The base of every spec; defining a subclass checks it against the language."""
 
@@ -223,14 +325,16 @@ class Spec:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Assignment copies: two fields never share a map."""
-        self.__dict__[name] = value.copy() if isinstance(value, dict) else value
+        self.__dict__[name] = twin(self._emptied(name) if value is _EMPTY else value)
+
+    def _emptied(self, name: str) -> Any:
+        return type(self.__dict__[name])()
 
     def copy(self) -> Self:
         """A state that shares nothing with this one."""
-        twin = object.__new__(type(self))
-        for name, value in self.__dict__.items():
-            twin.__dict__[name] = value.copy() if isinstance(value, dict) else value
-        return twin
+        made = object.__new__(type(self))
+        made.__dict__.update((name, twin(value)) for name, value in self.__dict__.items())
+        return made
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.__dict__ == other.__dict__
@@ -240,3 +344,14 @@ class Spec:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
         return f"{type(self).__name__}({inner})"
+
+
+def twin(value: Any) -> Any:
+    """A value that shares nothing changeable with this one."""
+    match value:
+        case dict():
+            nested = any(isinstance(v, list | set | dict | Spec) for v in value.values())
+            return {key: twin(v) for key, v in value.items()} if nested else value.copy()
+        case list() | set() | Spec():
+            return value.copy()
+    return value

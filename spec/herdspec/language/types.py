@@ -1,10 +1,17 @@
-"""The types of a spec's values: bools, naturals, enums, sorts, optional values, total maps."""
+"""
+The types of a spec's values.
+
+Two levels. *Flat* types are all that the readings know: scalars, optional scalars, and total maps
+from scalars to these. *Rich* types are what a spec is written with: records, sets, channels and
+machines beside the flat ones. `rich.py` takes a rich value apart into flat ones.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +22,13 @@ class Bool:
 @dataclass(frozen=True, slots=True)
 class Nat:
     """A natural number: unbounded in *run* and *prove*, bounded in *explore*."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A natural number up to `top`, in every reading: to leave it is undefined."""
+
+    top: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,38 +53,145 @@ class SortOf:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A value of a type, or its absence."""
+    """A value of a type, or its absence (a part of an optional record may be optional itself)."""
 
-    of: Bool | Nat | EnumOf | SortOf
+    of: Scalar
+
+
+Key = Bool | Range | EnumOf | SortOf
+"""What a map may be from, and what a quantifier may range over."""
+Scalar = Bool | Nat | Range | EnumOf | SortOf | Option
 
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """A total map from a sort."""
+    """A total map from one or more keys (a relation, where the values are bools)."""
 
-    key: SortOf
-    value: Bool | Nat | EnumOf | SortOf | Option
+    keys: tuple[Key, ...]
+    value: Scalar
 
 
-Scalar = Bool | Nat | EnumOf | SortOf | Option
 Type = Scalar | MapOf
+"""A flat type."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOf:
+    """A frozen dataclass: named parts that are scalars, optional scalars or records."""
+
+    cls: type[Any]
+    parts: tuple[tuple[str, Scalar | RecordOf], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalRecord:
+    """A record, or its absence: flat, each of its parts is optional, and all are or none."""
+
+    of: RecordOf
+
+
+Item = Scalar | RecordOf | OptionalRecord
+"""What an entry of a map, or a message, may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetOf:
+    """A finite set; of `record`s, of tuples (more than one key), or of plain values."""
+
+    keys: tuple[Key, ...]
+    record: RecordOf | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOf:
+    """A first-in-first-out sequence of at most `capacity` items; more is beyond the bound."""
+
+    item: Scalar | RecordOf
+    capacity: int
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What others need to know of a spec: its fields' types, its methods' texts, its class."""
+
+    name: str
+    rich: Mapping[str, Rich]
+    methods: Mapping[str, Any]
+    state: type[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineOf:
+    """A spec's state; as a field, that of a part of a composed spec."""
+
+    shape: Shape
+
+    @property
+    def name(self) -> str:
+        """The spec's name."""
+        return self.shape.name
+
+
+Value = Item | SetOf | ChannelOf | MachineOf
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A total map from keys to rich values."""
+
+    keys: tuple[Key, ...]
+    value: Value
+
+
+Rich = Value | Table
+"""A type as a spec's author writes it."""
 
 BOOL = Bool()
 NAT = Nat()
+INT = Range(-1)
+"""A difference of naturals: it may be compared; what is stored must not be negative."""
 
 
-def said(kind: Type) -> str:
+def is_number(kind: Any) -> TypeGuard[Nat | Range]:
+    """Whether values of this type are numbers, which compare with each other."""
+    return isinstance(kind, Nat | Range)
+
+
+def is_scalar(kind: Any) -> TypeGuard[Scalar]:
+    """Whether one number can hold a value of this type."""
+    return isinstance(kind, Bool | Nat | Range | EnumOf | SortOf | Option)
+
+
+def is_key(kind: Any) -> TypeGuard[Key]:
+    """Whether a map may be from this type: it has finitely many values at each size."""
+    return isinstance(kind, Bool | Range | EnumOf | SortOf)
+
+
+def said(kind: Rich | Type) -> str:
     """How an error message names a type."""
     match kind:
         case Bool():
             return "bool"
         case Nat():
             return "Nat"
-        case EnumOf(cls=cls):
+        case Range(top=top):
+            return f"number up to {top}" if top >= 0 else "difference of numbers"
+        case EnumOf(cls=cls) | RecordOf(cls=cls):
             return cls.__name__
         case SortOf(name=name):
             return name
-        case Option(of=of):
+        case Option(of=of) | OptionalRecord(of=of):
             return f"Optional[{said(of)}]"
-        case MapOf(key=key, value=value):
-            return f"dict[{said(key)}, {said(value)}]"
+        case MapOf(keys=keys, value=value) | Table(keys=keys, value=value):
+            return f"dict[{_said_of(keys)}, {said(value)}]"
+        case SetOf(keys=keys, record=record):
+            return f"set[{said(record) if record else _said_of(keys)}]"
+        case ChannelOf(item=item, capacity=capacity):
+            return f"channel of {capacity} {said(item)}"
+        case MachineOf(shape=shape):
+            return shape.name
+
+
+def _said_of(keys: tuple[Key, ...]) -> str:
+    inner = ", ".join(map(said, keys))
+    return inner if len(keys) == 1 else f"tuple[{inner}]"

@@ -1,0 +1,390 @@
+"""
+The *mutate* reading: do the properties notice when the spec is wrong?
+
+Every mutant (`mutants.py`) is explored at a small size. It is *killed* when something fails that
+does not fail in the original. It is *equivalent here* when it takes the same steps from every
+reachable state of the original (steps that change nothing left aside): at this size no property
+could tell the two apart. What is left has *survived*: the properties have a hole, and the shortest
+behaviour that only one of the two shows (`apart.py`) names it. A survivor may be accepted with a
+reason; a reason for a mutant that is killed, or that does not exist, is stale, and an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import Any
+
+from herdspec.check.apart import BEGINNING, Compared, Told
+from herdspec.check.exploration import Exploration, Story
+from herdspec.check.explore import MEMORY_BYTES, Explorer
+from herdspec.check.mutants import Mutant, mutants
+from herdspec.check.retell import Chain, Teller
+from herdspec.check.run import Machine
+from herdspec.check.verdict import ALWAYS_A_STEP, Standing
+from herdspec.engine.ground import Ground, Instance
+from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.specification import Specification
+
+Source = Callable[[], Specification]
+"""Makes the spec again in another process: what can be pickled, such as a module's function."""
+Progress = Callable[[int, int], None]
+"""Told after each mutant: how many are judged, of how many."""
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A mutant that some property noticed, and how: `steps` of the story, -1 where none is told."""
+
+    id: str
+    line: int
+    by: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """
+    A mutant that nobody noticed: where it first differs, and what property is missing.
+
+    `story` leads to the state where they differ, `differs` says how; `reason` is why it may live.
+    """
+
+    id: str
+    operator: str
+    file: str
+    line: int
+    story: tuple[str, ...]
+    differs: str
+    missing: str
+    reason: str | None = None
+
+
+@dataclass
+class Mutation:
+    """
+    How good the properties of a spec are at noticing mistakes, at one size.
+
+    `refused` mutants are no specs (the language refuses them), `unknown` ones were cut short.
+    `failing` is what fails of the original at this size already, and so notices nothing.
+    """
+
+    spec: str
+    sizes: Mapping[str, int]
+    faults: int
+    bound: int
+    killed: list[Killed] = field(default_factory=list)
+    equivalent: list[str] = field(default_factory=list)
+    survivors: list[Survivor] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    failing: list[str] = field(default_factory=list)
+
+    @property
+    def holes(self) -> list[Survivor]:
+        """The survivors that have no reason to be accepted."""
+        return [s for s in self.survivors if s.reason is None]
+
+    @property
+    def judged(self) -> int:
+        """How many mutants a property could have noticed."""
+        return len(self.killed) + len(self.survivors)
+
+    @property
+    def score(self) -> float:
+        """Of these, the part that was: 1 if there was none."""
+        return len(self.killed) / self.judged if self.judged else 1.0
+
+    @property
+    def standing(self) -> Standing:
+        """Holes and stale reasons are failures; what was cut short is unknown."""
+        if self.holes or self.stale:
+            return Standing.FAILS
+        return Standing.UNKNOWN if self.unknown or not self.judged else Standing.HOLDS
+
+    @property
+    def summary(self) -> str:
+        """All of it in one line."""
+        counts = [
+            f"{len(self.killed)} of {self.judged} killed",
+            f"{len(self.equivalent)} without a difference at this size",
+        ]
+        accepted = len(self.survivors) - len(self.holes)
+        counts += [f"{accepted} accepted with a reason"] * bool(accepted)
+        counts += [f"{len(self.unknown)} unknown"] * bool(self.unknown)
+        counts += [f"{len(self.refused)} refused by the language"] * bool(self.refused)
+        return ", ".join(counts)
+
+
+def mutate(
+    spec: Specification,
+    sizes: Mapping[str, int],
+    *,
+    faults: int,
+    bound: int | None = None,
+    reasons: Mapping[str, str] | None = None,
+    memory_bytes: int = MEMORY_BYTES,
+    source: Source | None = None,
+    processes: int = 1,
+    progress: Progress | None = None,
+) -> Mutation:
+    """
+    Judge every mutant of a spec at these sizes; `reasons` accept survivors, by their ids.
+
+    With more than one process, each makes the spec again by `source`. Raises `UsageError` where the
+    original cannot be explored to its end: its failures could not be told from a mutant's.
+    """
+    bounds = Bounds(dict(sizes), faults, bound, memory_bytes)
+    if processes > 1 and source is None:
+        raise UsageError("several processes need a source that makes the spec again in each")
+    all_of_them = mutants(spec)
+    made = Mutation(spec.name, dict(sizes), faults, faults + 1 if bound is None else bound)
+    with _verdicts(spec, bounds, len(all_of_them), source, processes) as (failing, verdicts):
+        made.failing = failing
+        for number, (mutant, verdict) in enumerate(zip(all_of_them, verdicts, strict=True), 1):
+            _file(made, mutant, verdict, dict(reasons or {}))
+            if progress:
+                progress(number, len(all_of_them))
+    made.stale = _stale(made, reasons or {})
+    return made
+
+
+def reasons_of(spec: Specification) -> Mapping[str, str]:
+    """
+    The reasons in the module that defines a spec: `SURVIVORS = {mutant: reason}`.
+
+    A module of several specs names them first: `SURVIVORS = {spec: {mutant: reason}}`.
+    """
+    found: Mapping[str, Any] = getattr(sys.modules[spec.state.__module__], "SURVIVORS", {})
+    if any(isinstance(reason, Mapping) for reason in found.values()):
+        found = found.get(spec.name, {})
+    return found
+
+
+def _file(made: Mutation, mutant: Mutant, verdict: Verdict, reasons: Mapping[str, str]) -> None:
+    """Put a mutant where it belongs."""
+    if verdict.fate == "killed":
+        made.killed.append(Killed(mutant.id, mutant.line, verdict.by, verdict.steps))
+    elif verdict.fate == "survived":
+        made.survivors.append(
+            Survivor(
+                mutant.id, mutant.operator, mutant.file, mutant.line, verdict.story,
+                verdict.differs, verdict.missing, reasons.get(mutant.id),
+            )
+        )  # fmt: skip
+    else:
+        place = {
+            "equivalent": made.equivalent, "unknown": made.unknown, "refused": made.refused,
+        }  # fmt: skip
+        place[verdict.fate].append(mutant.id)
+
+
+def _stale(made: Mutation, reasons: Mapping[str, str]) -> list[str]:
+    """Reasons for what is killed, or is no mutant of this spec any more."""
+    excused = {s.id for s in made.survivors} | {*made.equivalent, *made.unknown}
+    return [id for id in reasons if id not in excused]
+
+
+# ── One or several processes ────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The size at which mutants are judged."""
+
+    sizes: Mapping[str, int]
+    faults: int
+    bound: int | None
+    memory_bytes: int
+
+    def ground(self, spec: Specification) -> Ground:
+        """A spec at this size."""
+        bound = self.faults + 1 if self.bound is None else self.bound
+        return Ground(spec, self.sizes, bound, self.faults)
+
+    def explorer(self, spec: Specification) -> Explorer:
+        """A search of a spec at this size."""
+        return Explorer(spec, self.sizes, self.faults, self.bound, memory_bytes=self.memory_bytes)
+
+
+@contextmanager
+def _verdicts(
+    spec: Specification, bounds: Bounds, number: int, source: Source | None, processes: int
+) -> Iterator[tuple[list[str], Iterator[Verdict]]]:
+    """What fails of the original, and the verdicts on all mutants, in their order."""
+    if source is None or processes < 2:
+        judge = Judge(spec, bounds)
+        yield judge.fails, (judge.verdict(k) for k in range(number))
+        return
+    pool = ProcessPoolExecutor(
+        processes, get_context("spawn"), initializer=_begin, initargs=(source, bounds)
+    )
+    try:
+        yield pool.submit(_fails).result(), pool.map(_judge, range(number), chunksize=4)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_judges: list[Judge | UsageError] = []
+
+
+def _begin(source: Source, bounds: Bounds) -> None:
+    """Make this process a judge; what the original lacks is said by the first verdict."""
+    try:
+        _judges.append(Judge(source(), bounds))
+    except UsageError as error:
+        _judges.append(error)
+
+
+def _own_judge() -> Judge:
+    judge = _judges[0]
+    if isinstance(judge, UsageError):
+        raise judge
+    return judge
+
+
+def _fails() -> list[str]:
+    return _own_judge().fails
+
+
+def _judge(number: int) -> Verdict:
+    return _own_judge().verdict(number)
+
+
+# ── One mutant ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one mutant: killed, survived, equivalent, unknown or refused."""
+
+    fate: str
+    by: str = ""
+    steps: int = -1
+    story: tuple[str, ...] = ()
+    differs: str = ""
+    missing: str = ""
+
+
+class Judge:
+    """Holds mutants against one explored original."""
+
+    def __init__(self, spec: Specification, bounds: Bounds) -> None:
+        self.spec, self.bounds = spec, bounds
+        self.mutants: Sequence[Mutant] = mutants(spec)
+        self.explorer = bounds.explorer(spec)
+        found = self.explorer.run()
+        if found.truncated:
+            raise UsageError(
+                f"{spec.name} is too big at {found.size} to judge its mutants: take a smaller size"
+            )
+        self.failing = {name for name, _ in failing(found)}
+        self.lively = {name for name, _ in self.unlively(spec)[0]}
+        self.kept = Compared(self.explorer)
+
+    @property
+    def fails(self) -> list[str]:
+        """What fails of the original."""
+        return sorted(self.failing | self.lively)
+
+    def verdict(self, number: int) -> Verdict:
+        """What becomes of this mutant."""
+        mutant = self.mutants[number]
+        try:
+            spec = mutant.of(self.spec)
+            ground = self.bounds.ground(spec)
+            difference = self.kept.first_difference(ground)
+        except (SpecError, UsageError):
+            return Verdict("refused")
+        if difference is None and mutant.operator != "unfair":
+            return Verdict("equivalent")
+        found, cut = self.failures(spec)
+        if found:
+            return Verdict("killed", by=found[0][0], steps=found[0][1])
+        if cut:
+            return Verdict("unknown")
+        if difference is None:
+            return Verdict("survived", missing=UNFAIR)
+        if difference.telling is None:
+            return Verdict("equivalent")
+        if difference.telling == BEGINNING:
+            return Verdict("survived", differs="it begins otherwise", missing=OTHERWISE)
+        return self.survivor(ground, difference.telling)
+
+    def failures(self, spec: Specification) -> tuple[list[tuple[str, int]], bool]:
+        """What fails of a mutant and not of the original, and whether something was cut short."""
+        explorer = self.bounds.explorer(spec)
+        explorer.teller = Lengths(explorer.machine, explorer.packing)
+        try:
+            result = explorer.run()
+        except UsageError:  # whoever explores it is told so, whatever its properties are
+            return [(BEGINS, 0)], False
+        found = [(name, steps) for name, steps in failing(result) if name not in self.failing]
+        cut = result.truncated or result.dropped > self.explorer.result.dropped
+        if not found and not cut:
+            late, cut = self.unlively(spec)
+            found = [(name, steps) for name, steps in late if name not in self.lively]
+        return sorted(found, key=lambda f: f[1] if f[1] >= 0 else 1 << 30), cut
+
+    def unlively(self, spec: Specification) -> tuple[list[tuple[str, int]], bool]:
+        """The liveness properties that fail, and whether some could not be decided."""
+        from herdspec.check.liveness import live, liveness  # scipy: only where it is needed
+
+        if not live(spec):
+            return [], False
+        b = self.bounds
+        found = liveness(spec, b.sizes, faults=b.faults, bound=b.bound, memory_bytes=b.memory_bytes)
+        failed = [(name, len(story.steps)) for name, story in found.violations.items()]
+        return failed, bool(found.undecided)
+
+    def survivor(self, ground: Ground, state: int) -> Verdict:
+        """A survivor, told by the first state from which it does something else."""
+        story = self.explorer.story(state)
+        present = story.steps[-1].state if story.steps else story.initial
+        taken = sum(step.action.disturbs for step in story.steps)
+        told = Told(self.explorer.machine, Machine(ground), self.spec)
+        differs, missing = told.first(present, taken)
+        return Verdict("survived", story=tuple(story.labels), differs=differs, missing=missing)
+
+
+BEGINS = "there is an initial state"
+"""What kills a mutant that cannot begin."""
+OTHERWISE = "no property says in which states it may begin"
+UNFAIR = "no liveness property needs this action to be fair"
+
+
+@dataclass(frozen=True)
+class Untold(Story):
+    """A story of which only the length is wanted."""
+
+    length: int
+
+
+class Lengths(Teller):
+    """Counts the steps of stories: to tell those of every mutant took longer than the search."""
+
+    def story(self, chain: Chain, last: int | None = None) -> Story:
+        """The length of a path."""
+        return Untold(self.machine.initial(), [], len(chain) - 1 + (last is not None))
+
+    def story_of_undefined(self, chain: Chain, instance: Instance) -> Story:
+        """The length of a path and the step after it that has no meaning."""
+        del instance
+        return Untold(self.machine.initial(), [], len(chain))
+
+
+def failing(result: Exploration) -> list[tuple[str, int]]:
+    """What fails of an explored spec, with the length of its story (-1 where there is none)."""
+    stories = dict(result.violations)
+    if result.deadlock:
+        stories[ALWAYS_A_STEP] = result.deadlock
+    found = [
+        (name, story.length if isinstance(story, Untold) else len(story.steps))
+        for name, story in stories.items()
+    ]
+    return found + [(name, -1) for name in result.missing if result.complete]

@@ -1,0 +1,361 @@
+"""
+Plans: which checks are carried out of a protocol, or of any spec that somebody has written.
+
+`PLANS` are the protocols of this project. `of_specs` makes a plan for specs of one's own: each is
+explored at a size, its liveness is checked and its promises are proved where it has such; what its
+author declares to fail must fail just so.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from herdspec.check.cache import Coverage, Memory, Result
+from herdspec.check.digest import hashed
+from herdspec.check.verdict import (
+    Declared,
+    Finding,
+    Mark,
+    Standing,
+    any_number,
+    counted,
+    explored,
+    lived,
+    measured_by,
+    proved,
+    refined,
+)
+from herdspec.check.verify import Check, Plan, Tell, levels, obligations
+from herdspec.language.errors import UsageError
+from herdspec.language.specification import Specification
+from herdspec.language.surface import Expectation
+
+if TYPE_CHECKING:
+    from herdspec.check.exploration import Exploration
+    from herdspec.check.mutate import Mutation, Survivor
+    from herdspec.check.prove import Obligation
+    from herdspec.check.refine import Refinement
+    from herdspec.protocols.election_flaws import Flaw
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the verified protocol is explored: elements of each sort, faults."""
+
+    elements: int
+    faults: int
+
+    def sizes(self, spec: Specification) -> dict[str, int]:
+        """So many elements of each of a spec's sorts."""
+        return dict.fromkeys(spec.sorts, self.elements)
+
+
+FULL = Scale(3, 3)
+QUICK = Scale(2, 2)
+SMALL = 2
+"""The number of elements at which the flaws' failures are declared."""
+
+
+# ── Checks of a spec ────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Looked:
+    """
+    One spec, and how it is looked at.
+
+    Its failures must be just those that are `declared`, or, not `exactly` at the size that they are
+    declared for, may be those. `bound` is the largest natural (None: one more than the faults).
+    """
+
+    subject: str
+    spec: Specification
+    sizes: Mapping[str, int]
+    faults: int
+    declared: Mapping[str, Declared] = field(default_factory=dict)
+    exactly: bool = True
+    may_end: bool = False
+    bound: int | None = None
+    source: Callable[[], Specification] | None = None
+    """Makes the spec again in another process, where that can be done."""
+
+    def rests_on(self) -> tuple[Any, ...]:
+        """All that an exploration's verdicts depend on."""
+        failures = {name: (d.steps, d.last) for name, d in self.declared.items()}
+        branches = [(a.name, b.line - a.line) for a in self.spec.actions for b in a.branches]
+        return (
+            self.subject, self.spec, self.sizes, self.faults, failures, self.exactly, self.may_end,
+            self.bound, branches,
+        )  # fmt: skip
+
+    @property
+    def size(self) -> str:
+        """The size, as the names of checks say it."""
+        sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
+        return ", ".join([*sizes, counted(self.faults, "fault")])
+
+
+def exploration(looked: Looked) -> Check:
+    """Explore a spec: every reachable state of this size."""
+
+    def run(tell: Tell) -> Result:
+        from herdspec.check.explore import explore
+
+        found = explore(
+            looked.spec, looked.sizes, faults=looked.faults, bound=looked.bound,
+            progress=levels(tell),
+        )  # fmt: skip
+        findings = explored(
+            looked.subject, found, looked.declared, exactly=looked.exactly, may_end=looked.may_end
+        )
+        return Result(tuple(findings), measured_by(found), (covered(looked.subject, found),))
+
+    return Check(f"explore {looked.subject}: {looked.size}", run, looked.rests_on)
+
+
+def covered(subject: str, found: Exploration) -> Coverage:
+    """How often each action was taken, and which branches were not."""
+    spec = found.spec
+    missed = ((b.action, b.line - spec.action(b.action).line) for b in found.branches)
+    has_branches = any(a.branches for a in spec.actions)
+    return Coverage(subject, tuple(found.taken.items()), tuple(missed) if has_branches else None)
+
+
+def liveness(looked: Looked) -> Check:
+    """What must happen in every fair behaviour of this size."""
+
+    def run(tell: Tell) -> Result:
+        from herdspec.check.liveness import liveness as judge
+
+        found = judge(
+            looked.spec, looked.sizes, faults=looked.faults, bound=looked.bound,
+            progress=levels(tell),
+        )  # fmt: skip
+        findings = lived(looked.subject, found, looked.declared, exactly=looked.exactly)
+        return Result(tuple(findings), found.measured)
+
+    return Check(f"liveness of {looked.subject}: {looked.size}", run, looked.rests_on)
+
+
+PROCESSES = 2
+"""How many mutants are judged at a time."""
+NOTICED = "mistakes are noticed"
+"""The row of mutants."""
+
+
+def mutation(looked: Looked, *, faults: int = 1) -> Check:
+    """Whether the properties notice mistakes: every mutant is explored, with so many faults."""
+
+    def run(tell: Tell) -> Result:
+        from herdspec.check.mutate import mutate, reasons_of
+
+        found = mutate(
+            looked.spec, looked.sizes, faults=faults, bound=looked.bound,
+            reasons=reasons_of(looked.spec), source=looked.source,
+            processes=PROCESSES if looked.source else 1,
+            progress=lambda done, of: tell(f"{done} of {of} mutants", done / of),
+        )  # fmt: skip
+        return Result((noticed(looked.subject, found),), found.summary)
+
+    def rests_on() -> tuple[Any, ...]:
+        """Mutants are made of the text; the reasons for survivors stand in the module."""
+        files = {a.file for a in looked.spec.actions}
+        modules = {function.file for function in looked.spec.methods.values()} | files
+        texts = [hashed(*linecache.getlines(file)) for file in sorted(modules)]
+        module = sys.modules[looked.spec.state.__module__].__file__ or ""
+        return (*looked.rests_on(), faults, sorted(texts), hashed(*linecache.getlines(module)))
+
+    sizes = ", ".join(counted(n, name.lower()) for name, n in looked.sizes.items())
+    name = f"mutate {looked.subject}: {sizes}, {counted(faults, 'fault')}"
+    return Check(name, run, rests_on)
+
+
+def noticed(subject: str, found: Mutation) -> Finding:
+    """What the mutants of a spec come to; the story names the holes."""
+    sizes = [counted(n, name.lower()) for name, n in found.sizes.items()]
+    marks = {
+        Standing.HOLDS: Mark.EXHAUSTED, Standing.FAILS: Mark.FAILS, Standing.UNKNOWN: Mark.UNKNOWN,
+    }  # fmt: skip
+    score = f"{found.score:.0%} of {counted(found.judged, 'mistake')}"
+    told = [line for hole in found.holes for line in survival(hole)]
+    told += [f"stale, no such mistake survives: {name}" for name in found.stale]
+    return Finding(
+        subject=subject, row=NOTICED, kind="check", mark=marks[found.standing],
+        bounds=", ".join([score, *sizes, counted(found.faults, "fault")]), story=tuple(told),
+        sentence="Every mistake that is put into the spec breaks some property.",
+        note="" if found.standing is Standing.HOLDS else f"{score}: {found.summary}",
+    )  # fmt: skip
+
+
+def survival(hole: Survivor) -> list[str]:
+    """A mistake that nobody notices: what it is, where it shows, and what property is missing."""
+    shown = [f"    {line}" for line in (*hole.story, hole.differs) if line]
+    return [f"{hole.id} (line {hole.line}): {hole.missing}", *shown]
+
+
+def proof(subject: str, spec: Specification, leave_out: Iterable[str]) -> Check:
+    """Prove a spec's promises, but for those that are known to fail."""
+    omitted = frozenset(leave_out)
+
+    def run(tell: Tell, memory: Memory | None = None) -> Result:
+        from herdspec.check.prove import prove
+
+        told = obligations(spec, omitted, tell)
+        found = prove(spec, leave_out=omitted, progress=told, memory=memory)
+        longest = max((o.seconds for o in found.obligations), default=0.0)
+        measured = f"{asked(found.obligations)}, the longest {longest:.1f} s"
+        return Result(tuple(proved(subject, found)), measured)
+
+    name = f"prove {subject}: {any_number(spec)}"
+    return Check(name, run, lambda: (subject, spec, omitted), run)
+
+
+def asked(found: Sequence[Obligation]) -> str:
+    """How many obligations there were, and how many were proved before."""
+    from herdspec.check.recall import KEPT
+
+    again = sum(o.reason == KEPT for o in found)
+    return counted(len(found), "obligation") + (f" ({again} kept)" if again else "")
+
+
+def refinement(subject: str, through: Refinement, scale: Scale, leave_out: Iterable[str]) -> Check:
+    """Every step of a spec is one of the other's: proved, and seen at a size."""
+    omitted = frozenset(leave_out)
+    sizes = scale.sizes(through.concrete)
+
+    def run(tell: Tell, memory: Memory | None = None) -> Result:
+        from herdspec.check.refine import refine_by_exploration, refine_by_proof
+
+        tell("by induction", None)
+        for_all = refine_by_proof(through, leave_out=omitted, memory=memory)
+        seen = refine_by_exploration(through, sizes, faults=scale.faults, progress=levels(tell))
+        assert seen.exploration is not None, "it was explored"
+        return Result(
+            (*refined(subject, for_all), *refined(subject, seen)),
+            f"{asked(for_all.obligations)}; {measured_by(seen.exploration)}",
+        )
+
+    def rests_on() -> tuple[Any, ...]:
+        image = {leaf.data: e for leaf, e in through.image.items()}
+        specs = (through.concrete, through.abstract)
+        return subject, specs, image, through.actions, omitted, sizes, scale.faults
+
+    return Check(f"refine {subject}: {any_number(through.concrete)}", run, rests_on, run)
+
+
+# ── Plans ───────────────────────────────────────────────────────────────────────────────────
+
+
+def of_specs(
+    name: str, subjects: Sequence[Looked], *, prove: bool = True, mutate: bool = False
+) -> Plan:
+    """
+    The plan of specs of one's own, side by side in one table.
+
+    Those that are declared to fail come first. Without `prove`, nothing is proved; with `mutate`,
+    it is looked at whether the properties would notice mistakes.
+    """
+    ordered = sorted(subjects, key=lambda s: not s.declared)
+    columns = tuple(s.subject for s in ordered)
+    assumed, not_modelled = said_of(subjects[0].spec)
+    return Plan(
+        name, tuple(check for s in ordered for check in checks_of(s, prove, mutate)),
+        drafted=columns[0] if ordered[0].declared else "", verified=columns[-1],
+        compared=columns, assumed=assumed, not_modelled=not_modelled,
+        specs={s.subject: s.spec for s in subjects},
+    )  # fmt: skip
+
+
+def checks_of(looked: Looked, prove: bool, mutate: bool) -> list[Check]:
+    """What can be checked of a spec: whatever it has promises for."""
+    kinds = {p.expectation for p in looked.spec.properties if p.name not in looked.declared}
+    checks = [exploration(looked)]
+    if any(p.expectation in LIVE for p in looked.spec.properties):
+        checks.append(liveness(looked))
+    if prove and kinds & {Expectation.ALWAYS, Expectation.STEP}:
+        checks.append(proof_if_possible(looked))
+    if mutate and not looked.declared:
+        checks.append(mutation(looked))
+    return checks
+
+
+LIVE = {Expectation.EVENTUALLY, Expectation.LEADS_TO}
+"""What a graph is needed for, with all its cycles."""
+
+
+def proof_if_possible(looked: Looked) -> Check:
+    """A proof; where the prover refuses the spec, that is unknown, and says why."""
+    check = proof(looked.subject, looked.spec, looked.declared)
+
+    def run(tell: Tell, memory: Memory | None = None) -> Result:
+        try:
+            return check.recall(tell, memory) if memory and check.recall else check.run(tell)
+        except UsageError as error:
+            refused = Finding(
+                subject=looked.subject, row="proof", kind="check", mark=Mark.UNKNOWN, bounds="",
+                note=f"{error} (or leave the proof out: --no-prove)",
+            )  # fmt: skip
+            return Result((refused,), str(error))
+
+    return replace(check, run=run, recall=run)
+
+
+def election(scale: Scale, verified: Specification | None = None) -> Plan:
+    """The plan of the election; another spec may be put in the verified one's place."""
+    from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
+    from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
+    from herdspec.protocols.election_properties import ELECTION
+
+    spec = verified or ELECTION
+    checks = (
+        exploration(Looked("verified", spec, scale.sizes(spec), scale.faults, AT_ONCE)),
+        proof("verified", spec, AT_ONCE),
+        refinement("verified", replace(REFINEMENT, concrete=spec), QUICK, AT_ONCE),
+        exploration(Looked("contract", CONTRACT, QUICK.sizes(CONTRACT), QUICK.faults)),
+        proof("contract", CONTRACT, ()),
+        flawed("drafted", DRAFTED),
+        *(flawed(name, flaw) for name, flaw in FLAWS.items()),
+    )
+    specs = {"verified": spec, "contract": CONTRACT, "drafted": DRAFTED.spec}
+    assumed, not_modelled = said_of(ELECTION)
+    return Plan(
+        "election", checks, others=("contract",), flaws=tuple(FLAWS), assumed=assumed,
+        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in FLAWS.items()},
+    )  # fmt: skip
+
+
+def flawed(subject: str, flaw: Flaw) -> Check:
+    """A flawed variant must fail just as it is declared to; it may well get stuck."""
+    sizes = dict.fromkeys(flaw.spec.sorts, SMALL)
+    return exploration(Looked(subject, flaw.spec, sizes, flaw.faults, flaw.failures, may_end=True))
+
+
+PLANS: dict[str, Callable[[Scale], Plan]] = {"election": election}
+"""The protocols, in the order in which they build on each other."""
+
+
+def plan_of(protocol: str, scale: Scale) -> Plan:
+    """The plan of a protocol by its name; raises `UsageError` for a name that is none."""
+    if protocol not in PLANS:
+        known = ", ".join(PLANS)
+        raise UsageError(f"there is no protocol {protocol!r}; the known ones: {known}")
+    return PLANS[protocol](scale)
+
+
+def said_of(spec: Specification) -> tuple[str, str]:
+    """What a spec's module says is assumed, and is not modelled: the lines that begin so."""
+    said = {"Assumed": "", "Not modelled": ""}
+    present = None
+    for line in (sys.modules[spec.state.__module__].__doc__ or "").splitlines():
+        heading, colon, rest = line.partition(":")
+        if colon and heading in said:
+            present, line = heading, rest
+        elif not line.strip():
+            present = None
+        if present:
+            said[present] = f"{said[present]} {line.strip()}".strip()
+    return said["Assumed"], said["Not modelled"]

@@ -1,0 +1,92 @@
+"""
+How large a space will be, while it is searched; and afterwards, why it is large.
+
+Levels of a breadth-first search first grow and then shrink, by a ratio that falls rather evenly:
+a line through the logarithms of the last ratios tells when the levels will have died out. That is
+an estimate, good to a factor of two or so once the ratios have begun to fall, and said as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, log
+
+import numpy as np
+
+from herdspec.engine.columns import Packing, Words
+from herdspec.engine.ground import FAULTS
+
+RECENT = 6
+"""How many of the last ratios the line is laid through."""
+LARGEST_ESTIMATE = 10**12
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a running search may come to: states in all, and seconds still to go."""
+
+    states: int
+    seconds: float
+
+
+def estimated_states(levels: Sequence[int]) -> int | None:
+    """
+    How many states there may be in all, from the numbers of states by level; None is "no idea".
+
+    >>> estimated_states([1, 4, 10, 20, 31, 40])
+    172
+    >>> estimated_states([1, 2, 4, 8, 16, 32]) is None
+    True
+    """
+    ratios = [log(b / a) for a, b in pairwise(levels)][-RECENT:]
+    if len(ratios) < 3:
+        return None
+    slope, height = np.polyfit(np.arange(len(ratios)), ratios, 1)
+    if slope > -1e-3:
+        return None
+    total, level, at = float(sum(levels)), float(levels[-1]), float(height + slope * len(ratios))
+    while level >= 1 and total < LARGEST_ESTIMATE:
+        level *= exp(min(at, 20.0))
+        total, at = total + level, at + float(slope)
+    return int(total) if total < LARGEST_ESTIMATE else None
+
+
+@dataclass(frozen=True)
+class Why:
+    """
+    Why a space is large: how many values each field takes, and what leads on from a state.
+
+    `values` counts the different values of each entry of the state that were reached, largest
+    first; `successors` how many steps of each action there are for each state, on average.
+    """
+
+    values: dict[str, int]
+    successors: dict[str, float]
+
+    @property
+    def lines(self) -> list[str]:
+        """Both as text, a line each."""
+        values = [f"{name}: {count} different values" for name, count in self.values.items()]
+        steps = [f"{name}: {mean:.2f} steps a state" for name, mean in self.successors.items()]
+        return [*values, *steps]
+
+
+def why(packing: Packing, rows: Words, taken: dict[str, int]) -> Why:
+    """Count over all states that were found."""
+    values: dict[str, int] = {}
+    for key, slot in packing.ground.slots.items():
+        seen = np.zeros(slot.values, bool)
+        for low in range(0, len(rows), CHUNK):
+            if seen.all():
+                break
+            seen[np.unique(packing.read(rows[low : low + CHUNK], key))] = True
+        if key[0] != FAULTS or slot.values > 1:
+            values[key[0]] = max(values.get(key[0], 0), int(seen.sum()))
+    states = max(len(rows), 1)
+    return Why(
+        dict(sorted(values.items(), key=lambda v: -v[1])),
+        dict(sorted(((n, t / states) for n, t in taken.items()), key=lambda v: -v[1])),
+    )

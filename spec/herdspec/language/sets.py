@@ -1,0 +1,129 @@
+"""Sets in expressions: written out, joined, compared; membership."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from herdspec.language import channels, rich
+from herdspec.language import graph as g
+from herdspec.language.graph import Expr
+from herdspec.language.quantifiers import turns as turns_of
+from herdspec.language.rich import Struct, Value
+from herdspec.language.types import ChannelOf, Rich, SetOf
+
+if TYPE_CHECKING:
+    from herdspec.language.expressions import Scope
+
+
+JOINS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
+    ast.BitOr: g.disj,
+    ast.BitAnd: g.conj,
+    ast.Sub: lambda a, b: g.conj(a, g.negate(b)),
+}
+"""What becomes of membership where sets are joined by an operator."""
+
+
+def set_of(scope: Scope, e: ast.SetComp | ast.Set, want: Rich | None) -> Value:
+    """A set written out, or as a comprehension."""
+    if not isinstance(want, SetOf):
+        raise scope.refuse(e, "a whole set here", "assign it to a field, or join it with one")
+    keys = tuple(g.fresh("x", k) for k in want.keys)
+    if isinstance(e, ast.Set):
+        inside = g.disj(*(_are(keys, member(scope, m, want)) for m in e.elts))
+        return Struct(want, {"": g.lam(keys, inside)})
+
+    def some_turn(scope: Scope, rest: list[ast.comprehension]) -> Expr:
+        if not rest:
+            return _are(keys, member(scope, e.elt, want))
+        found = []
+        for bound, kept, inner in turns_of(scope, rest[0]):
+            truth = g.conj(kept, some_turn(inner, rest[1:]))
+            for variable in reversed(bound):
+                truth = _one_point(variable, truth)
+            found.append(truth)
+        return g.disj(*found)
+
+    return Struct(want, {"": g.lam(keys, some_turn(scope, list(e.generators)))})
+
+
+def member(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, ...]:
+    """An element of a set, as the keys of a relation."""
+    if kind.record is None:
+        return scope.indices(e, kind.keys)
+    found = scope.fit(e, scope.value(e, kind.record), kind.record)
+    assert isinstance(found, Struct), "fitted to a record"
+    return found.flat
+
+
+def subset(a: Struct, b: Value) -> Expr:
+    """Whether every element of one set is in the other."""
+    assert isinstance(b, Struct), "fitted to a set"
+    assert isinstance(a.kind, SetOf), "asked of sets"
+    bounds = tuple(g.fresh("x", k) for k in a.kind.keys)
+    found = g.implies(g.select(a.parts[""], *bounds), g.select(b.parts[""], *bounds))
+    for bound in reversed(bounds):
+        found = g.forall(bound, found)
+    return found
+
+
+def pointwise(a: Struct, b: Value, join: Callable[[Expr, Expr], Expr]) -> Struct:
+    """The set of what this function makes of membership in two sets."""
+    assert isinstance(a.kind, SetOf), "asked of sets"
+    assert isinstance(b, Struct), "fitted to a set"
+    bounds = tuple(g.fresh("x", k) for k in a.kind.keys)
+    inside = join(g.select(a.parts[""], *bounds), g.select(b.parts[""], *bounds))
+    return Struct(a.kind, {"": g.lam(bounds, inside)})
+
+
+def _are(keys: tuple[Expr, ...], values: tuple[Expr, ...]) -> Expr:
+    return g.conj(*(g.eq(k, v) for k, v in zip(keys, values, strict=True)))
+
+
+def _one_point(variable: Expr, truth: Expr) -> Expr:
+    """`any(x == k and P(x) for x in …)` is `P(k)`: no quantifier is needed."""
+    for part in truth.args if truth.op == "and" else (truth,):
+        if part.op == "eq" and variable in part.args:
+            other = part.args[1] if part.args[0] is variable else part.args[0]
+            if variable not in g.leaves(other, "var"):
+                return g.substitute(truth, {variable: other})
+    return g.exists(variable, truth)
+
+
+def some_of(turns: Iterator[tuple[Expr, Expr, tuple[Expr, ...]]]) -> Expr:
+    """Whether something holds of one of these: when it is there, what holds, variables."""
+    found = []
+    for kept, truth, bound in turns:
+        here = g.conj(kept, truth)
+        for variable in bound:
+            here = g.exists(variable, here)
+        found.append(here)
+    return g.disj(*found)
+
+
+def among(scope: Scope, left: ast.expr, right: ast.expr) -> Expr:
+    """Membership: of a few values, of a set, of a channel."""
+    if isinstance(right, ast.Tuple | ast.List | ast.Set):
+        return g.disj(*(scope.equal(left, member) for member in right.elts))
+    place = scope.place(right)
+    if place is not None and isinstance(place.kind, ChannelOf):
+        turns = list(channels.messages(scope, right, place))
+        wanted = scope.fit(left, scope.value(left), place.kind.item)
+        return some_of((kept, rich.equal(m, wanted), b) for m, kept, b in turns)
+    found = scope.value(right)
+    if isinstance(found, Struct) and isinstance(found.kind, SetOf):
+        return g.select(found.parts[""], *member(scope, left, found.kind))
+    raise scope.refuse(right, f"`in {ast.unparse(right)}`", "write a tuple of values, or a set")
+
+
+def length(scope: Scope, e: ast.expr) -> Expr:
+    """The number of elements of a set, or of messages in a channel."""
+    place = scope.place(e)
+    if place is not None and isinstance(place.kind, ChannelOf):
+        return channels.length(scope, e, place)
+    found = scope.value(e)
+    if isinstance(found, Struct) and isinstance(found.kind, SetOf):
+        bounds = tuple(g.fresh("x", k) for k in found.kind.keys)
+        return g.number(bounds, g.select(found.parts[""], *bounds))
+    raise scope.refuse(e, f"the length of `{ast.unparse(e)}`", "sets and channels have one")
