@@ -261,8 +261,10 @@ class Writer:
         if special and self.draw(st.booleans()):  # what few specs have is shown by these
             fragments, names = special, ()
         chosen = self.among([*fragments, *names])
-        if isinstance(chosen, str):
-            return chosen
+        return chosen if isinstance(chosen, str) else self.put(chosen)
+
+    def put(self, chosen: Fragment) -> str:
+        """A fragment's text."""
         self.shown.add(chosen.shows)
         return self.filled(chosen.text, replace(self, depth=self.depth - chosen.deep))
 
@@ -345,9 +347,15 @@ MARKS = {
 }  # fmt: skip
 
 
-def _action(plain: Writer, name: str, mark: str) -> list[str]:
+SHOWABLE = [("self.flag = ", f) for f in CONDITIONS] + [("self.n = ", f) for f in NUMBERS]
+SHOWABLE += [("self.color = ", f) for f in COLOURS] + [("", f) for f in STATEMENTS]
+
+
+def _action(
+    plain: Writer, name: str, mark: str, shown: tuple[str, Fragment] | None = None
+) -> list[str]:
     few = st.sets(st.sampled_from(sorted(PARAMETERS)), max_size=3)
-    parameters = sorted(plain.draw(few))
+    parameters = sorted({*plain.draw(few), *(["a: T"] if shown else [])})
     plain.shown |= {PARAMETERS[p] for p in parameters}
     bools = [p[0] for p in parameters if p.endswith(": bool")]
     elements = tuple(p[0] for p in parameters if p.endswith(": T"))
@@ -360,9 +368,11 @@ def _action(plain: Writer, name: str, mark: str) -> list[str]:
         colours=("c",) if "c: Color" in parameters else (),
         numbers=("i",) if "i: Few" in parameters else (),
     )  # fmt: skip
+    first = f"{shown[0]}{inside.put(shown[1])}".splitlines() if shown else []
     return [
         f"    {mark}", f"    def {name}({', '.join(['self', *parameters])}) -> None:",
-        '        """A step."""', *inside.lines(plain.draw(st.integers(1, 4))),
+        '        """A step."""', *(f"        {line}" for line in first),
+        *inside.lines(plain.draw(st.integers(1, 4))),
     ]  # fmt: skip
 
 
@@ -391,7 +401,9 @@ def sources(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
     """The text of a well-typed spec; its first line names the constructs that it shows."""
     optional = [f for f in FIELDS if f != "plain"]
     others = draw(st.lists(st.sampled_from(optional), min_size=2, max_size=3, unique=True))
-    plain = Writer(draw, frozenset({"plain", *others}), set())
+    # Left to chance alone, few specs would show what stands late in the tables.
+    shown = SHOWABLE[draw(st.integers(0, 1 << 20)) % len(SHOWABLE)]
+    plain = Writer(draw, frozenset({"plain", *others, shown[1].needs}), set())
     lines = ["class Random(Spec):", '    """A random spec."""']
     lines += [FIELDS[f] for f in FIELDS if f in plain.features]
     lines += _helpers(plain)
@@ -401,7 +413,7 @@ def sources(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
     for k in range(draw(st.integers(2, 3))):
         mark = draw(st.sampled_from(sorted(MARKS)))
         plain.shown.add(MARKS[mark])
-        lines += _action(plain, f"act{k}", mark)
+        lines += _action(plain, f"act{k}", mark, None if k else shown)
     lines += _properties(plain)
     return f"# shows: {'; '.join(sorted(plain.shown))}{HEADER}" + "\n".join(lines) + "\n"
 

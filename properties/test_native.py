@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from herdspec import Nat, Sort, Spec, UsageError, action, each, require, specification, step
+from herdspec import (
+    Capacity,
+    Nat,
+    Sort,
+    Spec,
+    UpTo,
+    UsageError,
+    action,
+    always,
+    each,
+    empty,
+    initial,
+    require,
+    specification,
+    step,
+)
 from herdspec.check.explore import Exploration, Explorer
 from herdspec.check.run import Machine
 from herdspec.engine import native, native_emit, native_runtime, native_threads
@@ -26,6 +42,7 @@ from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Specification, from_source
 from herdspec.language.types import NAT
+from herdspec.protocols.election_contract import REFINEMENT
 from herdspec.protocols.election_flaws import DRAFTED
 from herdspec.protocols.election_properties import ELECTION
 from properties.random_specs import sources
@@ -129,7 +146,52 @@ def nobody_jumps(before: Ring, after: Ring) -> bool:
     return all(after.counts[n] != before.counts[n] + 2 for n in Node)
 
 
+@always
+def low(s: Ring) -> bool:
+    """Every count is low."""
+    return all(s.counts[n] < 2 for n in Node)
+
+
 RING = specification(Ring, nobody_jumps)
+
+
+class Desk(Spec):
+    """Letters wait in an inbox that may overflow, and one looks for a letter that is not there."""
+
+    inbox: Annotated[list[Node], Capacity(2)] = empty()
+    boss: Node | None = None
+    served: dict[Node, bool] = each(False)
+    left: Annotated[Nat, UpTo(1)] = 1
+
+    @initial
+    def appoint(self, n: Node) -> None:
+        """{n} is the boss."""
+        self.boss = n
+
+    @action
+    def write(self, n: Node) -> None:
+        """{n} writes."""
+        require(not self.served[n])
+        self.inbox.append(n)
+
+    @action
+    def read(self) -> None:
+        """The first letter is read, though there may be none."""
+        first = self.inbox.pop(0)
+        if first == self.boss:
+            self.served[first] = True
+            self.left = self.left - 1
+        else:
+            self.served[first] = not self.served[first]
+
+
+@always
+def few_are_served(s: Desk) -> bool:
+    """Not everybody is served."""
+    return sum(s.served[n] for n in Node) < 3
+
+
+DESK = specification(Desk, few_are_served)
 
 
 @pytest.mark.parametrize("symmetry", [None, False], ids=["up to renaming", "each by itself"])
@@ -141,10 +203,13 @@ RING = specification(Ring, nobody_jumps)
         (LOCK_SERVER, {"Client": 3}, {"faults": 2}),
         (TWO_PHASE_COMMIT, {"Manager": 5}, {}),
         (RING, {"Node": 3}, {"bound": 3}),
+        (RING, {"Node": 3}, {"bound": 3, "constraint": low}),
+        (DESK, {"Node": 3}, {}),
         (ELECTION, {"Broker": 2}, {"faults": 1}),
         (DRAFTED.spec, {"Broker": 2}, {"faults": 1}),
     ],
-    ids=["counter", "bounded counter", "lock server", "two-phase commit", "ring", "election",
+    ids=["counter", "bounded counter", "lock server", "two-phase commit", "ring",
+         "constrained ring", "desk", "election",
          "drafted"],
 )  # fmt: skip
 def test_the_engines_agree(
@@ -155,6 +220,22 @@ def test_the_engines_agree(
 
     assert [ex.result.engine for ex in explorers] == ["numpy", "native", "native"]
     assert [ex.result.threads for ex in explorers] == [1, 1, 2]
+
+
+def test_the_engines_agree_on_what_a_refinement_asks() -> None:
+    """Obligations before each step, and steps that are looked for, are the same in each engine."""
+    spec = replace(REFINEMENT.concrete, properties=tuple(REFINEMENT.seen()))
+    explorers = [Explorer(spec, {"Broker": 2}, 1, **way) for way in WAYS.values()]
+    for ex in explorers:
+        ex.obliges("refines", {a.name: REFINEMENT.formula(a) for a in spec.actions})
+        ex.obliges("nobody resigns", {"resign": g.FALSE})
+        for a in spec.actions:
+            ex.witnesses(a.name, {a.name: REFINEMENT.formula(a)})
+
+    compare(explorers)
+
+    assert all(ex.witnessed == explorers[0].witnessed for ex in explorers)
+    assert list(explorers[1].result.violations) == ["nobody resigns"]
 
 
 def test_an_engine_may_be_changed_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from herdspec import (
     Spec,
     Specification,
     UpTo,
+    UsageError,
     action,
     always,
     axiom,
@@ -316,6 +317,43 @@ def test_the_initial_state_is_asked_too() -> None:
     assert first.action is None
     assert first.counterexample is not None
     assert first.counterexample.before["asked[client1]"] == "False"
+
+
+class Poll(Spec):
+    """Somebody counts, and nobody looks at the count."""
+
+    agrees: dict[Peer, bool] = each(True)
+    sum: Nat = 0
+    open: bool = True
+
+    @action
+    def count(self) -> None:
+        """It is counted who agrees."""
+        require(self.open)
+        self.sum = sum(1 for x in Peer if self.agrees[x])
+        self.open = False
+
+
+@always
+def it_stays_open(s: Poll) -> bool:
+    """The poll stays open (it does not)."""
+    return s.open
+
+
+@always
+def the_sum_is_small(s: Poll) -> bool:
+    """The sum is at most two (there may be more)."""
+    return s.sum <= 2
+
+
+def test_a_count_that_no_promise_speaks_of_is_no_obstacle() -> None:
+    """An action that counts is refused only where a promise is about the count."""
+    (only,) = failed(prove(specification(Poll, it_stays_open)))
+
+    assert only.counterexample is not None
+    assert only.counterexample.after["sum"] in ("0", "1")
+    with pytest.raises(UsageError, match="no meaning for any number of elements"):
+        prove(specification(Poll, the_sum_is_small))
 
 
 # ── Initial states, axioms, definedness ─────────────────────────────────────────────────────

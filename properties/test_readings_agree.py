@@ -248,11 +248,15 @@ def test_exploration_agrees_with_a_search_by_hand(text: str) -> None:
 def test_what_is_proved_of_a_random_spec_is_never_broken(text: str) -> None:
     """What induction proves of a random spec is broken in no state that exploration reaches."""
     ex = explorer(read(text), symmetry=None)
+    if counts(ex.ground.spec):
+        return
     ex.memory_bytes = 1 << 22
     if not [*ex.machine.starts()]:
         return  # nothing begins, which is refused
     broken = ex.run().violations
 
+    if counts(ex.ground.spec):
+        return  # proofs refuse it
     proof = prove(ex.ground.spec, resources=1_000_000)
     proved = {name for name in proof.promises if proof.of(name) is Outcome.PROVED}
     # A hypothesis that fails makes the others' proofs say nothing.

@@ -127,6 +127,7 @@ class Explorer:
         self.firsts: dict[str, int] = {}
         self.levels: list[int] = []
         self.expanded = 0
+        self.expected = 0  # how many states there will be, if that can be told
         self._before = Before(len(self.ground.instances))
         self._edges: Edges | None = None
         self._engine: Columned | Native = Columned(self.packing, Checks())
@@ -274,7 +275,7 @@ class Explorer:
         last = self.levels[-1]
         while self.expanded < last:
             end = min(self.expanded + STRIDE, last)
-            reached = self._engine.search(self.expanded, end, self._expected())
+            reached = self._engine.search(self.expanded, end, self.expected)
             self.expanded = reached
             full = reached < end or self.bytes() > self.memory_bytes
             if (full and self.expanded < len(self._engine)) or stop.wanted:
@@ -286,20 +287,15 @@ class Explorer:
         states, last = len(self._engine), self.levels[-1]
         if states > last:
             self.levels.append(states)
+            self.expected = estimated_states(np.diff([0, *self.levels]).tolist()) or 0
         if progress:
             progress(len(self.levels) - 1, states, states - last)
         self._to_native_if_large()
 
-    def _expected(self) -> int:
-        """How many states there will be, if that can be told."""
-        sizes = np.diff([0, *self.levels]).tolist()
-        return estimated_states(sizes) or 0
-
     def _estimate(self, estimates: Callable[[Estimate], None], seconds: float) -> None:
-        states = self._expected()
-        if states:
-            left = max(states - self.expanded, 0) / max(self.expanded, 1)
-            estimates(Estimate(states, seconds * left))
+        if self.expected:
+            left = max(self.expected - self.expanded, 0) / max(self.expanded, 1)
+            estimates(Estimate(self.expected, seconds * left))
 
     def bytes(self) -> int:
         """Memory held for states, and wanted for edges where they are kept."""
