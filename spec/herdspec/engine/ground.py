@@ -322,10 +322,12 @@ class Ground:
             return self._leaf(table, index)
         first, *rest = at
         others = tuple(rest)
-        if first.op == "const":
-            return self._entry(table, others, (*index, int(first.data)), env)
         assert isinstance(table.kind, MapOf), "only maps are looked up"
         kind = table.kind.keys[len(index)]
+        if first.op == "const":
+            # No index: the step is undefined, and what it would read here is nobody's.
+            there = int(first.data) if 0 <= first.data < self.values(kind) else 0
+            return self._entry(table, others, (*index, there), env)
         found = self._entry(table, others, (*index, 0), env)
         for k in range(1, self.values(kind)):
             here = g.eq(first, _numbered(kind, k))
