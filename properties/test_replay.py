@@ -220,7 +220,7 @@ def test_a_fixed_bug_is_impossible_by_a_line_of_the_spec(story: Path) -> None:
     line = FIX.splitlines().index("        require(self.free())") + 1
     assert came is Expect.IMPOSSIBLE
     assert verdict == (
-        "no longer possible at step 2: grant(client2, <Lease.HELD: 'held'>): "
+        "no longer possible at step 2: grant(client2, Lease.HELD): "
         f"require(self.free()) (lock.py:{line}) does not hold: holder is client1"
     )
 

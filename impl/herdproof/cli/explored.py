@@ -101,7 +101,8 @@ def print_conclusion(out: Output, subject: Subject, findings: list[Finding], exa
             f"Failures of {subject.name} are declared for 2 brokers and {subject.faults} faults; "
             "at this size the declared ones may have any length, or be missing."
         )
-    out.line(conclusion(standing, expected), style=COLOURS[standing])
+    within = next((f.note for f in findings if f.note.startswith("within ")), "")
+    out.line(conclusion(standing, expected, within), style=COLOURS[standing])
 
 
 def exploration_json(result: Exploration, findings: list[Finding], code: int) -> dict[str, Any]:

@@ -172,11 +172,11 @@ def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def conclusion(standing: Standing, expected: int = 0) -> str:
-    """The last line of a command."""
+def conclusion(standing: Standing, expected: int = 0, within: str = "") -> str:
+    """The last line of a command; `within` is the bound that something was dropped at."""
     also = f" ({counted(expected, 'failure')} as declared)" if expected else ""
     return {
-        Standing.HOLDS: f"It holds{also}.",
+        Standing.HOLDS: f"It holds{within and f' {within}'}{also}.",
         Standing.FAILS: "It fails.",
         Standing.UNKNOWN: "Unknown: something was cut short, given up or not looked at.",
     }[standing]

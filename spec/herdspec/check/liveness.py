@@ -31,7 +31,7 @@ import numpy as np
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Progress, Story
 from herdspec.check.explore import CHUNK, MEMORY_BYTES, Explorer
 from herdspec.check.fair import Demands, Flags, Graph, Lasso, lasso
-from herdspec.check.run import Step, said
+from herdspec.check.run import Step, said, written
 from herdspec.engine.columns import Columns
 from herdspec.engine.ground import Ground, Instance
 from herdspec.language.errors import UsageError
@@ -286,7 +286,7 @@ class Checker:
         """An instance, as a call."""
         instance = self.instances[number]
         arguments = self.machine.arguments(instance.action, instance.arguments)
-        return f"{instance.action.name}({', '.join(map(repr, arguments))})"
+        return f"{instance.action.name}({', '.join(map(written, arguments))})"
 
     def confirm(self, promise: Promise, arguments: list[Any], story: Endless) -> None:
         """Judge a story by the plain Python alone: what it shows must be so, and be fair."""

@@ -56,6 +56,8 @@ class Scale:
 
 FULL = Scale(3, 3)
 QUICK = Scale(2, 2)
+MISTAKEN = Scale(2, 1)
+"""How large a protocol is explored once for each mistake that is put into it."""
 SMALL = 2
 """The number of elements at which the flaws' failures are declared."""
 
@@ -153,10 +155,11 @@ def mutation(looked: Looked, *, faults: int = 1) -> Check:
     def run(tell: Tell) -> Result:
         from herdspec.check.mutate import mutate, reasons_of
 
+        alone = looked.source is None
         found = mutate(
             looked.spec, looked.sizes, faults=faults, bound=looked.bound,
             reasons=reasons_of(looked.spec), source=looked.source,
-            processes=PROCESSES if looked.source else 1,
+            processes=1 if alone else PROCESSES,
             progress=lambda done, of: tell(f"{done} of {of} mutants", done / of),
         )  # fmt: skip
         return Result((noticed(looked.subject, found),), found.summary)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +49,18 @@ class Step:
     @property
     def label(self) -> str:
         """The action's name and arguments, as a call."""
-        return f"{self.action.name}({', '.join(map(repr, self.arguments))})"
+        return f"{self.action.name}({', '.join(map(written, self.arguments))})"
+
+
+def written(value: Any) -> str:
+    """An argument as one would write it: a member by its name."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{written(k)}: {written(v)}' for k, v in value.items())}}}"
+    if isinstance(value, set):
+        return f"{{{', '.join(sorted(map(written, value)))}}}"
+    return repr(value)
 
 
 class Machine:
