@@ -49,7 +49,7 @@ Faults = Annotated[
 ]
 Prove = Annotated[bool, typer.Option("--prove/--no-prove", help="Of your own: prove it, too.")]
 Mutate = Annotated[
-    bool, typer.Option("--mutate", help="Of your own: would its properties notice mistakes?")
+    bool, typer.Option("--mutate", help="Would the properties notice mistakes? (Takes minutes.)")
 ]
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.")
@@ -128,9 +128,9 @@ def named(what: list[str] | None, own: Own) -> list[str]:
 
     names = what or list(PLANS)
     fixed = [name for name in names if name in PLANS]
-    if fixed and own != Own():
+    if fixed and own != Own(mutate=own.mutate):
         raise UsageError(
-            f"--size, --faults, --no-prove and --mutate are for specs of your own; {fixed[0]} has "
+            f"--size, --faults and --no-prove are for specs of your own; {fixed[0]} has "
             f"a plan (try --quick, or `herdproof explore {fixed[0]}` at any size)"
         )
     return names
@@ -142,7 +142,7 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
     from herdspec.check.plans import PLANS, of_specs, plan_of
 
     if name in PLANS or not is_spec(name):
-        plan = plan_of(name, scale)
+        plan = plan_of(name, scale, mutate=own.mutate)
         return plan.also(*(make(plan.verified) for make in IMPLEMENTATION.get(name, ())))
     wanted = [looked(name, subject, own) for subject in subjects(name)]
     return of_specs(name, wanted, prove=own.prove, mutate=own.mutate)

@@ -12,6 +12,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdspec.check.cache import Coverage, Memory, Result
@@ -155,22 +156,22 @@ def mutation(looked: Looked, *, faults: int = 1) -> Check:
     def run(tell: Tell) -> Result:
         from herdspec.check.mutate import mutate, reasons_of
 
-        alone = looked.source is None
         found = mutate(
             looked.spec, looked.sizes, faults=faults, bound=looked.bound,
             reasons=reasons_of(looked.spec), source=looked.source,
-            processes=1 if alone else PROCESSES,
+            processes=PROCESSES if looked.source else 1,
             progress=lambda done, of: tell(f"{done} of {of} mutants", done / of),
         )  # fmt: skip
         return Result((noticed(looked.subject, found),), found.summary)
 
     def rests_on() -> tuple[Any, ...]:
-        """Mutants are made of the text; the reasons for survivors stand in the module."""
+        """Mutants are made of the text; survivors are accepted for the reasons in the module."""
+        from herdspec.check.mutate import reasons_of
+
         files = {a.file for a in looked.spec.actions}
         modules = {function.file for function in looked.spec.methods.values()} | files
         texts = [hashed(*linecache.getlines(file)) for file in sorted(modules)]
-        module = sys.modules[looked.spec.state.__module__].__file__ or ""
-        return (*looked.rests_on(), faults, sorted(texts), hashed(*linecache.getlines(module)))
+        return (*looked.rests_on(), faults, sorted(texts), dict(reasons_of(looked.spec)))
 
     sizes = ", ".join(counted(n, name.lower()) for name, n in looked.sizes.items())
     name = f"mutate {looked.subject}: {sizes}, {counted(faults, 'fault')}"
@@ -183,15 +184,22 @@ def noticed(subject: str, found: Mutation) -> Finding:
     marks = {
         Standing.HOLDS: Mark.EXHAUSTED, Standing.FAILS: Mark.FAILS, Standing.UNKNOWN: Mark.UNKNOWN,
     }  # fmt: skip
-    score = f"{found.score:.0%} of {counted(found.judged, 'mistake')}"
+    score = f"{len(found.killed)} of {found.judged} killed ({100 * found.score:.0f} %)"
     told = [line for hole in found.holes for line in survival(hole)]
     told += [f"stale, no such mistake survives: {name}" for name in found.stale]
     return Finding(
         subject=subject, row=NOTICED, kind="check", mark=marks[found.standing],
         bounds=", ".join([score, *sizes, counted(found.faults, "fault")]), story=tuple(told),
-        sentence="Every mistake that is put into the spec breaks some property.",
-        note="" if found.standing is Standing.HOLDS else f"{score}: {found.summary}",
+        sentence="Every mistake in the spec breaks some property, or is accepted with a reason.",
+        note="" if found.standing is Standing.HOLDS else unnoticed(found),
     )  # fmt: skip
+
+
+def unnoticed(found: Mutation) -> str:
+    """Why all is not well with the mutants of a spec."""
+    stale = [f"{counted(len(found.stale), 'reason')} to be removed"] * bool(found.stale)
+    holes = [counted(len(found.holes), "hole")] * bool(found.holes)
+    return ", ".join([*holes, *stale, found.summary])
 
 
 def survival(hole: Survivor) -> list[str]:
@@ -341,12 +349,31 @@ PLANS: dict[str, Callable[[Scale], Plan]] = {"election": election}
 """The protocols, in the order in which they build on each other."""
 
 
-def plan_of(protocol: str, scale: Scale) -> Plan:
-    """The plan of a protocol by its name; raises `UsageError` for a name that is none."""
+def plan_of(protocol: str, scale: Scale, *, mutate: bool = False) -> Plan:
+    """
+    The plan of a protocol by its name; raises `UsageError` for a name that is none.
+
+    With `mutate`, it is looked at whether the verified spec's properties would notice mistakes:
+    at `MISTAKEN`, whatever the scale of the rest, since there are hundreds of them.
+    """
     if protocol not in PLANS:
         known = ", ".join(PLANS)
         raise UsageError(f"there is no protocol {protocol!r}; the known ones: {known}")
-    return PLANS[protocol](scale)
+    plan = PLANS[protocol](scale)
+    return plan.also(mistaken(plan)) if mutate else plan
+
+
+def mistaken(plan: Plan) -> Check:
+    """Whether the properties of a protocol's verified spec notice mistakes."""
+    spec, source = plan.specs[plan.verified], partial(verified_of, plan.protocol)
+    looked = Looked(plan.verified, spec, MISTAKEN.sizes(spec), MISTAKEN.faults, source=source)
+    return mutation(looked, faults=MISTAKEN.faults)
+
+
+def verified_of(protocol: str) -> Specification:
+    """The verified spec of a protocol, for processes that make it again."""
+    plan = PLANS[protocol](QUICK)
+    return plan.specs[plan.verified]
 
 
 def said_of(spec: Specification) -> tuple[str, str]:
