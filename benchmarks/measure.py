@@ -8,7 +8,8 @@ One measured exploration, in a process of its own: what `benchmarks/explore` sta
 It prints one line of JSON. `seconds` are from the call of `explore()` to its result, so that every
 compilation is in them; `before_bytes` is the resident memory just before that call, `peak_bytes`
 the largest of the whole process. With `--compiled` something small is compiled and explored before:
-then the growth of memory is what the states cost, without the compiler. Known counts are checked: a wrong search has no speed.
+then the growth of memory is what the states cost, without the compiler. Known counts are checked: a
+wrong search has no speed.
 """
 
 from __future__ import annotations
