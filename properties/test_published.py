@@ -28,7 +28,7 @@ from properties.published.ring_election import RING_ELECTION
 from properties.published.slush import SLUSH
 from properties.published.termination_messages import BOUND, TERMINATION_MESSAGES
 from properties.published.termination_ring import TERMINATION_RING
-from properties.published.two_phase_commit import TWO_PHASE_COMMIT
+from properties.specs import TWO_PHASE_COMMIT
 
 
 @dataclass(frozen=True)
