@@ -30,6 +30,7 @@ from herdspec import (
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.explore import Explorer, explore
 from herdspec.check.size import Estimate, estimated_states
+from herdspec.engine import ground
 from herdspec.language.surface import Property
 from properties.specs import LOCK_SERVER, TWO_PHASE_COMMIT, Client
 
@@ -390,3 +391,12 @@ def test_a_branch_that_no_step_takes_is_named(engine: str) -> None:
     assert branch.file == __file__
     source = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert "self.left == 2" in source[branch.line - 1] + source[branch.line - 2]
+
+
+def test_more_actions_than_can_be_numbered_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spec with more actions with chosen parameters than can be numbered is refused."""
+    monkeypatch.setattr(ground, "MOST_INSTANCES", 20)
+
+    assert explore(LOCK_SERVER, {"Client": 2}, faults=0).states
+    with pytest.raises(UsageError, match="more than 20: take smaller sizes"):
+        explore(LOCK_SERVER, {"Client": 9}, faults=0)

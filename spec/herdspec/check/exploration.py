@@ -69,6 +69,9 @@ class Exploration:
     """
     What was found; `states` are representatives, `orbits` counts all that they stand for.
 
+    `generated` counts the successors that were kept, `dropped` those beyond a bound; what other
+    checkers call generated is both, and the initial states.
+
     `constrained` states were looked at, but not gone on from, since the constraint does not hold
     there. `note` says why another engine looked than was to be expected.
     """

@@ -39,6 +39,8 @@ LARGEST = 256
 """How many values a slot can have: a column of values holds bytes."""
 MOST_CHOICES = 100_000
 """How many choices of its parameters an action can have."""
+MOST_INSTANCES = 1 << 16
+"""How many actions with their parameters chosen a spec can have."""
 FAULTS = "faults taken"
 """The name of the hidden slot that counts what disturbs, against the budget."""
 SlotKey = tuple[str, tuple[int, ...]]
@@ -168,8 +170,12 @@ class Ground:
         return self._instances(self.spec.starts)
 
     def _instances(self, actions: tuple[Action, ...]) -> tuple[Instance, ...]:
-        found = (self.instance(a, args) for a in actions for args in self.choices(a))
-        return tuple(i for i in found if i.guard is not g.FALSE)
+        every = (self.instance(a, args) for a in actions for args in self.choices(a))
+        found = tuple(i for i in every if i.guard is not g.FALSE)
+        if len(found) > MOST_INSTANCES:  # explorers number them by 16 bits
+            what = f"{self.spec.name} has {len(found):,} actions with their parameters chosen"
+            raise UsageError(f"{what}, more than {MOST_INSTANCES:,}: take smaller sizes")
+        return found
 
     def choices(self, action: Action) -> list[tuple[Number, ...]]:
         """The choices of an action's parameters, in order."""
