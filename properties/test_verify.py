@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+from typer.testing import Result as Run
 
+from herdproof.cli import app
 from herdspec import (
     Nat,
     Property,
@@ -25,6 +30,7 @@ from herdspec import (
     specification,
     step,
 )  # fmt: skip
+from herdspec.check import plans
 from herdspec.check.cache import Result
 from herdspec.check.explore import explore
 from herdspec.check.plans import (
@@ -365,6 +371,121 @@ def test_an_unknown_protocol_is_told_the_known_ones() -> None:
     """A mistyped name is refused with the known ones."""
     with pytest.raises(UsageError, match="known ones: election"):
         plan_of("electoin", QUICK)
+
+
+# ── Mistakes ────────────────────────────────────────────────────────────────────────────────
+
+
+class Tally(Spec):
+    """A tally is counted up to two, and wiped."""
+
+    count: Nat = 0
+    shown: bool = False
+
+    @action
+    def add(self) -> None:
+        """One more."""
+        require(self.count < 2)
+        self.count += 1
+        self.shown = True
+
+    @action
+    def wipe(self) -> None:
+        """All gone."""
+        require(self.count > 0)
+        self.count = 0
+
+
+@sometimes
+def it_is_full(s: Tally) -> bool:
+    """Two were counted."""
+    return s.count == 2
+
+
+@recoverable
+def it_can_be_wiped(s: Tally) -> bool:
+    """It can always be wiped."""
+    return s.count == 0
+
+
+TALLY = specification(Tally, it_is_full, it_can_be_wiped)
+Reasons = dict[str, str]
+NOT_ASKED = 2
+
+
+@pytest.fixture
+def tally(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """Calls `verify --mutate` for a protocol of this spec alone, with these reasons."""
+    plan = Plan("tally", (), specs={"verified": TALLY})
+    monkeypatch.setitem(plans.PLANS, "tally", lambda _: plan)
+    monkeypatch.setattr(plans, "PROCESSES", 1)  # another process would know the real ones only
+
+    def run(reasons: Reasons, *options: str) -> Run:
+        monkeypatch.setattr(sys.modules[__name__], "SURVIVORS", {"Tally": reasons}, raising=False)
+        return CliRunner().invoke(app, ["verify", "tally", "--mutate", *options])
+
+    return run
+
+
+ACCEPTED = {
+    "add: `self.count += 1` becomes `self.count += 2`": "tallies are rough",
+    "add: skip `self.shown = True`": "only people read it",
+    "wipe: `self.count > 0` becomes `self.count > 1`": "tallies are rough",
+}
+BEYOND = {
+    "add: drop `self.count < 2`": "it has no end",
+    "add: `self.count < 2` becomes `self.count <= 2`": "it goes on to three",
+    "add: `self.count < 2` becomes `self.count < 3`": "it goes on to three",
+}
+
+
+def test_a_protocols_mistakes_are_a_row_with_the_score(tally: Callable[..., Run]) -> None:
+    """With `--mutate`, a protocol's table says how many mistakes its properties notice."""
+    done = tally({**ACCEPTED, **BEYOND}, "--no-cache")
+
+    assert done.exit_code == Standing.HOLDS.value, done.output
+    assert "mistakes are noticed" in done.stdout
+    assert "○ 7 of 10 killed (70 %), 1 fault" in done.stdout
+    assert "3 accepted with a reason, 3 unknown (3 accepted with a reason)" in done.stdout
+    assert plan_of("tally", QUICK).checks == ()
+
+
+@pytest.mark.parametrize(
+    ("reasons", "standing", "said"),
+    [
+        (BEYOND, Standing.FAILS, "3 holes, 7 of 10 killed"),
+        (ACCEPTED, Standing.UNKNOWN, "3 unknown"),
+        (
+            {**ACCEPTED, **BEYOND, "wipe: skip `self.count = 0`": "why not"}, Standing.FAILS,
+            "1 reason to be removed",
+        ),
+    ],
+    ids=["a hole", "undecided", "stale"],
+)  # fmt: skip
+def test_mistakes_without_and_reasons_without_each_other_fail(
+    tally: Callable[..., Run], reasons: Reasons, standing: Standing, said: str
+) -> None:
+    """A survivor without a reason, or a reason without a survivor, fails; undecided is unknown."""
+    done = tally(reasons, "--no-cache")
+
+    assert done.exit_code == standing.value
+    assert said in done.stdout
+
+
+def test_a_score_is_kept_until_a_reason_changes(tally: Callable[..., Run], tmp_path: Path) -> None:
+    """Nothing is judged twice, but reasons are part of what a verdict rests on."""
+    kept = ("--cache", str(tmp_path))
+    reasons = {**ACCEPTED, **BEYOND}
+
+    outputs = [tally(reasons, *kept).stdout, tally(reasons, *kept).stdout]
+
+    assert ["(kept)" in text for text in outputs] == [False, True]
+    assert tally(BEYOND, *kept).exit_code == Standing.FAILS.value
+
+
+def test_a_protocols_size_stays_its_own(tally: Callable[..., Run]) -> None:
+    """`--mutate` goes with a protocol; the sizes of one's own specs do not."""
+    assert tally({}, "--no-cache", "--faults", "2").exit_code == NOT_ASKED
 
 
 # ── Election ────────────────────────────────────────────────────────────────────────────────

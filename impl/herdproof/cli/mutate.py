@@ -107,6 +107,8 @@ def print_mutation(out: Output, subject: Subject, found: Mutation) -> None:
             out.line(f"{title}:")
             for id in ids:
                 out.line(f"  {id if ':' in id else spoken(id)}")
+                if id in found.excused:
+                    out.line(f"    accepted: {found.excused[id]}")
     for survivor in found.survivors:
         print_survivor(out, survivor)
     out.line()
@@ -169,5 +171,5 @@ def mutation_json(found: Mutation) -> dict[str, Any]:
         "score": found.score, "killed": [vars(k) for k in found.killed],
         "survivors": [vars(s) for s in found.survivors], "equivalent": found.equivalent,
         "unknown": found.unknown, "refused": found.refused, "stale": found.stale,
-        "failing": found.failing,
+        "failing": found.failing, "excused": found.excused,
     }  # fmt: skip

@@ -6,7 +6,8 @@ does not fail in the original. It is *equivalent here* when it takes the same st
 reachable state of the original (steps that change nothing left aside): at this size no property
 could tell the two apart. What is left has *survived*: the properties have a hole, and the shortest
 behaviour that only one of the two shows (`apart.py`) names it. A survivor may be accepted with a
-reason; a reason for a mutant that is killed, or that does not exist, is stale, and an error.
+reason, and so may a mutant that the bound leaves unknown; a reason for a mutant that is killed, or
+that does not exist, is stale, and an error.
 """
 
 from __future__ import annotations
@@ -84,6 +85,13 @@ class Mutation:
     refused: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
     failing: list[str] = field(default_factory=list)
+    excused: dict[str, str] = field(default_factory=dict)
+    """The reasons for which unknown mutants are accepted."""
+
+    @property
+    def undecided(self) -> list[str]:
+        """The unknown mutants that have no reason to be accepted."""
+        return [id for id in self.unknown if id not in self.excused]
 
     @property
     def holes(self) -> list[Survivor]:
@@ -102,10 +110,10 @@ class Mutation:
 
     @property
     def standing(self) -> Standing:
-        """Holes and stale reasons are failures; what was cut short is unknown."""
+        """Holes and stale reasons are failures; what was cut short is unknown without one."""
         if self.holes or self.stale:
             return Standing.FAILS
-        return Standing.UNKNOWN if self.unknown or not self.judged else Standing.HOLDS
+        return Standing.UNKNOWN if self.undecided or not self.judged else Standing.HOLDS
 
     @property
     def summary(self) -> str:
@@ -116,7 +124,8 @@ class Mutation:
         ]
         accepted = len(self.survivors) - len(self.holes)
         counts += [f"{accepted} accepted with a reason"] * bool(accepted)
-        counts += [f"{len(self.unknown)} unknown"] * bool(self.unknown)
+        also = f" ({len(self.excused)} accepted with a reason)" if self.excused else ""
+        counts += [f"{len(self.unknown)} unknown{also}"] * bool(self.unknown)
         counts += [f"{len(self.refused)} refused by the language"] * bool(self.refused)
         return ", ".join(counts)
 
@@ -151,6 +160,7 @@ def mutate(
             if progress:
                 progress(number, len(all_of_them))
     made.stale = _stale(made, reasons or {})
+    made.excused = {id: why for id, why in (reasons or {}).items() if id in made.unknown}
     return made
 
 

@@ -173,9 +173,8 @@ def mutation(looked: Looked, *, faults: int = 1) -> Check:
         texts = [hashed(*linecache.getlines(file)) for file in sorted(modules)]
         return (*looked.rests_on(), faults, sorted(texts), dict(reasons_of(looked.spec)))
 
-    sizes = ", ".join(counted(n, name.lower()) for name, n in looked.sizes.items())
-    name = f"mutate {looked.subject}: {sizes}, {counted(faults, 'fault')}"
-    return Check(name, run, rests_on)
+    size = replace(looked, faults=faults).size
+    return Check(f"mutate {looked.subject}: {size}", run, rests_on)
 
 
 def noticed(subject: str, found: Mutation) -> Finding:

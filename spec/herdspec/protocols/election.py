@@ -29,6 +29,7 @@ from __future__ import annotations
 from enum import Enum
 
 from herdspec import Nat, Sort, Spec, action, command, each, fault, require
+from herdspec.protocols.election_survivors import SURVIVORS as SURVIVORS  # `mutate` looks here
 
 
 class Broker(Sort):
