@@ -72,7 +72,7 @@ def mutants(spec: Specification) -> list[Mutant]:
 
 def _reached(spec: Specification) -> list[str]:
     """The actions and what they call, in the order of the text."""
-    todo = [a.name for a in (*spec.actions, *getattr(spec, "starts", ()))]
+    todo = [a.name for a in (*spec.actions, *spec.starts)]
     found = set()
     while todo:
         name = todo.pop()
@@ -312,7 +312,7 @@ def _found(code: CodeType, name: str) -> CodeType:
 
 def _unfair(spec: Specification, name: str) -> Iterator[Edit]:
     """An action that is promised to be taken in the end is not."""
-    if any(a.name == name and getattr(a, "fair", None) for a in spec.actions):
+    if any(a.name == name and a.fair for a in spec.actions):
         line = spec.methods[name].line
         yield Edit("unfair", "remove its fairness", line, _Unfair(name))
 

@@ -139,11 +139,6 @@ class Struct:
 Value = Expr | Struct
 
 
-def kind_of(value: Value) -> Rich | Type:
-    """A value's type."""
-    return value.kind
-
-
 def record(kind: RecordOf, given: Mapping[str, Value]) -> Struct:
     """A record of these parts."""
     found: dict[str, Expr] = {}
