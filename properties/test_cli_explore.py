@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -351,7 +352,9 @@ def test_a_saved_file_is_checked_again(lamps: Path) -> None:
             holds.replace("{l}", "{m}"),
             fails,
         ):
-            lamps.write_text(text)
+            with lamps.open("w") as half_saved:  # empty for a while, as an editor leaves it
+                time.sleep(0.1)
+                half_saved.write(text)
             told.append(verdict(lines))
 
     assert ["It fails." in t for t in told] == [True, False, False, True, False, True]

@@ -72,10 +72,15 @@ def changes(sources: Sources, seen: Stamps) -> list[str]:
         step=SETTLED_MS, rust_timeout=LOOK_MS,
     )  # fmt: skip
     with closing(told):
-        while (now := sources.stamps()) == seen:
+        while (now := sources.stamps()) == seen or being_written(now, seen):
             with sigterm_waits():
                 next(told)
     return sorted({f.name for f in {**seen, **now} if seen.get(f) != now.get(f)})
+
+
+def being_written(now: Stamps, seen: Stamps) -> bool:
+    """Whether a changed file is empty: to save is to cut a file first, and to write it then."""
+    return any(stamp[1] == 0 and seen.get(file) != stamp for file, stamp in now.items())
 
 
 def checked(out: Output, name: str, sources: Sources, check: Callable[[Subject], object]) -> None:

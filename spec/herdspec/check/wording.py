@@ -8,11 +8,14 @@ or parts, the text names their flat fields (`self.inbox.0.kind[b]`), and is eval
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from dataclasses import field as field_of
+from itertools import count
 from typing import Any, Protocol
 
 from herdspec.check.run import Machine, said
+from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action
 from herdspec.language.surface import Spec
@@ -66,9 +69,10 @@ def _evaluated(name: str) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """Expressions as Python text; `field` says how fields are named."""
+    """Expressions as Python text; `field` says how fields are named, `names` what is bound."""
 
     field: FieldName = _shown
+    names: Mapping[Expr, str] = field_of(default_factory=dict)
 
     def text(self, e: Expr) -> str:
         """An expression as Python, in parentheses where that may be needed."""
@@ -81,7 +85,7 @@ class Words:
             case "field" | "after":
                 return self.field(e.data)
             case "var":
-                return str(e.data).partition("#")[0]
+                return self.names.get(e, _base(e))
             case "and":
                 return f"({' and '.join(a)})"
             case "le":
@@ -112,14 +116,28 @@ class Words:
             case "or":
                 return self._alternatives(e)
         *bounds, body = e.args
-        names = [self.text(b) for b in bounds]
+        inner = self.binding(bounds, body)
+        names = [inner.text(b) for b in bounds]
         loops = " ".join(f"for {n} in {_domain(b)}" for n, b in zip(names, bounds, strict=True))
         match e.op:
             case "lam":
-                return f"{{{_key(names)}: {self.text(body)} {loops}}}"
+                return f"{{{_key(names)}: {inner.text(body)} {loops}}}"
             case "number":
-                return f"sum(1 {loops} if {self.text(body)})"
-        return f"{e.op}({self.text(body)} {loops})"
+                return f"sum(1 {loops} if {inner.text(body)})"
+        return f"{e.op}({inner.text(body)} {loops})"
+
+    def binding(self, bounds: list[Expr], body: Expr) -> Words:
+        """The words for what is inside: each variable has a name that means nothing else there."""
+        names = dict(self.names)
+        free = g.leaves(body, "var") - {*bounds}
+        for bound in bounds:
+            taken = {names.get(x, _base(x)) for x in (*free, *names)}
+            name = candidate = _base(bound)
+            number = count(2)
+            while name in taken:
+                name = f"{candidate}{next(number)}"
+            names[bound] = name
+        return replace(self, names=names)
 
     def _negated(self, e: Expr) -> str:
         match e.op:
@@ -149,6 +167,11 @@ class Words:
         if constants and len({s[0] for s in sides}) == 1:
             return f"{self.text(sides[0][0])} in ({', '.join(self.text(s[1]) for s in sides)})"
         return f"({' or '.join(map(self.text, e.args))})"
+
+
+def _base(variable: Expr) -> str:
+    """The name that the spec's author gave a variable."""
+    return str(variable.data).partition("#")[0]
 
 
 text = Words().text
