@@ -1,0 +1,208 @@
+"""
+What a consumer and a coordinator say to each other, as plain values.
+
+Both forms of the wire (`legacy`, `version1`) encode these. A message knows nothing of frames; a
+`Frame` is a message with the header that version 1 puts before it.
+
+Source: system B's drafts `002` and `001`, as PROTOCOLS.md lays them out (Wire format of B).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TypeAlias
+
+NO_COORDINATOR = -1
+"""The `coordinator_id` of an answer that knows of none."""
+
+
+class ErrorCode(IntEnum):
+    """What went wrong with a request; 0 where nothing did."""
+
+    NONE = 0
+    NOT_COORDINATOR = 1
+    """This broker does not lead, or no longer: consult again."""
+    UNKNOWN_VERSION = 2
+    STALE_EPOCH = 3
+    """The receiver has seen a later epoch than the sender's."""
+    GROUP_FULL = 4
+    UNKNOWN_TYPE = 5
+    MALFORMED = 6
+    """The frame is cut off, too large, or no encoding of what it says it is."""
+    NOT_REGISTERED = 7
+    STALE_GENERATION = 8
+    """A commit of a partition that its sender does not own in the present generation."""
+    FENCED_FORM_REQUIRED = 9
+    """The group is fenced: the legacy form, which carries no epoch, is refused."""
+    ILLEGAL_STATE = 10
+    """A Start for fetchers that run, with another assignment (`IllegalStateException`)."""
+    INVALID_SUBSCRIPTION = 11
+    NOT_STORED = 12
+    """Nobody knows whether the offsets were stored: ZooKeeper gave no answer in time."""
+
+
+class OffsetReset(Enum):
+    """Where to begin where no offset is stored, or where it is out of range."""
+
+    SMALLEST = "smallest"
+    LARGEST = "largest"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartition:
+    """A partition; the wire's string already contains the broker id (`002`): "0-3"."""
+
+    topic: str
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The first offset of a partition that its consumer has not finished with."""
+
+    topic: str
+    partition: str
+    offset: int
+
+
+NO_OFFSET = -1
+"""In a Start: nothing is stored, begin where `auto_offset_reset` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """A broker of the cluster, as a consumer is told of it."""
+
+    creator_id: str
+    id: int
+    host: str
+    port: int
+
+
+# ── A consumer's requests, and their answers ────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """Which broker coordinates? Any broker answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsultResponse:
+    """The coordinator's broker id (`NO_COORDINATOR`: none known), and the cluster's brokers."""
+
+    error_code: ErrorCode
+    coordinator_id: int
+    brokers: tuple[BrokerInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A consumer's first request over a new connection; `subscription` reads its `topic_count`."""
+
+    group_id: str
+    consumer_id: str
+    topic_count: str
+    auto_commit: bool
+    auto_offset_reset: OffsetReset
+    ping_interval_ms: int
+    max_ping_retries: int
+    session_timeout_ms: int
+    """Version 1 only; the legacy form does not carry it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterResponse:
+    """Version 1 only: accepted, or why not."""
+
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Version 1 only: the user's own commit."""
+
+    offsets: tuple[Offset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResponse:
+    """Version 1 only: stored, or why not; all of the offsets or none."""
+
+    error_code: ErrorCode
+
+
+# ── The coordinator's requests, and their answers ───────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Are you alive? `num_retries` counts the copies of this request that went before."""
+
+    num_retries: int
+
+
+@dataclass(frozen=True, slots=True)
+class PingResponse:
+    """Alive; the consumed offsets, or None without auto_commit."""
+
+    offsets: tuple[Offset, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Close the fetchers and clear the queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopResponse:
+    """Version 1 only: nothing is fetched any more; the consumed offsets, or None as in a ping."""
+
+    offsets: tuple[Offset, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Fetch these partitions, each from its offset on (`NO_OFFSET`: as auto_offset_reset says)."""
+
+    partitions: tuple[Offset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartResponse:
+    """The fetchers run, or why not."""
+
+    error_code: ErrorCode
+
+
+Request: TypeAlias = Consult | Register | Commit | Ping | Stop | Start
+Response: TypeAlias = (
+    ConsultResponse
+    | RegisterResponse
+    | CommitResponse
+    | PingResponse
+    | StopResponse
+    | StartResponse
+)
+Message: TypeAlias = Request | Response
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """
+    A message with version 1's header.
+
+    A response carries the correlation id of its request. `epoch` is the sender's: a coordinator's
+    own, the latest that a consumer has seen. `generation` is that of the assignment which the
+    message is about, 0 before the first. `error` is a response's; it is that of its body, where
+    the body has one (the wire has it once).
+    """
+
+    message: Message
+    correlation_id: int = 0
+    epoch: int = 0
+    generation: int = 0
+    client_id: str = ""
+    """A request's sender, for logs."""
+    error: ErrorCode = ErrorCode.NONE
