@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 MEASURED = "measured"
@@ -22,7 +22,9 @@ SERVICES_ARE_PROMISED = os.environ.get("CI") == "true" or (
     os.environ.get("HERDPROOF_DOCKER") == "required"
 )
 
-settings.register_profile("herdproof", deadline=None, print_blob=True)
+settings.register_profile(
+    "herdproof", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("ci", settings.get_profile("herdproof"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "herdproof")
 

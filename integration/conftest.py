@@ -1,15 +1,19 @@
 """Where the integration suite runs, decided once for the whole run and said in its header.
 
-The decision is made (and images are built, the first time) before any test or time limit starts, in
-the process that controls the run; xdist's workers are told.
+The decision is made (and, the first time, Kafka's jars are fetched and images are built) before any
+test or time limit starts, in the process that controls the run; xdist's workers are told.
 """
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from herdproof.errors import HerdError
+from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.kafka.jars import kafka_jars
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.docker.engine import DockerUnavailableError
@@ -34,6 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
         decision = decide()
     except DockerUnavailableError as problem:
         raise pytest.UsageError(f"Docker is required here, but {problem}") from problem
+    if decision.engine is None:
+        with suppress(HerdError):  # a test that needs the jars will say why there are none
+            kafka_jars(print)
     config.stash[DECISION] = decision
     config.stash[ON_DOCKER] = decision.engine is not None
 
@@ -66,6 +73,13 @@ def zookeeper() -> Iterator[EmbeddedZooKeeper]:
     """One real server, as a child process, for all tests that do not need to break it."""
     with EmbeddedZooKeeper() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka(zookeeper: EmbeddedZooKeeper) -> Iterator[EmbeddedKafka]:
+    """One real broker beside that server, for all tests that do not need to break it."""
+    with EmbeddedKafka(zookeeper.hosts) as broker:
+        yield broker
 
 
 @pytest.fixture

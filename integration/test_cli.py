@@ -15,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from herdproof.cli.kafka import topic_of
 from herdproof.cli.real_runs import DISTURBANCES, run
+from herdproof.kafka.topics import Topics
 from herdproof.link.conform import conform_files
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdspec.check.conform import Verdict
+from herdspec.language.errors import UsageError
 
 COMMAND = [sys.executable, "-c", "from herdproof.cli import app; app()"]
 
@@ -92,6 +95,27 @@ def test_a_zookeeper_ends_quietly(number: signal.Signals, code: int) -> None:
 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_a_kafka_has_the_topics_that_were_asked_for() -> None:
+    """`herdproof kafka` prints both addresses, has its topics, and is gone after a signal."""
+    with started("kafka", "--topic", "orders:3") as command:
+        names, addresses = zip(*(line_of(command).split("=") for _ in range(2)), strict=True)
+        assert names == ("kafka", "zookeeper")
+        assert Topics(addresses[0]).partitions() == {"orders": 3}
+
+        assert ended(command, signal.SIGTERM)[:2] == (143, "")
+
+    for host, _, port in (address.partition(":") for address in addresses):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), timeout=5)
+
+
+@pytest.mark.parametrize("topic", ["orders", "orders:", ":3", "orders:0", "orders:x"])
+def test_a_topic_that_cannot_be_is_refused(topic: str) -> None:
+    """A topic without a name or a number of partitions is refused before anything starts."""
+    with pytest.raises(UsageError, match="write NAME:PARTITIONS"):
+        topic_of(topic)
 
 
 def test_disturbed_brokers_conform(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The images of this suite do what the other tests build on."""
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -8,8 +9,13 @@ import pytest
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from integration.docker.images import broker_image, zookeeper_image
-from integration.docker.ports import LOOPBACK, address, publish_on_loopback
+from herdproof.kafka.topics import Record, Topics
+from herdproof.ports import free_ports
+from herdproof.servers import eventually
+from herdproof.zookeeper.operations import Data, Get
+from integration.clients import connected
+from integration.docker.images import broker_image, kafka_image, zookeeper_image
+from integration.docker.ports import LOOPBACK, address, publish_on, publish_on_loopback
 
 pytestmark = [pytest.mark.docker, pytest.mark.real]
 
@@ -65,6 +71,38 @@ def test_three_servers_in_docker_are_an_ensemble(ensemble: list[str]) -> None:
     assert modes(ensemble) == ["follower", "follower", "leader"]
     assert [ask(server, "ruok") for server in ensemble] == ["imok"] * 3
     assert all(server.startswith(f"{LOOPBACK}:") for server in ensemble)
+
+
+@pytest.fixture
+def kafka_in_docker(on_docker: bool) -> Iterator[tuple[str, str]]:
+    """A broker and a ZooKeeper in containers of one network: their addresses."""
+    if not on_docker:
+        pytest.skip("no Docker here")
+    (port,) = free_ports(1)
+    with Network() as network:
+        server = DockerContainer(zookeeper_image(), network=network).with_network_aliases("zk")
+        broker = DockerContainer(kafka_image(), network=network).with_network_aliases("kafka")
+        broker.with_env("KAFKA_ZOOKEEPER", "zk:2181").with_env("KAFKA_HOST", "kafka")
+        broker.with_env("KAFKA_ADVERTISED", f"{LOOPBACK}:{port}")
+        with publish_on_loopback(server, 2181), publish_on(broker, 9092, port):
+            yield f"{LOOPBACK}:{port}", address(server, 2181)
+
+
+def test_a_kafka_in_docker_is_reached_on_loopback(kafka_in_docker: tuple[str, str]) -> None:
+    """A broker in Docker is what ZooKeeper says that it is, and clients here write and read."""
+    bootstrap, zookeeper = kafka_in_docker
+    topics = Topics(bootstrap)
+
+    assert eventually(lambda: topics.served_by(1, ()), READY_WITHIN_SECONDS)
+    topics.create("t", 2)
+    written = topics.produce("t", [Record(b"here", partition=1)])
+
+    assert topics.read("t") == written == [Record(b"here", partition=1, offset=0)]
+    with connected(zookeeper) as client:
+        told = client.perform(Get("/brokers/ids/1"))
+    assert isinstance(told, Data)
+    broker = json.loads(told.data)
+    assert f"{broker['host']}:{broker['port']}" == bootstrap
 
 
 def test_the_brokers_image_runs_the_command(on_docker: bool) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from herdproof.errors import HerdError
+from herdproof.java import JarsMissing, JavaMissing, JavaTooOld
 from herdproof.minder import Minder
-from herdproof.zookeeper.embedded import EmbeddedZooKeeper, PortInUse, ServerFailed
-from herdproof.zookeeper.jars import JarsMissing, JavaMissing, JavaTooOld
+from herdproof.ports import PortInUse
+from herdproof.servers import ServerFailed
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Changed,
     Create,

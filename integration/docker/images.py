@@ -2,8 +2,9 @@
 
 An image's tag is a hash of what defines it (Dockerfile, scripts, jars, sources, locked versions),
 so an image that exists is the right one. ZooKeeper's jars come from the environment that runs the
-tests. The broker's libraries are what `requirements.lock` names, by hash; pip fetches them outside
-the image, where its settings are. Debian's packages come from the base image's own mirror.
+tests, Kafka's from this user's cache, whereto they are fetched if need be. The broker's libraries
+are what `requirements.lock` names, by hash; pip fetches them outside the image, where its settings
+are. Debian's packages come from the base image's own mirror.
 
 `HERDPROOF_DOCKER` says whether Docker is wanted: `required` (its absence is an error), `off`, or
 unset (Docker where it can be had, else child processes).
@@ -23,6 +24,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from herdproof.errors import HerdError
+from herdproof.kafka.jars import kafka_jars
 from herdproof.zookeeper.jars import zookeeper_jars
 from integration.docker.base import ensure_base, exists, run
 from integration.docker.engine import DockerUnavailableError, Engine, docker, ensure_engine
@@ -69,11 +72,12 @@ def decide(announce: Callable[[str], None] = print) -> Decision:
 
 
 def prepared_engine(announce: Callable[[str], None]) -> Engine:
-    """An engine that answers and has both images."""
+    """An engine that answers and has all images."""
     engine = ensure_engine()
     try:
         zookeeper_image(announce)
         broker_image(announce)
+        kafka_image(announce)
     except BaseException:
         engine.stop()
         raise
@@ -89,6 +93,21 @@ def zookeeper_image(announce: Callable[[str], None] = print) -> str:
         for jar in zookeeper_jars():
             shutil.copy(jar, context / "jars")
         return built("herdproof-zookeeper", context, announce)
+
+
+def kafka_image(announce: Callable[[str], None] = print) -> str:
+    """The tag of the image of one Kafka broker (kafka/run.sh tells its environment)."""
+    try:
+        jars = kafka_jars(announce)
+    except HerdError as missing:
+        raise DockerUnavailableError(str(missing)) from missing
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder) / "context"
+        shutil.copytree(HERE / "kafka", context)
+        (context / "jars").mkdir()
+        for jar in jars:
+            shutil.copy(jar, context / "jars")
+        return built("herdproof-kafka", context, announce)
 
 
 def broker_image(announce: Callable[[str], None] = print) -> str:
@@ -192,4 +211,4 @@ def package_folder(name: str) -> Path:
 
 if __name__ == "__main__":
     prepared_engine(print)
-    print(zookeeper_image(), broker_image(), sep="\n")
+    print(zookeeper_image(), broker_image(), kafka_image(), sep="\n")

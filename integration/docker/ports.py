@@ -15,6 +15,13 @@ def publish_on_loopback(container: DockerContainer, *ports: int) -> DockerContai
     return container
 
 
+def publish_on(container: DockerContainer, port: int, here: int) -> DockerContainer:
+    """Publish a TCP port on a port of loopback that was chosen before, for who must be told it."""
+    published = cast(dict[str, Any], container.ports)
+    published[f"{port}/tcp"] = (LOOPBACK, here)
+    return container
+
+
 def address(container: DockerContainer, port: int) -> str:
     """Where a published port of a started container is reached from here, as `host:port`.
 

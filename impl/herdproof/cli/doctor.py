@@ -18,7 +18,8 @@ import typer
 
 from herdproof.cli.render import Output
 from herdproof.errors import HerdError
-from herdproof.zookeeper.jars import OLDEST_JAVA, find_java, zookeeper_jars
+from herdproof.java import OLDEST_JAVA, find_java
+from herdproof.zookeeper.jars import zookeeper_jars
 
 OLDEST_PYTHON = (3, 11)
 DOCKER_PATIENCE_S = 10.0
@@ -82,6 +83,16 @@ def jars() -> Finding:
     return Finding("ZooKeeper's jars", True, f"ZooKeeper {version}, in {found[0].parent}")
 
 
+def kafka() -> Finding:
+    """The jars of a Kafka broker: fetched when they are first needed."""
+    from herdproof.kafka.jars import VERSION, kafka_folder, kept_jars
+
+    if kept_jars() is None:
+        said = f"not fetched yet; `herdproof kafka` does so, once, into {kafka_folder()}"
+        return Finding("Kafka's jars", False, said, needed=False)
+    return Finding("Kafka's jars", True, f"Kafka {VERSION}, in {kafka_folder()}", needed=False)
+
+
 def library(distribution: str, purpose: str, needed: bool = True) -> Callable[[], Finding]:
     """A library of Python's, by the name that pip knows it by."""
 
@@ -142,7 +153,9 @@ EXAMINATIONS: tuple[Callable[[], Finding], ...] = (
     python,
     java,
     jars,
+    kafka,
     library("kazoo", "talks to ZooKeeper"),
+    library("confluent-kafka", "reads Kafka's records", needed=False),
     library("numpy", "explores"),
     library("z3-solver", "proves"),
     library("scipy", "finds what need never come"),

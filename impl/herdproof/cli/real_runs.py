@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from herdproof.errors import HerdError
+from herdproof.ports import LOOPBACK
 from herdproof.trace import Tracer, open_trace
 from herdproof.zookeeper.client import expire_session
 from herdproof.zookeeper.election import ZkElection
-from herdproof.zookeeper.embedded import LOOPBACK, EmbeddedZooKeeper
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Answer, Create, Refusal, Set, Why
 from herdproof.zookeeper.proxy import FaultProxy
 

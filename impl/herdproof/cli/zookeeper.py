@@ -22,7 +22,8 @@ def zookeeper(
     ] = None,
 ) -> None:
     """Run a real ZooKeeper until Ctrl-C or SIGTERM; its first line of output is its address."""
-    from herdproof.zookeeper.embedded import EmbeddedZooKeeper, ServerFailed
+    from herdproof.servers import ServerFailed
+    from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 
     if servers not in (1, 3):
         raise UsageError(f"--servers {servers}: run 1 server, or an ensemble of 3")

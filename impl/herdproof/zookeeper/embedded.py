@@ -15,32 +15,19 @@ Source: the ZooKeeper 3.9 administrator's guide (configuration, four-letter word
 from __future__ import annotations
 
 import contextlib
-import errno
-import itertools
 import os
-import random
-import signal
 import socket
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from herdproof.errors import HerdError
-from herdproof.minder import Minder
-from herdproof.zookeeper.jars import find_java, zookeeper_jars
+from herdproof.java import QUICK_START, find_java
+from herdproof.ports import LOOPBACK, free_ports, refuse_a_port_in_use
+from herdproof.servers import ServerFailed, Servers, eventually
+from herdproof.zookeeper.jars import zookeeper_jars
 from herdproof.zookeeper.proxy import FaultProxy
-
-LOOPBACK = "127.0.0.1"
-
-_PORTS = range(15_000, 32_000)
-"""
-Below the range from which Linux, macOS and Windows take the ports of outgoing connections:
-otherwise a client could be given the port of a server that is about to restart, or even connect to
-itself.
-"""
 
 _LOGGING = """\
 status = error
@@ -53,25 +40,13 @@ rootLogger.appenderRef.out.ref = out
 """
 
 _JVM_FLAGS = (
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-XX:-UsePerfData",
-    "-Xshare:auto",
-    "-Djava.net.preferIPv4Stack=true",
+    *QUICK_START,
     "-Dlog4j2.disableJmx=true",
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dzookeeper.forceSync=no",
     "-Dzookeeper.preAllocSize=64",
 )
-"""For a quick start and little use of the disk; `preAllocSize` is in KiB (64 MiB by default)."""
-
-
-class PortInUse(HerdError):
-    """Another process listens on a port that was asked for."""
-
-
-class ServerFailed(HerdError):
-    """A server ended, or did not become ready in time; the message ends with its last log lines."""
+"""Little use of the disk; `preAllocSize` is in KiB (64 MiB by default)."""
 
 
 class EmbeddedZooKeeper:
@@ -109,8 +84,7 @@ class EmbeddedZooKeeper:
         self._timeout_s = timeout_s
         self._count = servers
         self._ports: list[int] = []
-        self._paused: set[int] = set()
-        self._minder: Minder | None = None
+        self._servers: Servers | None = None
         self._directory = Path()
 
     @property
@@ -134,11 +108,11 @@ class EmbeddedZooKeeper:
         if self._port is not None:
             self._ports = [self._port + i for i in range(self._count)]
             for port in self._ports:
-                _refuse_a_port_in_use(port)
+                refuse_a_port_in_use(port)
         else:
-            self._ports = _free_ports(self._count)
-        self._directory = self._make_directory()
-        self._minder = Minder(remove=None if self._kept else self._directory)
+            self._ports = free_ports(self._count)
+        self._servers = Servers("ZooKeeper server", self._kept)
+        self._directory = self._servers.directory
         try:
             self._configure()
             self._command = self._command_of(java.path, jars)
@@ -154,9 +128,9 @@ class EmbeddedZooKeeper:
         """Kill all servers and remove the temporary directory."""
         while self._roads:
             self._roads.popitem()[1].stop()
-        if self._minder is not None:
-            self._minder.close()
-            self._minder = None
+        if self._servers is not None:
+            self._servers.close()
+            self._servers = None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -171,8 +145,7 @@ class EmbeddedZooKeeper:
 
     def kill(self, server: int) -> None:
         """End a server at once (SIGKILL), as a crash would; its data stay for `restart`."""
-        self._running().signal(_name(server), signal.SIGKILL)
-        self._paused.discard(server)
+        self._running().kill(_name(server))
 
     def restart(self, server: int) -> None:
         """Kill a server if it runs, start it again on its data, and wait until it serves."""
@@ -183,13 +156,11 @@ class EmbeddedZooKeeper:
 
     def pause(self, server: int) -> None:
         """Stop a server in its tracks (SIGSTOP): its connections stay, nothing answers."""
-        self._running().signal(_name(server), signal.SIGSTOP)
-        self._paused.add(server)
+        self._running().pause(_name(server))
 
     def resume(self, server: int) -> None:
         """Let a paused server go on (SIGCONT)."""
-        self._running().signal(_name(server), signal.SIGCONT)
-        self._paused.discard(server)
+        self._running().resume(_name(server))
 
     def hold_back(self, server: int) -> None:
         """
@@ -213,7 +184,7 @@ class EmbeddedZooKeeper:
 
     def alive(self, server: int) -> bool:
         """Whether the server's process runs (or is paused)."""
-        return self._running().ended(_name(server)) is None
+        return self._running().alive(_name(server))
 
     def mode(self, server: int) -> str | None:
         """`standalone`, `leader` or `follower`; `None` while it serves nobody."""
@@ -227,11 +198,12 @@ class EmbeddedZooKeeper:
         leaders: list[int] = []
 
         def found() -> bool:
-            serving = (s for s in range(self._count) if s not in self._paused)
+            paused = self._running().paused
+            serving = (s for s in range(self._count) if not paused(_name(s)))
             leaders[:] = [s for s in serving if self.mode(s) in {"leader", "standalone"}]
             return bool(leaders)
 
-        if not _eventually(found, self._timeout_s):
+        if not eventually(found, self._timeout_s):
             raise ServerFailed(
                 f"No server of {self.hosts} led within {self._timeout_s:g} s: "
                 f"a majority must run; see the logs in {self._directory}."
@@ -247,27 +219,20 @@ class EmbeddedZooKeeper:
                 return b"".join(iter(lambda: line.recv(65536), b"")).decode()
         return ""
 
-    def _running(self) -> Minder:
-        """The minder of the servers; misuse if there is none."""
-        if self._minder is None:
+    def _running(self) -> Servers:
+        """The servers; misuse if there are none."""
+        if self._servers is None:
             raise HerdError("This ZooKeeper is not running: call start(), or use it in a `with`.")
-        return self._minder
-
-    def _make_directory(self) -> Path:
-        """The directory of this run."""
-        if self._kept is None:
-            return Path(tempfile.mkdtemp(prefix="herdproof-zookeeper-"))
-        self._kept.mkdir(parents=True, exist_ok=True)
-        return self._kept.resolve()
+        return self._servers
 
     def _configure(self) -> None:
         """Write each server's files."""
-        free = _free_ports(2 * self._count, taken=self._ports)
+        free = free_ports(2 * self._count, taken=self._ports)
         quorum, election = free[: self._count], free[self._count :]
         (self._directory / "log4j2.properties").write_text(_LOGGING)
         for server, port in enumerate(self._ports):
-            home = self._directory / _name(server)
-            (home / "data").mkdir(parents=True, exist_ok=True)
+            home = self._running().home(_name(server))
+            (home / "data").mkdir(exist_ok=True)
             (home / "data" / "myid").write_text(str(server + 1))
             lines = [*_settings(self._tick_time_ms, port, home / "data")]
             if self._count > 1:
@@ -300,38 +265,20 @@ class EmbeddedZooKeeper:
 
     def _launch(self, server: int) -> None:
         """Start a server's process."""
-        home = self._directory / _name(server)
-        self._running().start(
-            _name(server), [*self._command, str(home / "zoo.cfg")], home / "server.log"
-        )
+        home = self._running().home(_name(server))
+        self._running().launch(_name(server), [*self._command, str(home / "zoo.cfg")])
 
     def _await_ready(self, servers: Sequence[int]) -> None:
         """Wait until each of these serves; raises `ServerFailed`."""
-
-        def ready() -> bool:
-            dead = next((s for s in servers if not self.alive(s)), None)
-            if dead is not None:
-                raise ServerFailed(
-                    f"ZooKeeper server {dead} ended at once:{self._last_lines(dead)}"
-                )
-            return all(self.mode(s) is not None for s in servers)
-
-        if not _eventually(ready, self._timeout_s):
-            silent = next((s for s in servers if self.mode(s) is None), servers[0])
-            raise ServerFailed(
-                f"ZooKeeper server {silent} did not serve within {self._timeout_s:g} s "
-                f"(a loaded machine may need a larger timeout_s):{self._last_lines(silent)}"
-            )
-
-    def _last_lines(self, server: int) -> str:
-        """The end of a server's log, on lines of its own."""
-        log = self._directory / _name(server) / "server.log"
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        return "".join(f"\n  {line}" for line in lines[-8:] or ["(its log is empty)"])
+        self._running().await_ready(
+            [_name(server) for server in servers],
+            lambda name: self.mode(int(name)) is not None,
+            self._timeout_s,
+        )
 
 
 def _name(server: int) -> str:
-    """A server's name to the minder and in the directory."""
+    """A server's name among the processes and in the directory."""
     return str(server)
 
 
@@ -350,45 +297,3 @@ def _settings(tick_time_ms: int, port: int, data: Path) -> tuple[str, ...]:
         "admin.enableServer=false",
         "4lw.commands.whitelist=*",
     )
-
-
-def _free_ports(count: int, taken: Sequence[int] = ()) -> list[int]:
-    """Ports that nobody listens on, and that are not `taken`."""
-    chosen = random.sample(_PORTS, len(_PORTS))
-    free = (port for port in chosen if port not in taken and _bind(port) is None)
-    return list(itertools.islice(free, count))
-
-
-def _refuse_a_port_in_use(port: int) -> None:
-    """Raises `PortInUse` unless a server could listen on that port."""
-    problem = _bind(port)
-    if problem is None:
-        return
-    if problem.errno != errno.EADDRINUSE:
-        raise PortInUse(f"Port {port} on {LOOPBACK} cannot be used ({problem}): choose another.")
-    raise PortInUse(
-        f"Port {port} on {LOOPBACK} is in use (`ss -ltnp 'sport = :{port}'` shows by whom): "
-        f"stop that process or choose another port."
-    )
-
-
-def _bind(port: int) -> OSError | None:
-    """Try to listen on a port: `None`, or why not."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-            probe.listen(1)
-        except OSError as problem:
-            return problem
-    return None
-
-
-def _eventually(holds: Callable[[], bool], timeout_s: float) -> bool:
-    """Ask every 20 ms until it holds; `False` if it did not in time."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True

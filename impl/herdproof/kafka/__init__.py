@@ -1,0 +1,1 @@
+"""Kafka: a real broker for tests and trials, its jars, and topics on it."""

@@ -1,0 +1,148 @@
+"""
+The jars of a real Kafka broker: fetched once for this user, checked, and kept.
+
+pip has no package with them, so they come from Maven Central (see `herdproof.kafka.ivy`), exactly
+those of `jars.lock` beside this file. They are kept in `kafka_folder()`. Whoever finds them missing
+or incomplete there fetches all of them into a directory beside it, checks every byte, and renames
+that; a lock lets one process at a time do so, and the others find the work done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from herdproof.errors import HerdError
+from herdproof.kafka.ivy import MIRROR, Jar, NotFetched, fetch
+
+VERSION = "3.9.1"
+"""The last Kafka that works with ZooKeeper, rather than with its own controllers."""
+
+FETCH_TIMEOUT_S = 600.0
+LOOK_EVERY_S = 0.2
+
+
+class KafkaMissing(HerdError):
+    """Kafka's jars are not on this machine, and could not be fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A jar that is needed, its size in bytes, and the SHA-256 that it must have."""
+
+    jar: Jar
+    size: int
+    sha256: str
+
+
+@cache
+def pins() -> tuple[Pin, ...]:
+    """What `jars.lock` says."""
+    text = Path(__file__).with_name("jars.lock").read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return tuple(Pin(Jar(*name.split(":")), int(size), sha256) for sha256, size, name in lines)
+
+
+def kafka_folder() -> Path:
+    """Where this user's jars of Kafka are kept: in XDG_CACHE_HOME, or else in ~/.cache."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "herdproof" / f"kafka-{VERSION}"
+
+
+def kept_jars() -> tuple[Path, ...] | None:
+    """The jars that are kept, or `None` if one is missing or has not its size."""
+    folder = kafka_folder()
+    jars = tuple(folder / pin.jar.file for pin in pins())
+    try:
+        whole = all(jar.stat().st_size == p.size for jar, p in zip(jars, pins(), strict=True))
+    except OSError:
+        return None
+    return jars if whole else None
+
+
+def kafka_jars(
+    announce: Callable[[str], None] = lambda _line: None, timeout_s: float = FETCH_TIMEOUT_S
+) -> tuple[Path, ...]:
+    """
+    The jars of a Kafka broker: those that are kept, or new ones.
+
+    `announce` gets a line before they are fetched. Raises `KafkaMissing` if they cannot be had
+    within `timeout_s`, in seconds, and `JavaMissing`, `JavaTooOld` or `JarsMissing` if there is
+    nothing to fetch them with.
+    """
+    if jars := kept_jars():
+        return jars
+    deadline = time.monotonic() + timeout_s
+    try:
+        with _alone(deadline):
+            if jars := kept_jars():  # somebody else has fetched them meanwhile
+                return jars
+            megabytes = sum(pin.size for pin in pins()) / 1e6
+            announce(f"fetching Kafka {VERSION} into {kafka_folder()} ({megabytes:.0f} MB, once)")
+            _fetch_all(deadline)
+    except (NotFetched, OSError) as problem:
+        raise KafkaMissing(
+            f"Kafka {VERSION} could not be fetched into {kafka_folder()} ({problem}): connect to "
+            f"the network, or name a mirror of Maven Central in {MIRROR}, or copy that directory "
+            f"from a machine that has it."
+        ) from problem
+    jars = kept_jars()
+    assert jars is not None
+    return jars
+
+
+def _fetch_all(deadline: float) -> None:
+    """Fetch all jars, check them, and put them in their place; raises `NotFetched`."""
+    folder = kafka_folder()
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of one who died over it
+    try:
+        fetch([pin.jar for pin in pins()], partial, max(1.0, deadline - time.monotonic()))
+        _check(partial)
+        shutil.rmtree(partial / "ivy")
+        shutil.rmtree(folder, ignore_errors=True)  # an incomplete one
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _check(folder: Path) -> None:
+    """Raises `NotFetched` unless each jar is, byte for byte, the one that was pinned."""
+    for pin in pins():
+        jar = folder / pin.jar.file
+        if not jar.exists():
+            raise NotFetched(f"{pin.jar.file} did not come")
+        if (came := hashlib.sha256(jar.read_bytes()).hexdigest()) != pin.sha256:
+            raise NotFetched(
+                f"{pin.jar.file} is not the one we know: its SHA-256 is {came}, not {pin.sha256}"
+            )
+
+
+@contextmanager
+def _alone(deadline: float) -> Iterator[None]:
+    """Within this context no other process fetches; raises `NotFetched` if it takes too long."""
+    file = kafka_folder().with_name(f"{kafka_folder().name}.lock")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("wb") as lock:  # closing it, or dying, unlocks it
+        while not _locked(lock.fileno()):
+            if time.monotonic() > deadline:
+                raise NotFetched(f"another process has been fetching it for too long; see {file}")
+            time.sleep(LOOK_EVERY_S)
+        yield
+
+
+def _locked(file: int) -> bool:
+    """Try to get the lock."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
