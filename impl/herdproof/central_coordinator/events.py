@@ -113,6 +113,8 @@ class Consumed:
     """The application has finished with the records before this offset."""
 
     offset: Offset
+    generation: int | None = None
+    """Of the `StartFetchers` that delivered them (then a late one is dropped); None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ class CommitAsked:
 
     number: int
     offsets: tuple[Offset, ...] | None = None
+    generation: int | None = None
+    """Of the assignment in which they were delivered; as `Consumed` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +132,18 @@ class Resolved:
     """Where a partition begins that had no stored offset (the fetchers looked it up)."""
 
     offset: Offset
+    generation: int | None = None
+    """As `Consumed` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationHandled:
+    """The user's rebalance listener has returned from a `Revoked` (only if it `listens`)."""
 
 
 ConsumerEvent: TypeAlias = (
     Subscribe | Shutdown | Connected | ConnectFailed | Received | Closed
-    | Consumed | CommitAsked | Resolved | Tick
+    | Consumed | CommitAsked | Resolved | RevocationHandled | Tick
 )  # fmt: skip
 
 # ── Effects ─────────────────────────────────────────────────────────────────────────────────
@@ -205,9 +216,24 @@ class StopFetchers:
 
 @dataclass(frozen=True, slots=True)
 class StartFetchers:
-    """Fetch these partitions from these offsets on, and deliver to the streams."""
+    """
+    Fetch these partitions from these offsets on, and deliver to the streams.
+
+    One whose offset is `NO_OFFSET` begins where auto_offset_reset says: look it up, tell `Resolved`
+    (also where an offset turns out to be out of range), and deliver nothing of it before `Deliver`.
+    """
 
     partitions: tuple[Offset, ...]
+    generation: int
+    queues: tuple[int, ...] = ()
+    """For each partition, the number of the queue (a stream has one) that its records go to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """The start of this partition that was `Resolved` is stored: its records may be delivered."""
+
+    partition: TopicPartition
     generation: int
 
 
@@ -242,6 +268,6 @@ class Failed:
 
 
 ConsumerEffect: TypeAlias = (
-    Connect | Send | Close | WakeAt | StopFetchers | StartFetchers
+    Connect | Send | Close | WakeAt | StopFetchers | StartFetchers | Deliver
     | Revoked | Assigned | Committed | Failed | Report
 )  # fmt: skip

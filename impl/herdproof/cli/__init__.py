@@ -12,10 +12,14 @@ import typer
 
 from herdproof.cli import (
     conform,
+    consume,
+    coordinator,
     diff,
     doctor,
     elect,
     explore,
+    groups,
+    kafka,
     mutate,
     new,
     prove,
@@ -48,7 +52,11 @@ app.command()(replay.replay)
 app.command()(diff.diff)
 app.command()(conform.conform)
 app.command()(zookeeper.zookeeper)
+app.command()(kafka.kafka)
 app.command()(elect.elect)
+app.command()(coordinator.coordinator)
+app.command()(consume.consume)
+app.add_typer(groups.groups)
 app.command()(new.new)
 app.command()(doctor.doctor)
 

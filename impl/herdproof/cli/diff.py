@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from herdproof.cli.options import BoundOption, FaultsOption, MayEndOption, SizeOption
 from herdproof.cli.render import (
     COLOURS,
     JsonOption,
@@ -35,14 +36,9 @@ SPEC_HELP = "A spec as `explore` takes it, or git:REVISION:path/to/file.py:Class
 def diff(
     old: Annotated[str, typer.Argument(metavar="OLD", help=SPEC_HELP)],
     new: Annotated[str, typer.Argument(metavar="NEW", help=SPEC_HELP)],
-    size: Annotated[
-        list[str] | None,
-        typer.Option("--size", metavar="SORT=N", help="Elements of a sort (2 where not said)."),
-    ] = None,
-    faults: Annotated[int, typer.Option(min=0, help="How many faults may happen.")] = 2,
-    bound: Annotated[
-        int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
-    ] = None,
+    size: SizeOption = None,
+    faults: FaultsOption = 2,
+    bound: BoundOption = None,
     pairs: Annotated[
         int, typer.Option(min=1, help="Pairs of states to look at for where they part.")
     ] = 1_000_000,
@@ -56,9 +52,7 @@ def diff(
         str | None,
         typer.Option("--upgrade", metavar="SORT", help="With --together: who is old or new."),
     ] = None,
-    may_end: Annotated[
-        bool, typer.Option("--may-end", help="A state without a next step is no failure.")
-    ] = False,
+    may_end: MayEndOption = False,
     json: JsonOption = None,
 ) -> None:
     """Say what a change of a spec changes: words, verdicts, behaviour; or mix both versions."""

@@ -18,6 +18,13 @@ from herdproof.cli.explored import (
     print_story,
     print_why,
 )
+from herdproof.cli.options import (
+    BoundOption,
+    FaultsOption,
+    MayEndOption,
+    SizeOption,
+    SpecArgument,
+)
 from herdproof.cli.render import JsonOption, Output
 from herdproof.cli.watch import WatchOption, every_save
 from herdspec.language.errors import UsageError
@@ -31,22 +38,6 @@ if TYPE_CHECKING:
     from herdspec.check.verify import Tell
     from herdspec.language.specification import Specification
     from herdspec.language.surface import Property
-
-SpecArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="SPEC",
-        help="election, election-drafted, election/FLAW, or path/to/file.py:ClassName.",
-    ),
-]
-SizeOption = Annotated[
-    list[str] | None,
-    typer.Option("--size", metavar="SORT=N", help="Elements of a sort (2 where not said)."),
-]
-FaultsOption = Annotated[int, typer.Option(min=0, help="How many faults may happen.")]
-BoundOption = Annotated[
-    int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
-]
 
 
 def explore(
@@ -86,9 +77,7 @@ def explore(
         str | None,
         typer.Option("--story", metavar="PROPERTY", help="Tell this property's story."),
     ] = None,
-    may_end: Annotated[
-        bool, typer.Option("--may-end", help="A state without a next step is no failure.")
-    ] = False,
+    may_end: MayEndOption = False,
     graph: Annotated[
         Path | None,
         typer.Option("--graph", metavar="FILE", help="Write the state graph (.dot, .json)."),

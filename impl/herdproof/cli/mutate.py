@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument
 from herdproof.cli.render import COLOURS, JsonOption, Output, spoken, table_of
 from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
@@ -22,21 +23,10 @@ if TYPE_CHECKING:
 
 
 def mutate(
-    spec: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPEC",
-            help="election, election-drafted, election/FLAW, or path/to/file.py:ClassName.",
-        ),
-    ],
-    size: Annotated[
-        list[str] | None,
-        typer.Option("--size", metavar="SORT=N", help="Elements of a sort (2 where not said)."),
-    ] = None,
-    faults: Annotated[int, typer.Option(min=0, help="How many faults may happen.")] = 1,
-    bound: Annotated[
-        int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
-    ] = None,
+    spec: SpecArgument,
+    size: SizeOption = None,
+    faults: FaultsOption = 1,
+    bound: BoundOption = None,
     reasons: Annotated[
         Path | None,
         typer.Option("--reasons", metavar="FILE", help='TOML: "mutant" = "why it may survive".'),

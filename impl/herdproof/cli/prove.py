@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdproof.cli.explore import SpecArgument
+from herdproof.cli.options import SpecArgument
 from herdproof.cli.render import (
     COLOURS,
     JsonOption,

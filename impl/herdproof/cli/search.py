@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdproof.cli.explore import SpecArgument
+from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument
 from herdproof.cli.render import (
     COLOURS,
     JsonOption,
@@ -30,14 +30,9 @@ if TYPE_CHECKING:
 def search(
     spec: SpecArgument,
     depth: Annotated[int, typer.Option(min=0, help="The longest run to look at.")],
-    size: Annotated[
-        list[str] | None,
-        typer.Option("--size", metavar="SORT=N", help="Elements of a sort (2 where not said)."),
-    ] = None,
-    faults: Annotated[int, typer.Option(min=0, help="How many faults may happen.")] = 2,
-    bound: Annotated[
-        int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
-    ] = None,
+    size: SizeOption = None,
+    faults: FaultsOption = 2,
+    bound: BoundOption = None,
     only: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="NAME", help="Look for violations of this one only."),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from herdproof.cli.options import BoundOption, MayEndOption, SizeOption, SpecArgument
 from herdproof.cli.render import JsonOption, Output, spoken, table_of
 from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
@@ -17,21 +18,10 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    spec: Annotated[
-        str,
-        typer.Argument(
-            metavar="SPEC",
-            help="election, election-drafted, election/FLAW, or path/to/file.py:ClassName.",
-        ),
-    ],
-    size: Annotated[
-        list[str] | None,
-        typer.Option("--size", metavar="SORT=N", help="Elements of a sort (2 where not said)."),
-    ] = None,
+    spec: SpecArgument,
+    size: SizeOption = None,
     faults: Annotated[int, typer.Option(min=0, help="How many faults in each walk.")] = 2,
-    bound: Annotated[
-        int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
-    ] = None,
+    bound: BoundOption = None,
     steps: Annotated[int, typer.Option(min=1, help="So many steps, in all walks.")] = 1_000_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed walks the same walks.")] = 0,
     length: Annotated[int, typer.Option(min=1, help="The longest walk.")] = 100,
@@ -39,9 +29,7 @@ def simulate(
         list[str] | None,
         typer.Option("--weight", metavar="ACTION=W", help="How likely an action is (1)."),
     ] = None,
-    may_end: Annotated[
-        bool, typer.Option("--may-end", help="A state without a next step is no failure.")
-    ] = False,
+    may_end: MayEndOption = False,
     json: JsonOption = None,
 ) -> None:
     """Walk at random through a spec: what is found is told, nothing found is no proof."""

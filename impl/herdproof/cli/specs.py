@@ -11,15 +11,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from herdspec.check.verdict import Declared
 from herdspec.language.errors import SpecError, UsageError
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Property, Spec
+
+if TYPE_CHECKING:
+    from herdspec.protocols.flaws import Flaw
 
 DEFAULT_SIZE = 2
 """Elements of a sort, where nobody says how many."""
@@ -58,8 +62,9 @@ def find(name: str) -> Subject:
         return from_file(Path(path), attribute)
     if name.endswith(".py"):
         return from_file(Path(name), None)
-    if name.startswith("election/"):
-        return flawed(name.removeprefix("election/"))
+    protocol, slash, flaw = name.partition("/")
+    if slash and protocol in FLAWED:
+        return flawed(protocol, flaw)
     if name not in KNOWN:
         raise UsageError(f"there is no spec {name!r}{known_specs(name)}")
     return KNOWN[name]()
@@ -78,50 +83,81 @@ def known_specs(name: str) -> str:
 # ── Known ones ──────────────────────────────────────────────────────────────────────────────
 
 
-def verified() -> Subject:
+def election() -> Subject:
     """The verified election."""
+    from herdspec.protocols.election_flaws import AT_ONCE
     from herdspec.protocols.election_properties import ELECTION
 
-    return Subject("election", ELECTION, at_once())
+    return Subject("election", ELECTION, AT_ONCE)
 
 
-def at_once() -> Mapping[str, Declared]:
-    """What the verified election is declared to fail."""
-    from herdspec.protocols.election_flaws import AT_ONCE
-
-    return AT_ONCE
-
-
-def drafted() -> Subject:
+def election_drafted() -> Subject:
     """The election as drafted."""
     from herdspec.protocols.election_flaws import DRAFTED
 
-    return Subject("election-drafted", DRAFTED.spec, DRAFTED.failures, DRAFTED.faults)
+    return subject_of("election-drafted", DRAFTED)
 
 
-def contract() -> Subject:
+def election_contract() -> Subject:
     """What the election owes those who build on it."""
     from herdspec.protocols.election_contract import CONTRACT
 
     return Subject("election-contract", CONTRACT)
 
 
-def flawed(name: str) -> Subject:
-    """The verified election with one mistake."""
+def central_coordinator() -> Subject:
+    """The verified central coordinator."""
+    from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+
+    return Subject("central_coordinator", CENTRAL_COORDINATOR, sizes={"Partition": 1})
+
+
+def central_coordinator_drafted() -> Subject:
+    """The central coordinator as drafted, with its own consumer."""
+    from herdspec.protocols.central_coordinator_flaws import DRAFTED_002
+
+    return subject_of("central_coordinator-drafted", DRAFTED_002)
+
+
+def election_flaws() -> Mapping[str, Flaw]:
+    """The verified election with one mistake each."""
     from herdspec.protocols.election_flaws import FLAWS
 
-    if name not in FLAWS:
-        near = get_close_matches(name, FLAWS, n=1)
+    return FLAWS
+
+
+def central_coordinator_flaws() -> Mapping[str, Flaw]:
+    """The verified central coordinator with one mistake each, and `002` with `000`'s consumer."""
+    from herdspec.protocols.central_coordinator_flaws import DRAFTED_000, FLAWS, FOUND
+
+    return {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
+
+
+def flawed(protocol: str, name: str) -> Subject:
+    """A verified protocol with one mistake."""
+    flaws = FLAWED[protocol]()
+    if name not in flaws:
+        near = get_close_matches(name, flaws, n=1)
         meant = f" (did you mean {near[0]}?)" if near else ""
-        raise UsageError(f"there is no flaw {name!r}{meant}; the known ones: {', '.join(FLAWS)}")
-    flaw = FLAWS[name]
-    return Subject(f"election/{name}", flaw.spec, flaw.failures, flaw.faults)
+        raise UsageError(f"there is no flaw {name!r}{meant}; the known ones: {', '.join(flaws)}")
+    return subject_of(f"{protocol}/{name}", flaws[name])
+
+
+def subject_of(name: str, flaw: Flaw) -> Subject:
+    """A flawed variant, at the size at which its failures are declared."""
+    return Subject(name, flaw.spec, flaw.failures, flaw.faults, dict(flaw.sizes or {}))
 
 
 KNOWN: dict[str, Callable[[], Subject]] = {
-    "election": verified,
-    "election-drafted": drafted,
-    "election-contract": contract,
+    "election": election,
+    "election-drafted": election_drafted,
+    "election-contract": election_contract,
+    "central_coordinator": central_coordinator,
+    "central_coordinator-drafted": central_coordinator_drafted,
+}
+FLAWED: dict[str, Callable[[], Mapping[str, Flaw]]] = {
+    "election": election_flaws,
+    "central_coordinator": central_coordinator_flaws,
 }
 
 
@@ -205,14 +241,14 @@ def imported(path: Path) -> ModuleType:
         raise UsageError(f"there is no file {path}")
     # Two files of one name must not be taken for each other: sorts are looked up by module.
     name = f"herdproof_spec_{path.stem}_{crc32(str(path.resolve()).encode()):08x}"
-    place = importlib.util.spec_from_file_location(name, path)
-    assert place is not None, "a path that ends in .py has a loader"
-    assert place.loader is not None, "a path that ends in .py has a loader"
+    loader = AsItStands(name, str(path))
+    place = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert place is not None, "it was given its loader"
     module = importlib.util.module_from_spec(place)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        place.loader.exec_module(module)
+        loader.exec_module(module)
     except SpecError:
         raise
     except Exception as error:
@@ -220,6 +256,20 @@ def imported(path: Path) -> ModuleType:
     finally:
         sys.path.pop(0)
     return module
+
+
+class AsItStands(SourceFileLoader):
+    """
+    Reads a file's text, whatever was kept of it.
+
+    Python takes compiled code for a file's own if both are of one second and the text is as long
+    as it was: a bound that is changed from 2 to 3 would go unnoticed.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the text as it stands."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def properties_of(module: ModuleType, spec: type[Spec]) -> list[Property]:

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from herdproof.cli.explore import BoundOption, FaultsOption, SizeOption, SpecArgument
+from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument
 from herdproof.cli.render import Output
 from herdproof.cli.walk import MOST_STARTS, Walk, different
 from herdspec.check.verdict import counted

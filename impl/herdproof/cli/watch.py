@@ -11,6 +11,7 @@ import importlib
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ OURS = ("herdspec", "herdproof")
 PROTOCOLS = "herdspec.protocols"
 SETTLED_MS = 20
 """A file that was not touched for so long has been saved."""
+EMPTY_MS = 3_000
+"""A file that has been empty for so long is meant to be."""
 LOOK_MS = 500
 """After so long it is looked at the files themselves: where the system tells nothing of changes."""
 
@@ -57,30 +60,31 @@ def every_save(out: Output, name: str, check: Callable[[Subject], object]) -> No
         checked(out, name, sources, check)
         # A file that was saved during the check keeps its old stamp here, and is checked at once.
         seen = {file: seen.get(file, stamp) for file, stamp in sources.stamps().items()}
-        out.line(f"watching {', '.join(map(str, sources.folders))}: Ctrl-C ends it")
-        changed = changes(sources, seen)
+        changed = changes(sources, seen, out.line)
         out.line()
         out.line(f"── {', '.join(changed)} changed ──", style="bold")
 
 
-def changes(sources: Sources, seen: Stamps) -> list[str]:
+def changes(sources: Sources, seen: Stamps, tell: Callable[[str], None]) -> list[str]:
     """The names of the files that changed, as soon as there are some."""
-    from watchfiles import watch
+    from watchfiles import watch  # before anybody is told to press Ctrl-C: it would break an import
 
+    tell(f"watching {', '.join(map(str, sources.folders))}: Ctrl-C ends it")
     told = watch(
         *sources.folders, recursive=False, yield_on_timeout=True,
         step=SETTLED_MS, rust_timeout=LOOK_MS,
     )  # fmt: skip
     with closing(told):
-        while (now := sources.stamps()) == seen or being_written(now, seen):
+        while (now := sources.stamps()) == seen or being_written(now, seen, time.time_ns()):
             with sigterm_waits():
                 next(told)
     return sorted({f.name for f in {**seen, **now} if seen.get(f) != now.get(f)})
 
 
-def being_written(now: Stamps, seen: Stamps) -> bool:
-    """Whether a changed file is empty: to save is to cut a file first, and to write it then."""
-    return any(stamp[1] == 0 and seen.get(file) != stamp for file, stamp in now.items())
+def being_written(now: Stamps, seen: Stamps, at_ns: int) -> bool:
+    """Whether a changed file has just been emptied: to save is to cut it, and then to write it."""
+    cut = [when for file, (when, size) in now.items() if not size and seen.get(file) != (when, 0)]
+    return any(0 <= at_ns - when < EMPTY_MS * 1_000_000 for when in cut)
 
 
 def checked(out: Output, name: str, sources: Sources, check: Callable[[Subject], object]) -> None:

@@ -1,0 +1,361 @@
+"""
+A member of a consumer group: it shares the group's partitions with the others, and reads its own.
+
+    with Consumer("group", brokers=["127.0.0.1:9191"], bootstrap_servers="127.0.0.1:9092") as own:
+        own.subscribe(["orders"])
+        for record in own:
+            …
+
+Asking for the next record says that the last one is finished with; only finished records count as
+consumed, so that none is lost when the consumer dies amid one. What was not stored by then is
+delivered again, here or elsewhere.
+
+Source: PROTOCOLS.md; system B's consumer, whose decisions are all in `central_coordinator`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import socket
+import ssl
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import TimeoutError as TooLate
+from types import TracebackType
+from typing import Self
+
+from herdproof.central_coordinator.consumer import ConsumerCore
+from herdproof.central_coordinator.consumer_settings import ConsumerSettings
+from herdproof.central_coordinator.fetchers import Fetchers, KafkaUnusable
+from herdproof.central_coordinator.listener import ListenerThread, RebalanceListener
+from herdproof.central_coordinator.server_cluster import Address
+from herdproof.central_coordinator.session import (
+    AllKnownBrokersNotAvailable,
+    Observe,
+    RegistrationRefused,
+    Session,
+    ignore_event,
+)
+from herdproof.central_coordinator.streams import Reader, Streams
+from herdproof.errors import HerdError
+from herdproof.record import Record
+from herdproof.wire.messages import ErrorCode, Offset, OffsetReset, TopicPartition
+from herdproof.wire.subscription import Subscription, named, wildcard
+
+__all__ = [
+    "AllKnownBrokersNotAvailable",
+    "BadArgument",
+    "CommitFailed",
+    "Consumer",
+    "KafkaUnusable",
+    "Misused",
+    "RebalanceListener",
+    "Record",
+    "RegistrationRefused",
+    "Stream",
+]
+
+PROTOCOLS = ("central",)
+"""What `protocol` may be."""
+
+RESETS = {
+    "smallest": OffsetReset.SMALLEST,
+    "earliest": OffsetReset.SMALLEST,
+    "largest": OffsetReset.LARGEST,
+    "latest": OffsetReset.LARGEST,
+}
+"""What `auto_offset_reset` may be: the documents' names, and those of today's Kafka."""
+
+CLOSE_S = 10.0
+"""How long `close` waits for the last commit and for the listener."""
+
+KafkaSettings = Mapping[str, str | int | float | bool]
+Topics = str | re.Pattern[str] | Iterable[str] | Mapping[str, int]
+
+
+class BadArgument(HerdError):
+    """An argument that nothing good can come of: the message names it, and says what it must be."""
+
+
+class Misused(HerdError):
+    """A call that does not go with those before it."""
+
+
+class CommitFailed(HerdError):
+    """A commit was not stored, or nobody knows; `code` is the reason."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(_WHY_NOT.get(code, f"the coordinator refused the commit: {code.name}"))
+        self.code = code
+
+
+_WHY_NOT = {
+    ErrorCode.NOT_REGISTERED: "the commit was not sent: this consumer has no coordinator at present"
+    " (it looks for one); what it had is delivered again, here or elsewhere",
+    ErrorCode.STALE_GENERATION: "the commit was refused: the partition is not (or no longer) this"
+    " consumer's; its records are delivered again by whom it has now",
+    ErrorCode.NOT_STORED: "nobody knows whether the commit was stored: no answer came; commit again"
+    " if the partition is still this consumer's",
+}
+
+
+class Consumer:
+    """
+    One member of `group`; safe to be used from several threads.
+
+    `brokers` are where coordinators listen ("host:port", several as a list or with commas), of
+    which one that answers is enough; `bootstrap_servers` are Kafka's own addresses.
+
+    - `auto_offset_reset` ("smallest" or "largest", also "earliest" or "latest"): where to begin
+      where no offset is stored, or where it is out of range.
+    - `auto_commit`: finished records are stored every now and then; else `commit` does.
+    - `session_timeout_s`: after so long without the coordinator it stops by itself, and the others
+      take over; `ping_interval_s`: how often the coordinator asks, less than half of that.
+    - `gives_up`: raise `AllKnownBrokersNotAvailable` when no known broker answers, instead of
+      trying on.
+    - `tls`: speak to coordinators by it (Kafka's own is set by `kafka`).
+    - `kafka`: further settings of librdkafka, as "security.protocol".
+    - `max_queued_records`: how many records each stream keeps ready.
+    - `observe` is told each of the core's events; `flaws` are those of `ConsumerCore`, for tests
+      that must see them caught.
+
+    Raises `BadArgument`, `BadSettings` or `KafkaUnusable` at once for what can be known at once.
+    """
+
+    def __init__(
+        self, group: str, *, brokers: str | Sequence[str], bootstrap_servers: str | Sequence[str],
+        protocol: str = "central", consumer_id: str | None = None,
+        auto_offset_reset: str = "largest", auto_commit: bool = True,
+        session_timeout_s: float = 10.0, ping_interval_s: float = 3.0, max_ping_retries: int = 3,
+        gives_up: bool = False, listener: RebalanceListener | None = None,
+        tls: ssl.SSLContext | None = None, kafka: KafkaSettings | None = None,
+        max_queued_records: int = 5_000, observe: Observe = ignore_event,
+        flaws: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        if protocol not in PROTOCOLS:
+            raise BadArgument(
+                f"protocol is {protocol!r}: what is known is {', '.join(map(repr, PROTOCOLS))}"
+            )
+        if auto_offset_reset not in RESETS:
+            raise BadArgument(
+                f"auto_offset_reset is {auto_offset_reset!r}: it must be one of "
+                f"{', '.join(map(repr, RESETS))}"
+            )
+        if not group:
+            raise BadArgument("group is empty: give the group's name")
+        if max_queued_records < 1:
+            raise BadArgument(f"max_queued_records is {max_queued_records}: it must be at least 1")
+        self.group = group
+        self.consumer_id = consumer_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._settings = ConsumerSettings(
+            auto_commit=auto_commit,
+            auto_offset_reset=RESETS[auto_offset_reset],
+            ping_interval_ms=round(ping_interval_s * 1000),
+            max_ping_retries=max_ping_retries,
+            session_timeout_ms=round(session_timeout_s * 1000),
+            gives_up=gives_up,
+            listens=listener is not None,
+        )
+        self._brokers = addresses("brokers", brokers)
+        self._kafka: KafkaSettings = {
+            "client.id": self.consumer_id,
+            "group.id": group,  # librdkafka wants one, though nothing is done with it
+            "queued.min.messages": max_queued_records,
+            "queued.max.messages.kbytes": 16 * 1024,
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 100,
+            **(kafka or {}),
+            "bootstrap.servers": ",".join(
+                str(address) for address in addresses("bootstrap_servers", bootstrap_servers)
+            ),
+        }
+        self._rebalance_listener = listener
+        self._tls = tls
+        self._observe = observe
+        self._flaws = flaws
+        self._streams = Streams(max_records=max_queued_records)
+        self._reader: Reader | None = None
+        self._session: Session | None = None
+        self._listener: ListenerThread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    # ── Subscribing ─────────────────────────────────────────────────────────────────────────
+
+    def subscribe(self, topics: Topics, *, streams: int = 1) -> None:
+        """
+        Join the group for these topics; once.
+
+        `topics` is a topic, several, a mapping from topics to their numbers of streams, or a
+        pattern (compiled, or a string that begins with "^") that has to match a topic's whole name:
+        then topics that appear later are taken in as well. `streams` is the number where `topics`
+        does not say it. Patterns are RE2's; `InvalidSubscription` says what one lacks.
+        """
+        subscription = read_topics(topics, streams)
+        with self._lock:
+            if self._closed:
+                raise Misused("the consumer is closed: make a new one")
+            if self._session is not None:
+                raise Misused("the consumer has subscribed before: make another one for these")
+            self._session = self._begin(subscription)
+
+    def _begin(self, subscription: Subscription) -> Session:
+        core = ConsumerCore(
+            self.group, self.consumer_id, subscription.text(), self._settings, self._brokers,
+            secrets.randbelow(2**31), self._flaws,
+        )  # fmt: skip
+        if self._rebalance_listener is not None:
+            self._listener = ListenerThread(self._rebalance_listener)
+        session = Session(
+            core, self._streams, listener=self._listener, tls=self._tls, observe=self._observe
+        )
+        session.fetchers = Fetchers(
+            self._kafka, self._settings.auto_offset_reset, self._streams, session.post, session.fail
+        )
+        session.fetchers.start()
+        session.start()
+        return session
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are consumed here at present."""
+        session = self._session
+        return () if session is None else session.core.consumption.partitions()
+
+    # ── Records ─────────────────────────────────────────────────────────────────────────────
+
+    def poll(self, timeout_s: float | None = None) -> Record | None:
+        """
+        The next record of any stream; the one before is finished with.
+
+        Waits for it, `timeout_s` seconds at most: None if none came, or the consumer was closed.
+        Raises what made an end of the consumer: `AllKnownBrokersNotAvailable`,
+        `RegistrationRefused` or `KafkaUnusable`.
+        """
+        self._subscribed()
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader()
+            reader = self._reader
+        if reader.queue is not None:
+            raise Misused("the consumer's streams are read one by one: ask them for records")
+        return self._streams.take(reader, timeout_s)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records for as long as the consumer is open; see `poll`."""
+        while (record := self.poll()) is not None:
+            yield record
+
+    def streams(self) -> list[Stream]:
+        """
+        The streams one by one, each for a thread of its own; instead of `poll` and iteration.
+
+        Of topics by name, in order: sorted by topic, each with its number of streams.
+        """
+        core = self._subscribed().core
+        with self._lock:
+            if self._reader is not None:
+                raise Misused("the consumer is read as a whole, or its streams were taken before")
+            self._reader = Reader(0)
+        return [Stream(self._streams, queue) for queue in range(core.consumption.stream_count())]
+
+    # ── Commits ─────────────────────────────────────────────────────────────────────────────
+
+    def commit(self, record: Record | None = None, *, timeout_s: float = 10.0) -> None:
+        """
+        Have stored what is finished with; with a `record`, that it is, and all before it.
+
+        Returns when it is stored. Raises `CommitFailed`.
+        """
+        session = self._subscribed()
+        offsets, generation = None, None
+        if record is not None:
+            name = session.core.consumption.name_of(record.topic, record.partition)
+            if name is None:
+                raise CommitFailed(ErrorCode.STALE_GENERATION)
+            offsets = (Offset(record.topic, name, record.offset + 1),)
+            generation = record.generation
+        try:
+            code = session.commit(offsets, generation).result(timeout_s)
+        except TooLate:
+            code = ErrorCode.NOT_STORED
+        if code is not ErrorCode.NONE:
+            raise CommitFailed(code)
+
+    # ── The end ─────────────────────────────────────────────────────────────────────────────
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """
+        Leave the group; with auto_commit, after a last commit. Iterations end. May be repeated.
+
+        A record that was taken and not followed by another counts as unfinished: `commit` it.
+        """
+        with self._lock:
+            closed, self._closed = self._closed, True
+            session, listener = self._session, self._listener
+        if closed or session is None:
+            return
+        session.close(timeout_s)
+        if session.fetchers is not None:
+            session.fetchers.close()
+        if listener is not None:
+            listener.close(timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def _subscribed(self) -> Session:
+        if self._session is None:
+            raise Misused("the consumer has no topics yet: subscribe first")
+        return self._session
+
+
+class Stream:
+    """One of a consumer's streams: iterate over it, in one thread."""
+
+    def __init__(self, streams: Streams, queue: int) -> None:
+        self._streams = streams
+        self._reader = Reader(queue)
+
+    def poll(self, timeout_s: float | None = None) -> Record | None:
+        """As the consumer's `poll`, of this stream alone."""
+        return self._streams.take(self._reader, timeout_s)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records for as long as the consumer is open."""
+        while (record := self.poll()) is not None:
+            yield record
+
+
+def addresses(argument: str, given: str | Sequence[str]) -> list[Address]:
+    """The addresses in an argument; `BadArgument` names what is none."""
+    texts = given.split(",") if isinstance(given, str) else list(given)
+    found = []
+    for text in texts:
+        host, _, port = text.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+            raise BadArgument(f"{argument}: {text!r} is no address: it must be host:port")
+        found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
+    if not found:
+        raise BadArgument(f"{argument} is empty: give at least one host:port")
+    return found
+
+
+def read_topics(topics: Topics, streams: int) -> Subscription:
+    """The subscription that `subscribe` is meant to make; `InvalidSubscription` if it is none."""
+    if isinstance(topics, re.Pattern):
+        if topics.flags & ~re.UNICODE:
+            raise BadArgument("a pattern's flags cannot be sent: write them into it, as (?i)")
+        return wildcard(topics.pattern, streams)
+    if isinstance(topics, str):
+        return wildcard(topics, streams) if topics.startswith("^") else named({topics: streams})
+    if isinstance(topics, Mapping):
+        return named(topics)
+    return named(dict.fromkeys(topics, streams))

@@ -1,0 +1,119 @@
+"""A consumer's core of system B, played by script: frames and events in, effects to look at."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from herdproof.central_coordinator.consumer import ConsumerCore, Phase
+from herdproof.central_coordinator.consumer_settings import ConsumerSettings
+from herdproof.central_coordinator.events import (
+    Connected,
+    ConsumerEffect,
+    ConsumerEvent,
+    Received,
+    Send,
+    Subscribe,
+    Tick,
+    WakeAt,
+)
+from herdproof.central_coordinator.server_cluster import Address
+from herdproof.wire.messages import (
+    BrokerInfo,
+    ConsultResponse,
+    ErrorCode,
+    Frame,
+    Message,
+    Offset,
+    RegisterResponse,
+    Start,
+)
+
+E = TypeVar("E")
+
+KNOWN = (Address("one", 1), Address("two", 2), Address("three", 3))
+LISTED = (BrokerInfo("", 7, "seven", 7), BrokerInfo("", 8, "eight", 8))
+T0, T1 = Offset("t", "0", 40), Offset("t", "1", 41)
+SESSION_MS, PING_MS = 10_000, 3_000
+
+
+class Script:
+    """A consumer's core with a clock, and the effects of the last event."""
+
+    def __init__(
+        self, topic_count: str = '{"t": 1}', flaws: frozenset[str] = frozenset(),
+        start_index: int = 0, brokers: tuple[Address, ...] = KNOWN, **settings: Any,
+    ) -> None:  # fmt: skip
+        self.core = ConsumerCore(
+            "g", "c", topic_count, ConsumerSettings(**settings), brokers, start_index, flaws
+        )
+        self.now_ms = 0
+        self.effects: list[ConsumerEffect] = []
+        self.wakes_ms: int | None = None
+        self.correlation_id = 100
+
+    def __call__(self, event: ConsumerEvent, after_ms: int = 0) -> Script:
+        """Give the core an event, some time after the last one."""
+        self.now_ms += after_ms
+        if isinstance(event, Tick):
+            self.wakes_ms = None
+        self.effects = self.core.receive(event, self.now_ms)
+        for wake in self.of(WakeAt):
+            self.wakes_ms = wake.time_ms
+        return self
+
+    def wake(self) -> Script:
+        """Let time pass until the core wants to be woken, and wake it."""
+        assert self.wakes_ms is not None
+        return self(Tick(), after_ms=max(0, self.wakes_ms - self.now_ms))
+
+    def of(self, kind: type[E]) -> list[E]:
+        """The effects of a kind."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def sent(self) -> list[Message]:
+        """The messages sent."""
+        return [effect.frame.message for effect in self.of(Send)]
+
+    @property
+    def channel(self) -> int:
+        """The present connection."""
+        assert self.core.channel is not None
+        return self.core.channel
+
+    def read(
+        self, message: Message, *, after_ms: int = 0, epoch: int = 1, generation: int = 0,
+        correlation_id: int | None = None,
+    ) -> Script:  # fmt: skip
+        """Give the core a frame; one without a correlation id gets a new one."""
+        if correlation_id is None:
+            self.correlation_id += 1
+            correlation_id = self.correlation_id
+        frame = Frame(message, correlation_id, epoch, generation)
+        return self(Received(self.channel, frame), after_ms)
+
+    def answer(self, message: Message, after_ms: int = 0) -> Script:
+        """Answer the request that the core has sent last."""
+        [*_, request] = self.of(Send)
+        return self.read(message, after_ms=after_ms, correlation_id=request.frame.correlation_id)
+
+    def consult(self, coordinator: int = 8, brokers: tuple[BrokerInfo, ...] = LISTED) -> Script:
+        """Let a broker be connected to, and answer."""
+        self(Connected(self.channel))
+        return self.answer(ConsultResponse(ErrorCode.NONE, coordinator, brokers))
+
+    def register(self) -> Script:
+        """Go from nothing, or from a wait, to a registration at time `now_ms`."""
+        self(Subscribe() if self.core.phase is Phase.IDLE else Tick())
+        self.consult()
+        self(Connected(self.channel))
+        return self.answer(RegisterResponse(ErrorCode.NONE))
+
+    def start(self, *offsets: Offset, generation: int = 1, after_ms: int = 0) -> Script:
+        """Let the core be told to start."""
+        return self.read(Start(offsets), generation=generation, after_ms=after_ms)
+
+
+def started(*offsets: Offset, **settings: Any) -> Script:
+    """A consumer that was told to start with these partitions."""
+    return Script(**settings).register().start(*(offsets or (T0, T1)))

@@ -1,0 +1,104 @@
+"""What the consumer, and `herdproof consume`, refuse before they ask anybody; and how it prints."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from herdproof import Consumer
+from herdproof.central_coordinator.settings import BadSettings
+from herdproof.cli import app
+from herdproof.cli.consume import line
+from herdproof.consumer import (
+    BadArgument,
+    KafkaUnusable,
+)
+from herdproof.record import Record
+from herdproof.wire.subscription import InvalidSubscription
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"protocol": "paxos"}, "protocol is 'paxos': what is known is 'central'"),
+        ({"brokers": "nowhere"}, "brokers: 'nowhere' is no address: it must be host:port"),
+        ({"brokers": []}, "brokers is empty"),
+        ({"bootstrap_servers": "h:0"}, "bootstrap_servers: 'h:0' is no address"),
+        ({"auto_offset_reset": "none"}, "auto_offset_reset is 'none': it must be one of"),
+        ({"group": ""}, "group is empty"),
+        ({"max_queued_records": 0}, "max_queued_records is 0"),
+    ],
+)
+def test_an_argument_that_cannot_work_is_refused(arguments: dict[str, Any], said: str) -> None:
+    """The error names the argument, and says what it must be."""
+    arguments = {
+        "group": "g", "brokers": "127.0.0.1:1", "bootstrap_servers": "127.0.0.1:1", **arguments
+    }  # fmt: skip
+    with pytest.raises(BadArgument, match=re.escape(said)):
+        Consumer(**arguments)
+
+
+def test_settings_that_do_not_go_together_are_refused() -> None:
+    """A session that ends before the second ping could only flap."""
+    with pytest.raises(BadSettings, match="more than twice ping_interval_ms"):
+        Consumer("g", brokers="h:1", bootstrap_servers="h:1", session_timeout_s=1)
+
+
+def test_a_wrong_setting_of_kafkas_client_is_refused() -> None:
+    """The error has librdkafka's own reason."""
+    consumer = Consumer("g", brokers="h:1", bootstrap_servers="h:1", kafka={"no.such.thing": 1})
+
+    with pytest.raises(KafkaUnusable, match=r"no\.such\.thing"):
+        consumer.subscribe("t")
+
+
+@pytest.mark.parametrize(
+    ("topics", "said"),
+    [("no topic", "cannot be a topic's name"), ([], "no topic is named"), ("^(", "regex")],
+)
+def test_topics_that_cannot_be_are_refused(topics: Any, said: str) -> None:
+    """The consumer says so before it asks anybody."""
+    consumer = Consumer("g", brokers="h:1", bootstrap_servers="h:1")
+    with pytest.raises(InvalidSubscription, match=said):
+        consumer.subscribe(topics)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no topic"], "cannot be a topic's name"),
+        (["a", "^b"], "either one pattern or names of topics"),
+        (["t", "--reset", "now"], "auto_offset_reset is 'now'"),
+        (["t", "--session-timeout", "1"], "more than twice ping_interval_ms"),
+    ],
+)
+def test_the_command_says_in_a_sentence_what_is_wrong(arguments: list[str], said: str) -> None:
+    """`herdproof consume`: usage errors are sentences, and exit with 2."""
+    brokers = ["--brokers", "127.0.0.1:1", "--bootstrap", "127.0.0.1:1"]
+    done = CliRunner().invoke(app, ["consume", "g", *arguments, *brokers])
+
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("record", "as_json", "printed"),
+    [
+        (Record("t", 1, 2, b"k", b"v", 3), False, "t-1@2 k: v"),
+        (Record("t", 1, 2, None, None, None), False, "t-1@2 "),
+        (Record("t", 1, 2, None, b"\xff\n", None), False, "t-1@2 \\xff\\n"),
+        (
+            Record("t", 1, 2, None, b"\xff", 3),
+            True,
+            '{"topic": "t", "partition": 1, "offset": 2, "timestamp_ms": 3, "key": null, '
+            '"value": "\\\\xff"}',
+        ),
+    ],
+)
+def test_a_record_is_printed_as_one_line(record: Record, as_json: bool, printed: str) -> None:
+    """Text or JSON; what is no UTF-8, or would begin a new line, is escaped."""
+    assert line(record, as_json) == printed
