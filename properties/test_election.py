@@ -17,8 +17,9 @@ from herdspec.check.run import Machine
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Kind
 from herdspec.protocols.election import Answer, Broker, Call, Link
-from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS, Flaw
+from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
 from herdspec.protocols.election_properties import ELECTION, POSSIBLE, PROMISES
+from herdspec.protocols.flaws import Flaw
 
 ONE, TWO = Broker(0), Broker(1)
 WIN = "stand serve_look handle_look serve_read handle_read serve_create handle_create"

@@ -47,6 +47,7 @@ from herdspec.check.prove import prove
 from herdspec.check.verdict import (
     ALWAYS_A_STEP,
     EVERY_ACTION_IS_POSSIBLE,
+    Failure,
     Finding,
     Mark,
     Shown,
@@ -58,7 +59,7 @@ from herdspec.check.verdict import (
 )  # fmt: skip
 from herdspec.check.verify import Check, Plan, Report, Tell, nobody, verify
 from herdspec.protocols.election import Broker, Election
-from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS, Failure
+from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
 from herdspec.protocols.election_properties import ELECTION
 
 
@@ -560,7 +561,8 @@ def test_a_flaw_that_is_declared_otherwise_turns_verify_red() -> None:
     flaw = FLAWS["no_watch"]
     wrongly = replace(flaw, failures={**flaw.failures, "epochs_grow": Failure(3, "resign")})
 
-    result = flawed("no_watch", wrongly).run(nobody)
+    [check] = flawed("no_watch", wrongly)
+    result = check.run(nobody)
 
     wrong = [f for f in result.findings if f.standing is not Standing.HOLDS]
     assert [(f.row, f.expected) for f in wrong] == [("epochs_grow", Shown(3, "resign"))]

@@ -19,8 +19,8 @@ Not modelled: more than one group (they share nothing but the coordinator), stre
 consultation (a consumer asks any broker), the answer to an accepted Register, retries of a ping
 (copies of one request), a coordinator's return to its own epoch after a doubt. A pause is a step
 that is put off. A topic has one partition; an interest in topics that do not exist yet stands for
-names and wildcards alike. A user's commit waits for the answers before it. A member's next connection is another element, or the same one once
-nobody has it in its books.
+names and wildcards alike. A user's commit waits for the answers before it. A member's next
+connection is another element, or the same one once nobody has it in its books.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from typing import Annotated
 from herdspec import (
     Capacity,
     Nat,
-    Sort,
     Spec,
     action,
     command,
@@ -45,14 +44,8 @@ from herdspec import (
 )
 from herdspec.protocols.election import Broker
 from herdspec.protocols.election_contract import ElectionContract
-
-
-class Member(Sort):
-    """A registration: a consumer over one connection."""
-
-
-class Partition(Sort):
-    """A partition of a topic."""
+from herdspec.protocols.group import Member as Member
+from herdspec.protocols.group import Partition as Partition
 
 
 class Kind(Enum):
@@ -81,6 +74,7 @@ class Phase(Enum):
     QUEUED = "queued"
     STOPPING = "stopping"
     STARTING = "starting"
+    FAILED = "failed"  # visible to the operator; queued again after a back-off
 
 
 @dataclass(frozen=True)
@@ -181,7 +175,7 @@ class CentralCoordinator(Spec):
             self.seat = None
         self.reset(b)
 
-    # ── Consumers come and go ───────────────────────────────────────────────────────────────
+    # ── Consumers and topics come and go ────────────────────────────────────────────────────
 
     @action(kind=command)
     def register(self, m: Member, b: Broker, wanted: set[Partition]) -> None:
@@ -239,8 +233,6 @@ class CentralCoordinator(Spec):
         self.disconnect(m)
         self.remove(m)
         self.handle_group_member_change(b)
-
-    # ── Topics ──────────────────────────────────────────────────────────────────────────────
 
     @action(kind=command, disturbs=True)
     def appear(self, p: Partition) -> None:
@@ -304,9 +296,9 @@ class CentralCoordinator(Spec):
     def flush_offsets(self, b: Broker) -> None:
         """{b} writes the offsets that it has noted."""
         require(any(self.noted[b, p] > self.committed[p] for p in Partition))
-        self.election.write(b)
+        self.fenced_write(b)
         for p in Partition:
-            self.committed[p] = max(self.committed[p], self.noted[b, p])
+            self.committed[p] = self.merged(self.committed[p], self.noted[b, p])
 
     @action(fair=weak)
     def write_owners(self, b: Broker, plan: dict[Partition, Member]) -> None:
@@ -315,7 +307,7 @@ class CentralCoordinator(Spec):
         require(all(self.noted[b, p] <= self.committed[p] for p in Partition))
         require(all(self.is_free(p, b) for p in Partition))
         require(all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in Partition))
-        self.election.write(b)
+        self.fenced_write(b)
         self.generation = self.generation + 1
         for p in Partition:
             self.owner[p] = plan[p] if self.wanted(p, b) else None
@@ -370,8 +362,14 @@ class CentralCoordinator(Spec):
 
     @action(kind=fault)
     def fail_rebalance(self, b: Broker) -> None:
-        """{b} has waited too long: the rebalance fails, and the group is queued again."""
+        """{b} has waited too long: the rebalance fails."""
         require(self.phase[b] == Phase.STOPPING or self.phase[b] == Phase.STARTING)
+        self.phase[b] = Phase.FAILED
+
+    @action(fair=weak)
+    def requeue(self, b: Broker) -> None:
+        """{b} queues the group again, after a back-off."""
+        require(self.phase[b] == Phase.FAILED)
         self.phase[b] = Phase.QUEUED
 
     # ── Pings, records and offsets ──────────────────────────────────────────────────────────
@@ -424,8 +422,8 @@ class CentralCoordinator(Spec):
     def handle_commit(self, m: Member, b: Broker) -> None:
         """{b} notes the offsets that {m} commits."""
         self.hear(m, b, Kind.COMMIT)
-        answer = self.up[m].pop(0)
-        self.note(m, b, answer.generation)
+        self.note(m, b, self.up[m][0].generation)
+        self.up[m].pop(0)
 
     # ── What the drafts do otherwise, and what is assumed ───────────────────────────────────
 
@@ -483,6 +481,14 @@ class CentralCoordinator(Spec):
         """The member has acknowledged exactly the present Start."""
         return self.acked[m] > 0 and self.acked[m] == self.generation
 
+    def merged(self, before: Nat, now: Nat) -> Nat:
+        """A stored offset never goes back."""
+        return max(before, now)
+
+    def fenced_write(self, b: Broker) -> None:
+        """A write checks the epoch node's version."""
+        self.election.write(b)
+
     def has_members(self, b: Broker) -> bool:
         """The group contains a live consumer."""
         return any(self.books[m] == b for m in Member)
@@ -521,15 +527,11 @@ class CentralCoordinator(Spec):
 
     def take(self, m: Member, kind: Kind) -> None:
         """The next request is of this kind."""
-        require(len(self.down[m]) > 0)
-        require(self.down[m][0].kind == kind)
-        self.seen[m] = self.election.token[self.to(m)]
-
-    def to(self, m: Member) -> Broker:
-        """To whom the member is connected."""
         broker = self.via[m]
         assert broker is not None
-        return broker
+        require(len(self.down[m]) > 0)
+        require(self.down[m][0].kind == kind)
+        self.seen[m] = self.election.token[broker]
 
     def hear(self, m: Member, b: Broker, kind: Kind) -> None:
         """The next response is of this kind, and reaches the coordinator that has its sender."""
@@ -552,7 +554,7 @@ class CentralCoordinator(Spec):
             self.stale_commit_accepted = True
         for p in Partition:
             if self.accepts_offset(m, p, generation):
-                self.noted[b, p] = max(self.noted[b, p], self.reported[m, p])
+                self.noted[b, p] = self.merged(self.noted[b, p], self.reported[m, p])
 
     def let_go(self, m: Member) -> None:
         """onLostConnection: close the fetchers, clear the queues, shut the connection down."""

@@ -11,12 +11,12 @@ which action. A missing, a different or a further failure is a failure of the ch
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from herdspec.language.specification import Specification, specification
+from herdspec.language.specification import specification
 from herdspec.language.surface import require
 from herdspec.protocols.election import Answer, Broker, Call, Election, Link
 from herdspec.protocols.election_properties import PROMISES, one_coordinator_at_a_time
+from herdspec.protocols.flaws import Failure, Flaw
 
 # ── Habits of the draft, and mistakes ───────────────────────────────────────────────────────
 
@@ -169,28 +169,6 @@ def look_and_create_at_once(self: Election, b: Broker) -> None:
 
 
 # ── What comes of them ──────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A property that must fail: after so many steps, the last of them by this action."""
-
-    steps: int
-    last: str
-
-
-@dataclass(frozen=True)
-class Flaw:
-    """
-    A variant, and the failures that it must show at two brokers and so many faults.
-
-    `switches` are the core's, in the implementation, that make the same of it.
-    """
-
-    spec: Specification
-    switches: frozenset[str]
-    failures: dict[str, Failure]
-    faults: int = 2
 
 
 AT_ONCE = {"one_coordinator_at_a_time": Failure(15, "handle_create")}

@@ -1,0 +1,422 @@
+"""
+What goes wrong: the drafts' coordinator, and the verified one with single mistakes put back.
+
+Each of `FLAWS` is the verified protocol with one habit of the drafts (`000`, `001`, `002`), or with
+one mistake that the checkers found while the protocol was written (`FOUND`); the implementation's
+cores have a switch of the same name. `DRAFTED` is `002` as it stands, with the consumer of `002`
+and with that of `000`. What must come of each is declared: the property that fails, after how many
+steps, and by which action. A missing, a different or a further failure is a failure of the check.
+
+Source: system B as PROTOCOLS.md lists its flaws (section B, "Flaws the model must show").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from herdspec.language.specification import Specification
+from herdspec.language.surface import Nat, require
+from herdspec.protocols.central_coordinator import (
+    Asked,
+    CentralCoordinator,
+    Kind,
+    Member,
+    Message,
+    Partition,
+    Phase,
+)
+from herdspec.protocols.central_coordinator_properties import HELD
+from herdspec.protocols.election import Broker
+from herdspec.protocols.flaws import Failure, Flaw
+
+# ── No barrier: Stops are neither answered nor waited for ───────────────────────────────────
+
+
+def send_stop_and_go_on(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """{b} tells {m} to stop, and takes it for done."""
+    require(self.phase[b] == Phase.STOPPING and not self.stopped[m])
+    require(self.election.leads[b] and self.books[m] == b and self.link[m])
+    require(self.asked[m] == Asked.NONE)
+    self.down[m].append(Message(kind=Kind.STOP, generation=self.generation))
+    self.stopped[m] = True
+    self.acked[m] = 0
+
+
+def stop_without_an_answer(self: CentralCoordinator, m: Member) -> None:
+    """{m} closes its fetchers, and does not answer."""
+    self.take(m, Kind.STOP)
+    stop = self.down[m].pop(0)
+    self.barred[m] = stop.generation
+    for p in Partition:
+        self.fetching[m, p] = False
+        self.position[m, p] = 0
+
+
+# ── The other habits of the drafts ──────────────────────────────────────────────────────────
+
+
+def drop_the_trigger(self: CentralCoordinator, b: Broker) -> None:
+    """groupsBeingRebalanced.compareAndSet(false, true): if it fails, nothing is done."""
+    if self.phase[b] == Phase.IDLE:
+        self.phase[b] = Phase.QUEUED
+
+
+def stored_owners_differ(self: CentralCoordinator, b: Broker) -> bool:
+    """3.1 to 3.5 as drafted: the owners stored in ZooKeeper, by the ids of their consumers."""
+    return self.has_members(b) and any(
+        self.wanted(p, b) and not owned_by_id(self, p, b) for p in Partition
+    )
+
+
+def owned_by_id(self: CentralCoordinator, p: Partition, b: Broker) -> bool:
+    """The stored owner's consumer is connected, with this registration or another."""
+    owner = self.owner[p]
+    return owner is not None and self.serves(owner, p, b)
+
+
+def begin_with_offsets(self: CentralCoordinator, b: Broker) -> None:
+    """{b} takes the group from its queue, and reads the offsets that it will hand out."""
+    require(self.election.leads[b] and self.phase[b] == Phase.QUEUED)
+    self.dirty[b] = False
+    if self.necessary(b):
+        self.phase[b] = Phase.STOPPING
+        for m in Member:
+            if self.books[m] == b:
+                self.stopped[m] = False
+                for p in Partition:
+                    self.begin[m, p] = self.committed[p]
+    else:
+        self.phase[b] = Phase.IDLE
+
+
+def start_with_offsets_read_before(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """{b} tells {m} what to fetch, from where it read before the Stops."""
+    require(self.phase[b] == Phase.STARTING and not self.follows(m))
+    self.ask(m, b, Asked.START, Kind.START)
+    for p in Partition:
+        self.given[m, p] = self.is_given(m, p)
+
+
+def whatever_comes_last(self: CentralCoordinator, before: Nat, now: Nat) -> Nat:
+    """An offset is stored as it comes."""
+    return now
+
+
+def step_down_and_go_on(self: CentralCoordinator, b: Broker) -> None:
+    """{b} has lost the election; its socket server, its scheduler and its listeners go on."""
+    require(self.election.leads[b] and self.seat != b)
+    self.election.step_down(b, False)
+
+
+def gone_is_gone(self: CentralCoordinator, m: Member) -> bool:
+    """Whoever is not connected is counted as gone."""
+    return True
+
+
+def keep_fetching(self: CentralCoordinator, m: Member) -> None:
+    """`002`'s consumer: it reconnects, and its fetchers run on."""
+    self.via[m] = None
+    self.disconnect(m)
+
+
+def any_version(self: CentralCoordinator, b: Broker) -> None:
+    """A write is accepted, whoever's it is."""
+    if self.election.token[b] != self.election.epoch:
+        self.election.stale_write_accepted = True
+
+
+# ── Owners are written when everyone has started ────────────────────────────────────────────
+
+
+def decide_owners(self: CentralCoordinator, b: Broker, plan: dict[Partition, Member]) -> None:
+    """{b} decides on {plan}; nothing is written yet."""
+    require(self.phase[b] == Phase.STOPPING and self.all_stopped(b))
+    require(all(self.is_free(p, b) for p in Partition))
+    require(all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in Partition))
+    self.phase[b] = Phase.STARTING
+    for m in Member:
+        if self.books[m] == b:
+            for p in Partition:
+                self.given[m, p] = self.wanted(p, b) and plan[p] == m
+
+
+def start_as_decided(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """{b} tells {m} what to fetch, and from where on."""
+    require(self.phase[b] == Phase.STARTING and self.acked[m] != self.generation + 1)
+    require(self.election.leads[b] and self.books[m] == b and self.link[m])
+    require(self.asked[m] == Asked.NONE)
+    self.asked[m] = Asked.START
+    self.down[m].append(Message(kind=Kind.START, generation=self.generation + 1))
+    for p in Partition:
+        self.begin[m, p] = self.committed[p]
+
+
+def finish_and_write(self: CentralCoordinator, b: Broker, plan: dict[Partition, Member]) -> None:
+    """Every member has started: {b} writes {plan}, which it decided on, and resets the flag."""
+    require(self.phase[b] == Phase.STARTING and not self.dirty[b])
+    require(all(self.books[m] != b or self.acked[m] == self.generation + 1 for m in Member))
+    require(all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in Partition))
+    require(all(not self.wanted(p, b) or self.given[plan[p], p] for p in Partition))
+    self.fenced_write(b)
+    self.generation = self.generation + 1
+    for p in Partition:
+        self.owner[p] = plan[p] if self.wanted(p, b) else None
+        self.orphan[p] = False
+    self.phase[b] = Phase.QUEUED if self.dirty[b] else Phase.IDLE
+    self.dirty[b] = False
+
+
+# ── What the checkers found while the protocol was written ──────────────────────────────────
+
+
+def stop_and_keep_the_ack(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """{b} tells {m} to stop; that it follows an older Start stays in the books."""
+    require(self.phase[b] == Phase.STOPPING and not self.stopped[m])
+    self.ask(m, b, Asked.STOP, Kind.STOP)
+
+
+def given_by_id(self: CentralCoordinator, m: Member, p: Partition) -> bool:
+    """What the consumer of that id owns, with whichever registration."""
+    return self.owner[p] == m
+
+
+def accept_any_epoch(self: CentralCoordinator, m: Member, b: Broker) -> bool:
+    """A coordinator accepts everyone."""
+    return self.election.leads[b]
+
+
+def offsets_of_the_past(self: CentralCoordinator, m: Member, p: Partition, g: Nat) -> bool:
+    """Offsets are taken from whoever reports them."""
+    return True
+
+
+def everything_is_free(self: CentralCoordinator, p: Partition, b: Broker) -> bool:
+    """Nobody is waited for."""
+    return True
+
+
+def fail_after_pings(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """max_ping_retries pings of {b} are unanswered: {m} has failed."""
+    require(self.books[m] == b and self.link[m] and self.asked[m] == Asked.PING)
+    self.disconnect(m)
+    self.remove(m)
+    self.handle_group_member_change(b)
+
+
+def lose_session_before_startup(self: CentralCoordinator, b: Broker) -> None:
+    """The session of {b} expires; it does not coordinate yet."""
+    require(self.seat == b and not self.election.leads[b])
+    self.election.give_up(b)
+    self.seat = None
+
+
+def restart_while_idle(self: CentralCoordinator, b: Broker) -> None:
+    """The process of {b}, which does not coordinate, is killed and starts anew."""
+    require(not self.election.leads[b])
+    self.election.restart(b)
+    if self.seat == b:
+        self.seat = None
+
+
+# ── What comes of them ──────────────────────────────────────────────────────────────────────
+
+
+def _flaw(
+    failures: dict[str, Failure], spec: Specification, *switches: str, faults: int = 1,
+    members: int = 2, brokers: int = 1,
+) -> Flaw:  # fmt: skip
+    sizes = {"Broker": brokers, "Member": members, "Partition": 1}
+    return Flaw(spec, frozenset(switches), failures, faults, sizes, bound=6)
+
+
+def _but(name: str, **functions: Callable[..., object]) -> Specification:
+    return HELD.replace("".join(word.title() for word in name.split("_")), **functions)
+
+
+EXCLUSIVE = "exclusive"
+SETTLES = "settles"
+TWICE = "a_start_is_at_the_stored_offset"
+
+FLAWS = {
+    "no_barrier": _flaw(
+        {EXCLUSIVE: Failure(20, "handle_start")},
+        _but(
+            "no_barrier",
+            send_stop=send_stop_and_go_on,
+            handle_stop=stop_without_an_answer,
+            is_free=everything_is_free,
+        ),
+        "no_barrier",
+    ),
+    "lost_trigger": _flaw(
+        {
+            "complete": Failure(15, "finish_rebalance"),
+            SETTLES: Failure(15, "finish_rebalance"),
+        },
+        _but("lost_trigger", request_rebalance=drop_the_trigger),
+        "lost_trigger",
+    ),
+    "flag_stuck": _flaw(
+        {SETTLES: Failure(6, "fail_rebalance")}, HELD.drop("FlagStuck", "requeue"), "flag_stuck"
+    ),
+    "no_start": _flaw(
+        {
+            "complete": Failure(12, "begin_rebalance"),
+            SETTLES: Failure(5, "begin_rebalance"),
+        },
+        _but("no_start", necessary=stored_owners_differ),
+        "no_start",
+    ),
+    "stale_offsets": _flaw(
+        {TWICE: Failure(23, "send_start")},
+        _but(
+            "stale_offsets",
+            begin_rebalance=begin_with_offsets,
+            send_start=start_with_offsets_read_before,
+            merged=whatever_comes_last,
+        ),
+        "stale_offsets",
+        faults=2,
+    ),
+    "deposed_goes_on": _flaw(
+        {
+            "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
+            SETTLES: Failure(19, "handle_stop_response"),
+        },
+        _but("deposed_goes_on", step_down=step_down_and_go_on),
+        "deposed_goes_on",
+        brokers=2,
+    ),
+    "owners_written_late": _flaw(
+        {
+            EXCLUSIVE: Failure(23, "handle_start"),
+            TWICE: Failure(27, "flush_offsets"),
+            SETTLES: Failure(14, "handle_start_response"),
+        },
+        _but(
+            "owners_written_late",
+            write_owners=decide_owners,
+            send_start=start_as_decided,
+            finish_rebalance=finish_and_write,
+            lose_session=lose_session_before_startup,
+        ).drop("OwnersWrittenLate", "fail", "cut", "time_out"),
+        "owners_written_late",
+        brokers=2,
+    ),
+    "partial_failover": _flaw(
+        {EXCLUSIVE: Failure(23, "handle_start")},
+        _but("partial_failover", lease_is_over=gone_is_gone).drop(
+            "PartialFailover", "fail", "cut", "time_out"
+        ),
+        "partial_failover",
+        brokers=2,
+    ),
+    "no_lease": _flaw(
+        {EXCLUSIVE: Failure(24, "handle_start")},
+        _but(
+            "no_lease",
+            lease_is_over=gone_is_gone,
+            fail=fail_after_pings,
+            restart=restart_while_idle,
+            lose_session=lose_session_before_startup,
+        ).drop("NoLease", "cut"),
+        "no_lease",
+    ),
+    "reconnects_fetching": _flaw(
+        {EXCLUSIVE: Failure(23, "handle_start")},
+        _but("reconnects_fetching", let_go=keep_fetching),
+        "reconnects_fetching",
+    ),
+    "unfenced": _flaw(
+        {
+            "only_the_present_epoch_writes": Failure(11, "write_owners"),
+            SETTLES: Failure(25, "on_lost_connection"),
+        },
+        _but("unfenced", fenced_write=any_version),
+        "unfenced",
+        brokers=2,
+    ),
+    "ignores_epoch": _flaw(
+        {"monotone": Failure(17, "handle_stop")},
+        _but("ignores_epoch", accepts=accept_any_epoch),
+        "ignores_epoch",
+        faults=2,
+        members=1,
+        brokers=2,
+    ),
+}
+"""Habits of the drafts, one at a time."""
+
+FOUND = {
+    "empty_group_hangs": _flaw(
+        {SETTLES: Failure(7, "handle_closed")},
+        HELD.drop("EmptyGroupHangs", "abandon_rebalance"),
+        members=1,
+    ),
+    "stop_keeps_ack": _flaw(
+        {SETTLES: Failure(21, "begin_rebalance")},
+        _but("stop_keeps_ack", send_stop=stop_and_keep_the_ack),
+        faults=2,
+        members=1,
+    ),
+    "member_by_id": _flaw(
+        {EXCLUSIVE: Failure(26, "handle_start"), TWICE: Failure(22, "flush_offsets")},
+        _but("member_by_id", is_given=given_by_id),
+        faults=2,
+    ),
+    "stale_commit": _flaw(
+        {
+            EXCLUSIVE: Failure(22, "handle_start"),
+            "exclusive_fenced": Failure(26, "handle_commit"),
+            TWICE: Failure(28, "flush_offsets"),
+        },
+        _but("stale_commit", accepts_offset=offsets_of_the_past, lease_is_over=gone_is_gone),
+        faults=2,
+        brokers=2,
+    ),
+}
+"""What the checkers found while the verified protocol was written; each forced a correction."""
+
+AS_DRAFTED: dict[str, Callable[..., object]] = {
+    "send_stop": send_stop_and_go_on,
+    "handle_stop": stop_without_an_answer,
+    "is_free": everything_is_free,
+    "request_rebalance": drop_the_trigger,
+    "necessary": stored_owners_differ,
+    "merged": whatever_comes_last,
+    "step_down": step_down_and_go_on,
+    "lease_is_over": gone_is_gone,
+    "fenced_write": any_version,
+    "write_owners": decide_owners,
+    "send_start": start_as_decided,
+    "finish_rebalance": finish_and_write,
+    "accepts": accept_any_epoch,
+    "accepts_offset": offsets_of_the_past,
+}
+"""`002` as it stands."""
+
+DRAFTED_000 = _flaw(
+    {
+        EXCLUSIVE: Failure(20, "handle_start"),
+        "exclusive_fenced": Failure(15, "handle_commit"),
+        "only_the_present_epoch_writes": Failure(14, "finish_rebalance"),
+        "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
+        "complete": Failure(17, "begin_rebalance"),
+    },
+    HELD.replace("Drafted000", **AS_DRAFTED).drop("Drafted000", "requeue"),
+    brokers=2,
+)
+"""`002`'s coordinator with `000`'s consumer, which closes its fetchers on a lost connection."""
+
+DRAFTED_002 = _flaw(
+    {
+        EXCLUSIVE: Failure(20, "handle_start"),
+        "exclusive_fenced": Failure(15, "handle_commit"),
+        "only_the_present_epoch_writes": Failure(14, "finish_rebalance"),
+        "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
+        "complete": Failure(17, "begin_rebalance"),
+    },
+    HELD.replace("Drafted002", **AS_DRAFTED, let_go=keep_fetching).drop("Drafted002", "requeue"),
+    brokers=2,
+)
+"""`002`'s coordinator with `002`'s consumer, which reconnects and fetches on."""

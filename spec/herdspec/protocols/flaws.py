@@ -1,0 +1,26 @@
+"""What it means that a design is flawed: a variant of a protocol, and how it must fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from herdspec.check.verdict import Failure as Failure
+from herdspec.language.specification import Specification
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """
+    A variant, and the failures that it must show at these sizes and with so many faults.
+
+    `switches` are the core's, in the implementation, that make the same of it. Without `sizes`
+    there are two elements of each sort; without a `bound` naturals reach one more than the faults.
+    """
+
+    spec: Specification
+    switches: frozenset[str]
+    failures: dict[str, Failure]
+    faults: int = 2
+    sizes: Mapping[str, int] | None = None
+    bound: int | None = None
