@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from herdproof.zookeeper.client import Client
+from herdproof.zookeeper.client import Client, Digest
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Answer, Create, Link, Operation, Watched
 
@@ -52,13 +52,16 @@ class TestClient(Client):
 
     __test__ = False
 
-    def __init__(self, hosts: str, session_timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, hosts: str, session_timeout_s: float = 10.0, digest: Digest | None = None
+    ) -> None:
         self.diary = Diary()
         super().__init__(
             hosts,
             session_timeout_s=session_timeout_s,
             on_link=self.diary.link,
             on_watch=self.diary.write,
+            digest=digest,
         )
 
     def ask(self, *operations: Operation) -> None:
@@ -72,9 +75,11 @@ class TestClient(Client):
 
 
 @contextmanager
-def connected(hosts: str, session_timeout_s: float = 10.0) -> Iterator[TestClient]:
+def connected(
+    hosts: str, session_timeout_s: float = 10.0, digest: Digest | None = None
+) -> Iterator[TestClient]:
     """A client that is closed at the end."""
-    with TestClient(hosts, session_timeout_s) as client:
+    with TestClient(hosts, session_timeout_s, digest) as client:
         yield client
 
 

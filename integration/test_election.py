@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from herdproof.zookeeper.client import ZooKeeperUnreachable, expire_session
+from herdproof.zookeeper.client import ZooKeeperUnreachable
 from herdproof.zookeeper.election import ElectionOver, NeverLed, ZkElection
 from herdproof.zookeeper.elector import (
     Answered,
@@ -18,9 +18,7 @@ from herdproof.zookeeper.elector import (
     Effect,
     Elector,
     Event,
-    Paths,
     fenced,
-    read_leader,
 )
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
@@ -30,7 +28,6 @@ from herdproof.zookeeper.operations import (
     Done,
     Exists,
     Found,
-    Get,
     Link,
     Multi,
     Refusal,
@@ -40,7 +37,8 @@ from herdproof.zookeeper.operations import (
 )
 from herdproof.zookeeper.proxy import FaultProxy
 from herdproof.zookeeper.shell import Observe, ignore_epoch
-from integration.clients import TestClient, connected, eventually, new_root
+from integration.clients import connected, eventually
+from integration.election_ground import Broker, Ground, lead
 
 pytestmark = pytest.mark.real
 
@@ -48,78 +46,11 @@ ANOTHER_EPOCH = Refusal(Why.BAD_VERSION, 0)
 RAPID_CHANGES = 50
 
 
-class Ground:
-    """A place of its own for one test's election, seen by a client that takes no part in it."""
-
-    def __init__(self, zookeeper: EmbeddedZooKeeper, client: TestClient, stack: ExitStack) -> None:
-        root = new_root(zookeeper)
-        self.hosts = zookeeper.hosts
-        self.paths = Paths(leader=f"{root}/election/leader", epoch=f"{root}/election/epoch")
-        self.plan = f"{root}/plan"
-        self.client = client
-        self._stack = stack
-        client.perform(Create(self.plan, b"empty"))
-
-    def broker(
-        self, name: str, hosts: str = "", timeout_s: float = 10.0, observe: Observe | None = None
-    ) -> Broker:
-        """A broker that has started, and does not stand yet; it is closed after the test."""
-        broker = Broker(self, name, hosts or self.hosts, timeout_s, observe)
-        self._stack.callback(broker.close)
-        broker.start()
-        return broker
-
-    def node(self) -> Data | None:
-        """The leader's node."""
-        found = self.client.perform(Get(self.paths.leader))
-        return found if isinstance(found, Data) else None
-
-    def leader(self) -> tuple[str, int] | None:
-        """The broker and the epoch that the leader's node names."""
-        node = self.node()
-        return read_leader(node.data) if node else None
-
-    def plan_now(self) -> bytes:
-        """The data that leaders write."""
-        found = self.client.perform(Get(self.plan))
-        assert isinstance(found, Data)
-        return found.data
-
-
-class Broker(ZkElection):
-    """A broker that writes down when it was told that it leads, or leads no more."""
-
-    def __init__(
-        self, ground: Ground, name: str, hosts: str, timeout_s: float, observe: Observe | None
-    ) -> None:
-        self.told: list[tuple[str, int]] = []
-        super().__init__(
-            hosts,
-            name,
-            on_elected=lambda epoch: self.told.append(("elected", epoch)),
-            on_deposed=lambda epoch: self.told.append(("deposed", epoch)),
-            session_timeout_s=timeout_s,
-            paths=ground.paths,
-            observe=observe,
-        )
-
-    def expire(self, hosts: str) -> None:
-        """Have its session end at the server, which it does not know yet."""
-        expire_session(hosts, self.client.session, self.client.password)
-
-
 @pytest.fixture
 def ground(zookeeper: EmbeddedZooKeeper) -> Iterator[Ground]:
     """A place for this test's election."""
     with connected(zookeeper.hosts) as client, ExitStack() as stack:
         yield Ground(zookeeper, client, stack)
-
-
-def lead(broker: Broker) -> int:
-    """Have a broker stand and win; its epoch."""
-    broker.stand()
-    eventually(lambda: broker.leads)
-    return broker.epoch
 
 
 def stat_of(node: Data | None) -> Stat:
@@ -153,7 +84,7 @@ def test_after_a_resignation_another_leads_in_a_greater_epoch(ground: Ground) ->
 
     first.resign()
 
-    eventually(lambda: second.leads)
+    eventually(second.is_leader)
     assert ground.leader() == ("second", 2)
     assert first.told == [("elected", 1), ("deposed", 1)]
     assert second.told == [("elected", 2)]
@@ -162,9 +93,7 @@ def test_after_a_resignation_another_leads_in_a_greater_epoch(ground: Ground) ->
 
 def test_brokers_that_start_at_once_make_the_nodes_together(ground: Ground) -> None:
     """Brokers that start at the same time on an empty ZooKeeper tolerate each other."""
-    brokers = [
-        Broker(ground, f"b{n}", ground.hosts, timeout_s=10.0, observe=None) for n in range(3)
-    ]
+    brokers = [Broker(ground, f"b{n}", ground.hosts, observe=None) for n in range(3)]
     starts = [threading.Thread(target=broker.start) for broker in brokers]
 
     for start in starts:
@@ -174,7 +103,7 @@ def test_brokers_that_start_at_once_make_the_nodes_together(ground: Ground) -> N
     for broker in brokers:
         broker.stand()
 
-    eventually(lambda: any(broker.leads for broker in brokers))
+    leading(brokers)
     assert [broker.leads for broker in brokers].count(True) == 1
     for broker in brokers:
         broker.close()
@@ -201,7 +130,7 @@ def test_fifty_rapid_changes_lose_no_watch(ground: Ground) -> None:
     leader_now = ground.leader()
     assert leader_now is not None
     assert leader_now[1] > RAPID_CHANGES / 2
-    eventually(lambda: brokers[leader_now[0]].leads)
+    eventually(brokers[leader_now[0]].is_leader)
     assert_told_in_turns(*(broker.told for broker in brokers.values()))
 
 
@@ -210,7 +139,7 @@ def leading(brokers: Iterable[Broker]) -> Broker:
     found: list[Broker] = []
 
     def anybody_leads() -> bool:
-        found[:] = [broker for broker in brokers if broker.leads]
+        found[:] = [broker for broker in brokers if broker.is_leader()]
         return bool(found)
 
     eventually(anybody_leads)
@@ -257,7 +186,7 @@ def test_a_resignation_deletes_no_successors_node(ground: Ground) -> None:
     broker = ground.broker("broker", observe=when(Delete, replace))
     lead(broker)
     broker.resign()
-    eventually(lambda: successor.leads)
+    eventually(successor.is_leader)
     broker.close()
 
     assert ground.leader() == ("successor", 2)
@@ -277,12 +206,12 @@ def test_a_leader_that_is_cut_off_is_deposed_and_leads_again_in_its_epoch(
 
     proxy.refuse()
     proxy.cut()
-    eventually(lambda: not broker.leads)
+    eventually(broker.is_deposed)
     assert broker.told == [("elected", epoch), ("deposed", epoch)]
     assert stat_of(ground.node()) == node
     proxy.accept()
 
-    eventually(lambda: broker.leads)
+    eventually(broker.is_leader)
     assert broker.told[2:] == [("elected", epoch)]
     assert stat_of(ground.node()) == node
 
@@ -293,13 +222,13 @@ def test_a_leader_whose_session_expires_is_replaced_and_stands_again(ground: Gro
     assert lead(old) == 1
     new.stand()
 
-    old.expire(ground.hosts)
+    old.expiry(ground.hosts)()
 
-    eventually(lambda: new.leads and not old.leads)
+    eventually(lambda: new.is_leader() and old.is_deposed())
     assert ground.leader() == ("new", 2)
     eventually(lambda: old.client.link is Link.CONNECTED)
     new.resign()
-    eventually(lambda: old.leads)
+    eventually(old.is_leader)
     assert old.told == [("elected", 1), ("deposed", 1), ("elected", 3)]
 
 
@@ -307,16 +236,21 @@ def test_a_restarted_broker_does_not_take_its_predecessors_node_for_its_own(
     ground: Ground,
 ) -> None:
     """The node of a broker that crashed is not its successor's, which waits for the expiry."""
-    crashed = ground.broker("broker", timeout_s=1.0)
+    crashed = ground.broker("broker")
     lead(crashed)
     node = stat_of(ground.node())
+    expire = crashed.expiry(ground.hosts)
     crashed.abandon()
 
-    restarted = ground.broker("broker")
-    assert stat_of(ground.node()) == node, "the old session has not expired yet"
+    looked: list[Event] = []
+    restarted = ground.broker("broker", observe=lambda _core, event, _: looked.append(event))
     restarted.stand()
+    eventually(lambda: any(isinstance(event, Answered) for event in looked))
+    assert stat_of(ground.node()) == node, "the old session has not expired yet"
+    assert restarted.told == []
+    expire()
 
-    eventually(lambda: restarted.leads)
+    eventually(restarted.is_leader)
     assert restarted.told == [("elected", 2)]
     assert stat_of(ground.node()).ephemeral_owner == restarted.client.session
     assert not crashed.leads
@@ -334,7 +268,7 @@ def test_the_write_of_a_leader_that_expired_was_replaced_and_reconnected_is_refu
     write = fenced(ground.paths, epoch, (Set(ground.plan, b"old's"),))
     assert isinstance(old.client.perform(write), Done)
     former_session = old.client.session
-    old.expire(ground.hosts)
+    old.expiry(ground.hosts)()
     lead(new)
     assert isinstance(new.write(Set(ground.plan, b"new's")), Done)
     eventually(lambda: old.client.link is Link.CONNECTED and old.client.session != former_session)
@@ -382,7 +316,7 @@ def test_a_broker_whose_creation_was_done_unheard_leads_in_the_epoch_of_its_node
     assert broker.told == []
     proxy.cut()
 
-    eventually(lambda: broker.leads)
+    eventually(broker.is_leader)
     assert broker.told == [("elected", 2)]
     assert ground.leader() == ("broker", 2)
     assert stat_of(ground.node()) == node
@@ -414,13 +348,13 @@ def test_a_resignation_that_was_cut_short_is_finished_after_the_reconnection(
     other.stand()
     proxy.refuse()
     proxy.cut()
-    eventually(lambda: not broker.leads)
+    eventually(broker.is_deposed)
 
     broker.resign()
     assert ground.leader() == ("broker", 1)
     proxy.accept()
 
-    eventually(lambda: other.leads)
+    eventually(other.is_leader)
     assert broker.told == [("elected", 1), ("deposed", 1)]
 
 
@@ -516,18 +450,19 @@ def test_close_resigns(ground: Ground) -> None:
 
 def test_close_does_not_wait_for_a_network_that_is_gone(ground: Ground, proxy: FaultProxy) -> None:
     """A leader that is cut off, or that nobody answers, can be closed."""
-    cut_off = ground.broker("cut off", proxy.hosts, timeout_s=1.0)
+    cut_off = ground.broker("cut off", proxy.hosts)
     lead(cut_off)
+    expire = cut_off.expiry(ground.hosts)
     proxy.refuse()
     proxy.cut()
-    eventually(lambda: not cut_off.leads)
+    eventually(cut_off.is_deposed)
 
     cut_off.close()
 
+    expire()
     proxy.accept()
-    silenced = ground.broker("silenced", proxy.hosts, timeout_s=3.0)
-    silenced.stand()
-    eventually(lambda: silenced.leads)
+    silenced = ground.broker("silenced", proxy.hosts)
+    lead(silenced)
     proxy.freeze()
     silenced.close()
     proxy.thaw()

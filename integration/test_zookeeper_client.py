@@ -498,7 +498,7 @@ def test_an_abandoned_session_lives_on_until_the_server_ends_it(
     zookeeper: EmbeddedZooKeeper, client: TestClient, root: str
 ) -> None:
     """A client that vanishes leaves its ephemeral node, until its session expires."""
-    other = TestClient(zookeeper.hosts, session_timeout_s=1.5)
+    other = TestClient(zookeeper.hosts, session_timeout_s=4.0)
     other.start()
     other.perform(Create(f"{root}/mine", ephemeral=True))
 

@@ -14,7 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
+
+from herdspec import SpecError, from_source
 
 HEADER = '''
 from dataclasses import dataclass
@@ -50,6 +53,7 @@ class Part(Spec):
         return self.on
 
 '''
+MAY_LEAVE = "a number that may leave its range"
 FIELDS = {
     "plain": (
         "    flag: bool = False\n    n: Nat = 0\n    color: Color = Color.RED\n"
@@ -180,7 +184,7 @@ STATEMENTS = [
     _f("a method that changes", "self.change({E})"),
     _f("an entry of numbers", "self.nm[{E}] = {n}", "numbers"),
     _f("a number kept in range", "self.few = min({n}, 2)", "bounded"),
-    _f("a number that may leave its range", "self.few = {n}", "bounded", partial=True),
+    _f(MAY_LEAVE, "self.few = {n}", "bounded", partial=True),
     _f("a loop over range", "for t in range(3):\n    self.at[t] = {loop:at}", "bounded"),
     _f("a relation's entry", "self.rel[{E}, {c}] = {b}", "relations"),
     _f("a loop over an enum",
@@ -415,7 +419,18 @@ def sources(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
         plain.shown.add(MARKS[mark])
         lines += _action(plain, f"act{k}", mark, None if k else shown)
     lines += _properties(plain)
-    return f"# shows: {'; '.join(sorted(plain.shown))}{HEADER}" + "\n".join(lines) + "\n"
+    text = f"# shows: {'; '.join(sorted(plain.shown))}{HEADER}" + "\n".join(lines) + "\n"
+    assume(MAY_LEAVE not in plain.shown or not must_leave(text))
+    return text
+
+
+def must_leave(text: str) -> bool:
+    """Whether a number leaves its range at once, as in `self.few = 1 + 2`: that is refused."""
+    try:
+        from_source(text, "Random")
+    except SpecError as error:
+        return "fits here" in str(error)
+    return False
 
 
 def used(text: str) -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdproof.cli import watch
 from herdproof.cli.explore import Shown
 from herdspec.check.explore import explore
 from herdspec.check.graph_export import StateGraph, quoted, state_graph, to_dot, to_json
@@ -408,6 +409,25 @@ def test_a_signal_ends_watching(lamps: Path, number: signal.Signals, code: int) 
 
         assert process.wait(30) == code
         assert rest == ""
+
+
+def test_a_file_that_is_left_empty_holds_nothing_up(
+    lamps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was just emptied is waited for, but not for ever: it may be meant to be empty."""
+    sources = watch.Sources.of(str(lamps))
+    seen = sources.stamps()
+    (lamps.parent / "empty.py").touch()
+    now = sources.stamps()
+    cut_ns, _ = now[lamps.parent / "empty.py"]
+
+    def waits(seconds: int) -> bool:
+        return watch.being_written(now, seen, cut_ns + seconds * 1_000_000_000)
+
+    assert [waits(0), waits(1), waits(10)] == [True, True, False]
+    assert not waits(-10), "clocks of file systems may be ahead"
+    monkeypatch.setattr(watch, "EMPTY_MS", 50)
+    assert watch.changes(sources, seen, lambda _: None) == ["empty.py"]
 
 
 def test_watching_a_file_in_no_folder_is_refused() -> None:

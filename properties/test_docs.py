@@ -60,13 +60,16 @@ def sections() -> dict[str, str]:
 
 
 def options() -> dict[str, set[str]]:
-    """The options of each command, as the command line has them."""
-    commands = typer.main.get_group(app).commands
+    """The options of each command, those of the commands below it included."""
     return {
         name: {
-            word for o in command.params for word in (*o.opts, *o.secondary_opts) if "--" in word
+            word
+            for each in (command, *getattr(command, "commands", {}).values())
+            for o in each.params
+            for word in (*o.opts, *o.secondary_opts)
+            if "--" in word
         }
-        for name, command in commands.items()
+        for name, command in typer.main.get_group(app).commands.items()
     }
 
 

@@ -1,5 +1,6 @@
 """
-Each operator of the columns and of z3, made wrong, is noticed by the comparison with plain Python.
+Each operator of the columns and of z3 (integers, bits), made wrong, is noticed by the comparison
+with plain Python, or with the columns that agree with it.
 
 The native code's operators are made wrong in test_native.py, against the columns.
 """
@@ -14,11 +15,20 @@ import pytest
 import z3
 
 from herdspec.check.explore import Explorer
+from herdspec.engine import bits
 from herdspec.engine.columns import Columns
 from herdspec.engine.smt import Emitter
 from herdspec.language.graph import Expr
 from herdspec.language.specification import from_source
-from properties.readings import Numbers, compare_steps, compare_with_z3, explorer
+from properties.readings import (
+    UNDEFINED,
+    Call,
+    Numbers,
+    by_columns,
+    compare_steps,
+    compare_with_z3,
+    explorer,
+)
 from properties.test_rich_language import HEADER, some_states
 
 BODIES = (
@@ -95,10 +105,60 @@ def test_an_operator_of_the_formulas_made_wrong_is_noticed(
         compare_all_with_z3(ex, rows)
 
 
+@pytest.mark.parametrize("operator", COLUMNS)
+def test_an_operator_of_the_bits_made_wrong_is_noticed(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terms over bits in which one operator means something else disagree with the columns."""
+    ex, rows = explored((*BODIES, *COUNTING))
+    expected = by_columns(ex, rows)
+    right = bits.Terms._term
+
+    def wrong(self: bits.Terms, e: Expr) -> Any:
+        found = right(self, e)
+        return _other(found) if e.op == operator else found
+
+    assert [by_bits(ex, row) for row in rows] == expected
+    monkeypatch.setattr(bits.Terms, "_term", wrong)
+    assert any(by_bits(ex, row) != of for row, of in zip(rows, expected, strict=True))
+
+
+def by_bits(ex: Explorer, row: Numbers) -> dict[Call, Numbers]:
+    """The successors of a state within the bounds, as terms over bits have them."""
+    emit, slots = bits.BitEmitter(ex.ground), list(ex.ground.slots)
+    like, numbers = emit.fresh("s"), dict(zip(slots, row, strict=True))
+    terms = emit.over({k: constant(emit, like[k], n) for k, n in numbers.items()})
+
+    def value(e: Expr) -> int:
+        term = z3.simplify(terms.of(e))
+        return int(z3.is_true(term)) if z3.is_bool(term) else int(term.as_long())
+
+    found: dict[Call, Numbers] = {}
+    for instance in ex.ground.instances:
+        call = instance.action.name, instance.arguments
+        if not value(instance.guard):
+            continue
+        if not value(instance.defined):
+            found[call] = UNDEFINED
+            continue
+        after = numbers | {k: value(e) for k, e in instance.updates.items()}
+        within = all(after[k] < s.values for k, s in ex.ground.slots.items())
+        if within and value(instance.fits):
+            found[call] = tuple(after.values())
+    return found
+
+
+def constant(emit: bits.BitEmitter, like: Any, number: int) -> Any:
+    """A slot's value as a term."""
+    if z3.is_bool(like):
+        return z3.BoolVal(bool(number), emit.context)
+    return emit.narrowed(emit.number(number), like)
+
+
 def _other(term: Any) -> Any:
     """A term of the same sort that is not equal to this one."""
     if z3.is_bool(term):
         return z3.Not(term)
-    if z3.is_int(term):
+    if z3.is_int(term) or z3.is_bv(term):
         return term + 1
     return z3.FreshConst(term.sort(), "wrong")

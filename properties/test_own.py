@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +156,21 @@ def test_to_keep_and_not_to_keep_are_refused_together(lock: Path) -> None:
 
     assert done.exit_code == NOT_ASKED
     assert "--fresh" in done.stderr
+
+
+def test_two_saves_within_a_second_are_not_taken_for_one(
+    lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text as long as the last one, saved in the same second, is read, whatever Python kept."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    codes = []
+    for declared in ("3, 'release'", "2, 'release'", "2, 'grant'  "):
+        text = LOCK.replace(*RETURNED)
+        lock.write_text(f"{text}\nEXPECTED = {{'the_server_knows': Failure({declared})}}\n")
+        os.utime(lock, (1_000_000_000, 1_000_000_000))
+        codes.append(run("lock.py", "--no-prove").exit_code)
+
+    assert codes == [FAILS, HOLDS, FAILS]
 
 
 # ── What a file declares ────────────────────────────────────────────────────────────────────

@@ -60,6 +60,9 @@ class Rich(Spec):
     n: Nat = 0
     few: Few = 3
     who: Node | None = None
+    limit: Few | None = None
+    kind: Kind = Kind.PING
+    wish: Kind | None = None
     last: Message | None = None
     kept: dict[Node, Message | None] = each(None)
     letter: Letter | None = None
@@ -123,6 +126,16 @@ CONSTRUCTS = {
     "an absent index": "self.flag = self.knows[self.who, a]",
     "an index that is there": "assert self.who is not None\nself.flag = self.knows[self.who, a]",
     "an absent value assigned": "self.few = self.last.hops if self.flag else 0",
+    "an absent index before a guard": "self.knows[self.who, a] = True\nrequire(self.flag)",
+    "an absent index, and a map made anew": (
+        "self.knows[self.who, a] = True\n"
+        "self.knows = {(x, y): False for x in Node for y in Node}"
+    ),
+    "an absent member before a guard": "self.up.add(self.who)\nassert self.flag",
+    "an absent number": "self.few = self.limit",
+    "an absent number before a guard": "self.few = self.limit\nrequire(self.flag)",
+    "an absent kind": "self.kind = self.wish\nrequire(self.kind == k)",
+    "a range left before a guard": "self.few -= 1\nrequire(self.flag)",
     "a set": "require(a not in self.up)\nself.up.add(a)\nself.down.discard(a)",
     "a set cleared": "self.up.clear()\nself.down = empty()",
     "sets joined": "self.up = self.up | self.down\nself.down = self.down & {a, b}",
@@ -172,6 +185,9 @@ UNPROVABLE = {"sizes", "a sum over a sort", "a sum of conditions"}
 MAY_BE_UNDEFINED = {
     "a bounded number", "a number that leaves its range", "an index out of range",
     "a part that is absent", "an absent index", "an absent value assigned", "receive nothing",
+    "an absent index before a guard", "an absent index, and a map made anew",
+    "an absent member before a guard", "an absent number", "an absent number before a guard",
+    "an absent kind", "a range left before a guard",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 SKIPS = '''
@@ -75,6 +76,14 @@ def test_a_skipped_module_is_a_failure_where_services_are_promised(tmp_path: Pat
     assert "1 error" in told
     assert "no_such_library" in told
     assert code != 0
+
+
+def test_hypothesis_fails_no_test_for_being_slow() -> None:
+    """On a machine with much else to do, neither examples nor what makes them are too slow."""
+    here = settings()
+
+    assert here.deadline is None
+    assert HealthCheck.too_slow in here.suppress_health_check
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

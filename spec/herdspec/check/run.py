@@ -22,8 +22,8 @@ from herdspec.language.specification import (
     specification,
 )
 from herdspec.language.surface import Disabled, Expectation, Spec, Undefined, sizes_of_sorts
-from herdspec.language.types import MachineOf, MapOf, Rich, SetOf, Shape, Table
-from herdspec.language.values import BEYOND, Plain, decode
+from herdspec.language.types import Bool, MachineOf, MapOf, Rich, SetOf, Shape, Table
+from herdspec.language.values import BEYOND, OUTSIDE, Plain, decode
 
 NOT_THERE = (KeyError, IndexError, AttributeError, TypeError)
 """What Python raises where a value is looked into that is absent, empty or out of its range."""
@@ -108,12 +108,12 @@ class Machine:
             try:
                 self.method(after, action, arguments)
             except (Disabled, AssertionError):  # an `assert` is a guard that mypy reads
+                if self._partial and after != state:  # what was written before had its meaning?
+                    self._typed_numbers(action, after)
                 return None
             except NOT_THERE as error:
                 raise Undefined(f"{action}: {type(error).__name__}: {error}") from error
-        if self._partial and not self._has_its_keys(self.spec.rich, after):
-            raise Undefined(f"{action}: an entry was assigned at no key of its map")
-        if self._partial and not self._in_range(after):
+        if self._partial and not self._in_range(self._typed_numbers(action, after)):
             raise Undefined(f"{action}: a number has left its range")
         return after
 
@@ -136,6 +136,23 @@ class Machine:
         """Whether some step may have no meaning that Python itself would not refuse."""
         return any(a.defined is not g.TRUE for a in (*self.spec.actions, *self.spec.starts))
 
+    def _typed_numbers(self, action: str, state: Spec) -> tuple[int, ...]:
+        """
+        A state's numbers; `Undefined` where Python has let an absent value stand for a plain one.
+
+        Numbers' ranges are not looked at: those bind at the end of a step.
+        """
+        if not self._has_its_keys(self.spec.rich, state):
+            raise Undefined(f"{action}: an entry was assigned at no key of its map")
+        try:
+            numbers = self.numbers(state)
+        except (*NOT_THERE, ValueError) as error:
+            raise Undefined(f"{action}: an absent value was assigned") from error
+        slots = zip(numbers, self.ground.slots.values(), strict=True)
+        if any(n == OUTSIDE and isinstance(slot.kind, Bool) for n, slot in slots):
+            raise Undefined(f"{action}: an absent value was put into a set")
+        return numbers
+
     def _has_its_keys(self, kinds: Mapping[str, Rich], state: Spec) -> bool:
         """Whether every map is from its own keys: Python lets any be assigned."""
         for name, kind in kinds.items():
@@ -153,8 +170,7 @@ class Machine:
                 return False
         return True
 
-    def _in_range(self, state: Spec) -> bool:
-        numbers = self.numbers(state)
+    def _in_range(self, numbers: tuple[int, ...]) -> bool:
         slots = self.ground.slots.values()
         return all(
             n >= 0 and (slot.is_bounded or n < slot.values or n == BEYOND or slot.field == FAULTS)

@@ -14,6 +14,7 @@ from typing import Any
 import z3
 
 from herdspec.engine.ground import Ground
+from herdspec.engine.z3_operators import applied
 from herdspec.language.graph import Expr
 from herdspec.language.types import BOOL, Bool
 
@@ -104,27 +105,4 @@ class Terms:
                 return z3.BoolVal(e.data, self.emit.context)
             case "const":
                 return self.emit.number(e.data)
-        args = [self.of(a) for a in e.args]
-        match e.op:
-            case "not":
-                return z3.Not(*args)
-            case "and":
-                return z3.And(*args)
-            case "or":
-                return z3.Or(*args)
-            case "ite":
-                return z3.If(*args)
-            case "eq":
-                return args[0] == args[1]
-            case "le":
-                return args[0] <= args[1]  # signed: a difference may be below 0
-            case "add":
-                return args[0] + self.emit.number(e.data)
-            case "plus":
-                return args[0] + args[1]
-            case "minus":
-                return args[0] - args[1]
-            case "count":
-                one, none = self.emit.number(1), self.emit.number(0)
-                return z3.Sum(*(z3.If(a, one, none) for a in args))
-        raise AssertionError(f"not a ground operator: {e.op}")
+        return applied(e, [self.of(a) for a in e.args], self.emit.number)

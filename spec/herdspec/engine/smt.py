@@ -14,6 +14,7 @@ from typing import Any
 
 import z3
 
+from herdspec.engine.z3_operators import applied
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
@@ -84,30 +85,12 @@ class Emitter:
                 raise UsageError(f"{what} of elements; explore it, or say it with quorums")
             case "some":
                 return self._present(e.kind)(self.formula(e.args[0]))
-        args = [self.formula(a) for a in e.args]
-        match e.op:
-            case "not":
-                return z3.Not(*args)
-            case "and":
-                return z3.And(*args)
-            case "or":
-                return z3.Or(*args)
-            case "ite":
-                return z3.If(*args)
-            case "eq":
-                return args[0] == args[1]
-            case "le":
-                return args[0] <= args[1]
-            case "add":
-                return args[0] + e.data
-            case "count":  # over a finite universe only: see `herdspec.check.universe`
-                one, none = (z3.IntVal(k, self.context) for k in (1, 0))
-                return z3.Sum(*(z3.If(a, one, none) for a in args))
-            case "plus":
-                return args[0] + args[1]
-            case "minus":
-                return args[0] - args[1]
-        raise AssertionError(f"no operator of proofs: {e.op}")
+        # A `count` comes of a finite universe only: see `herdspec.check.universe`.
+        return applied(e, [self.formula(a) for a in e.args], self.number)
+
+    def number(self, value: int) -> Any:
+        """A constant number."""
+        return z3.IntVal(value, self.context)
 
     def _quantified(self, e: Expr) -> Any:
         """For all values, or some; numbers are integers to z3, so that their type must be said."""
@@ -125,7 +108,7 @@ class Emitter:
             return self.values[e.kind][e.data]
         if isinstance(e.kind, Option):
             return self.sort(e.kind).constructor(0)()
-        return z3.IntVal(e.data, self.context)
+        return self.number(e.data)
 
     def _present(self, kind: Type) -> Any:
         return self.sort(kind).constructor(1)

@@ -324,7 +324,10 @@ class Spec:
             cls.__specification__ = define(cls, sys._getframe(1))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Assignment copies: two fields never share a map."""
+        """Assignment copies: two fields never share a map. A map has its keys, and no others."""
+        old = self.__dict__.get(name)
+        if isinstance(old, dict) and isinstance(value, dict) and len(value) < len(old):
+            raise KeyError(f"an entry of {name} was assigned at no key of its map")
         self.__dict__[name] = twin(self._emptied(name) if value is _EMPTY else value)
 
     def _emptied(self, name: str) -> Any:
