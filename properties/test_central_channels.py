@@ -120,6 +120,7 @@ def on_loopback(scene: Callable[[Stage], Awaitable[None]], limits: Listener | No
     """Play a scene under these limits, and tidy up."""
 
     async def play() -> None:
+        """What the loop runs."""
         owner = Owner()
         server = await asyncio.get_running_loop().create_server(
             lambda: Channel(owner, limits or Listener()), "127.0.0.1", 0
@@ -143,6 +144,7 @@ def test_frames_go_both_ways_in_order() -> None:
     """What a peer sends arrives in order, however it is cut; what is sent arrives there."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         owner.answer = lambda channel, frame: channel.send(Frame(Ping(frame.correlation_id)))
         peer = await stage.connect()
@@ -169,6 +171,7 @@ def test_a_peer_of_the_legacy_form_is_told_as_one() -> None:
     """The form of the first frame is the form of the connection, and the owner is told."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         peer.send(legacy.encode(Consult()))
@@ -200,6 +203,7 @@ def test_what_cannot_be_read_is_answered_and_ends_that_connection_alone(name: st
     """An error frame with the owner's epoch, then the end; a neighbour notices nothing."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         neighbour = await stage.connect()
@@ -219,6 +223,7 @@ def test_an_error_says_which_request_it_is_about() -> None:
     """Where the frame's head could be read, the error frame carries its correlation id."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         peer = await stage.connect()
         peer.send(GARBAGE["an unknown version"])
         assert (await peer.refusal())[:2] == (5, ErrorCode.UNKNOWN_VERSION)
@@ -230,6 +235,7 @@ def test_what_came_before_is_taken_and_what_comes_after_is_not() -> None:
     """Good frames before a bad one count; after it nothing of the connection does."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         peer.send(CONSULT + SIZE.pack(-1) + CONSULT)
@@ -246,6 +252,7 @@ def test_a_frame_that_is_cut_off_is_answered() -> None:
     """A peer that stops amid a frame and still listens is told that it was malformed."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         peer.send(CONSULT + CONSULT[:-1])
@@ -265,6 +272,7 @@ def test_a_frame_has_to_become_whole_in_time(sent: bytes) -> None:
     """Neither silence at the beginning nor half a frame holds a connection for ever."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         peer.send(sent)
@@ -278,6 +286,7 @@ def test_a_connection_may_be_silent_between_frames() -> None:
     """Who owes no frame is not ended for silence: that is for the core to judge."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         peer.send(CONSULT)
@@ -293,6 +302,7 @@ def test_a_slow_reader_is_ended_and_others_are_not() -> None:
     """What a peer leaves unread is bounded; beyond that its connection ends, and only that."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         slow = await stage.connect()
         other = await stage.connect()
@@ -316,6 +326,7 @@ def test_a_flood_is_taken_in_portions() -> None:
     """Between two portions of a peer's flood another peer's frame is taken."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         flood = await stage.connect()
         other = await stage.connect()
@@ -335,6 +346,7 @@ def test_a_flood_is_not_read_faster_than_it_is_taken() -> None:
     """What is read and not yet taken is what one reading brings (asyncio: 256 KiB), no more."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         frame = version1.encode(Frame(Commit((Offset("t" * 1_000, "0", 0),))))
         kept: list[int] = []
@@ -352,6 +364,7 @@ def test_a_message_that_does_not_fit_the_form_ends_the_connection() -> None:
     """What cannot be said to a peer is not left out silently: its connection ends."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         peer.send(legacy.encode(Consult()))
@@ -370,10 +383,12 @@ def test_a_closed_connection_first_sends_what_was_sent() -> None:
     """To close is not to cut off: what was sent before still arrives; what comes is not taken."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         large = Frame(Commit((Offset("t" * 30_000, "0", 0),) * 30))
 
         def answer(channel: Channel, frame: Frame) -> None:
+            """Much, and then no more."""
             for _ in range(20):
                 channel.send(large)
             channel.close()
@@ -392,6 +407,7 @@ def test_a_closed_connection_that_nobody_reads_is_cut_off_in_the_end() -> None:
     """A peer that does not read what is unsent cannot keep a closed connection open."""
 
     async def scene(stage: Stage) -> None:
+        """The scene."""
         owner = stage.owner
         peer = await stage.connect()
         peer.send(CONSULT)

@@ -200,6 +200,7 @@ def test_the_process_logs_in_one_form(capsys: pytest.CaptureFixture[str]) -> Non
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
+        log_to_stderr(Form.TEXT, "INFO")
         log_to_stderr(Form.JSON, "WARNING")
         logging.getLogger("a.b").warning("seen", extra=logged(n=1))
         logging.getLogger("a.b").info("not seen")

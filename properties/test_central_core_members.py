@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from herdproof.central_coordinator.events import Close, Opened, Received
+from herdproof.central_coordinator import pings
+from herdproof.central_coordinator.events import (
+    Close,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    Opened,
+    Received,
+    Send,
+)
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import BadSettings, Settings
 from herdproof.wire.messages import (
@@ -51,6 +59,25 @@ def test_a_consumer_is_pinged_once_per_interval() -> None:
     assert (a.count(Ping), b.count(Ping)) == (1, 0)
     w.advance(6_300)
     assert (a.count(Ping), b.count(Ping)) == (10, 7)
+
+
+def test_a_crowd_is_not_pinged_in_one_event() -> None:
+    """Of more consumers than go into one event each is pinged, and other events come in between."""
+    w = elected()
+    crowd = [w.register("a", group=f"g{number}") for number in range(pings.AT_ONCE + 44)]
+    taken = w.core.receive
+    sent: list[int] = []
+
+    def counted(event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
+        effects = taken(event, now_ms)
+        sent.append(sum(isinstance(e, Send) and e.frame.message == Ping(0) for e in effects))
+        return effects
+
+    w.core.receive = counted  # type: ignore[method-assign]
+    w.advance(1_000)
+
+    assert [a.count(Ping) for a in crowd] == [1] * len(crowd)
+    assert max(sent) == pings.AT_ONCE
 
 
 def test_a_ping_that_is_not_answered_is_sent_again() -> None:
@@ -342,6 +369,19 @@ def test_who_does_not_register_is_closed() -> None:
 
     assert silent.closed
     assert not a.closed
+
+
+def test_who_has_sent_its_register_is_not_closed_for_waiting() -> None:
+    """However long its registration takes (ten thousand came before it), it is not cut off."""
+    w = elected(settings=Settings(register_timeout_ms=3_000))
+    w.hold()
+    a = w.register("a")
+
+    w.advance(3_000)
+    assert not a.closed
+    w.release_all()
+
+    assert a.count(RegisterResponse) == 1
 
 
 def test_nobody_registers_twice_over_one_connection() -> None:

@@ -8,7 +8,17 @@ from functools import cache
 
 import pytest
 
-from herdspec import Nat, Spec, UsageError, action, initial, require, specification
+from herdspec import (
+    Nat,
+    Sort,
+    Spec,
+    UsageError,
+    action,
+    each,
+    initial,
+    require,
+    specification,
+)
 from herdspec.check.prove import Outcome
 from herdspec.check.refine import (
     STUTTER,
@@ -304,3 +314,121 @@ def test_every_initial_state_is_mapped_to_one() -> None:
     assert refine_by_proof(narrow).obligations[0].outcome is Outcome.FAILED
     with pytest.raises(UsageError, match="initial state"):
         refine_by_exploration(narrow, {}, faults=0)
+
+
+class Shelf(Sort):
+    """A shelf."""
+
+
+class Warehouse(Spec):
+    """Boxes stand on shelves; some do from the beginning."""
+
+    full: dict[Shelf, bool] = each(False)
+    count: Nat = 0
+
+    @initial
+    def stocked(self, there: set[Shelf]) -> None:
+        """These shelves are full."""
+        for x in Shelf:
+            self.full[x] = x in there
+
+    @action
+    def deliver(self) -> None:
+        """A box arrives, and is put on any shelf, which is not said."""
+        require(self.count < 3)
+        self.count += 1
+
+
+class Boxes(Spec):
+    """What a warehouse is from outside: boxes arrive for some shelf that is full."""
+
+    full: dict[Shelf, bool] = each(False)
+    count: Nat = 0
+
+    @initial
+    def stocked(self, there: set[Shelf]) -> None:
+        """These shelves are full."""
+        for x in Shelf:
+            self.full[x] = x in there
+
+    @action
+    def arrive(self, x: Shelf) -> None:
+        """A box arrives for {x}."""
+        require(self.full[x])
+        self.count += 1
+
+
+def full(s: Warehouse, x: Shelf) -> bool:
+    """The shelf is full."""
+    return s.full[x]
+
+
+def unseen() -> Map:
+    """A map that sees no shelf as full."""
+
+    def full(s: Warehouse, x: Shelf) -> bool:
+        return False
+
+    return full
+
+
+def count(s: Warehouse) -> Nat:
+    """How many boxes have arrived."""
+    return s.count
+
+
+def stocked_elsewhere(self: Boxes, elsewhere: set[Shelf]) -> None:
+    """Other shelves are full."""
+    for x in Shelf:
+        self.full[x] = x in elsewhere
+
+
+def delivered(**functions: Map) -> Refinement:
+    """The warehouse whose deliveries are arrivals, seen through a map."""
+    abstract = specification(Boxes)
+    if functions:
+        abstract = abstract.replace("Others", **functions)
+    meanings = {"deliver": ("arrive",)}
+    return Refinement(specification(Warehouse), abstract, (full, count), meanings)
+
+
+def test_the_parameters_of_a_start_are_handed_on() -> None:
+    """A whole set that a start chooses is the one of the other spec's start, by its name."""
+    assert refine_by_proof(delivered()).obligations[0].outcome is Outcome.PROVED
+    empty = replace(delivered(), fields=(unseen(), count))
+    with pytest.raises(UsageError, match="initial state is not mapped"):
+        refine_by_exploration(empty, {"Shelf": 2}, faults=0, bound=3)
+    with pytest.raises(UsageError, match=r"chooses a whole map, elsewhere, .* no parameter"):
+        refine_by_exploration(delivered(stocked=stocked_elsewhere), {"Shelf": 2}, faults=0)
+
+
+def test_an_element_that_the_step_does_not_name_is_sought() -> None:
+    """Some shelf is full: then a delivery is an arrival; where none is, it has no meaning."""
+    never_empty = specification(Warehouse).replace("Never", stocked=all_full)
+    good = replace(delivered(), concrete=never_empty)
+
+    assert story(refine_by_exploration(delivered(), {"Shelf": 2}, faults=0, bound=3)) == [
+        "deliver()"
+    ]
+    assert not refine_by_exploration(good, {"Shelf": 2}, faults=0, bound=3).idle
+    assert refine_by_running(good, {"Shelf": 2}, walks=2, length=3) is None
+
+
+def all_full(self: Warehouse, there: set[Shelf]) -> None:
+    """Every shelf is full."""
+    for x in Shelf:
+        self.full[x] = True
+    require(all(x in there for x in Shelf))
+
+
+def test_naturals_are_explored_up_to_the_bound() -> None:
+    """A larger bound sees more of the world, and drops nothing any more."""
+    never_empty = specification(Warehouse).replace("Never", stocked=all_full)
+    good = replace(delivered(), concrete=never_empty)
+    cut = refine_by_exploration(good, {"Shelf": 1}, faults=0).exploration
+    whole = refine_by_exploration(good, {"Shelf": 1}, faults=0, bound=3).exploration
+
+    assert cut is not None
+    assert whole is not None
+    assert cut.dropped > 0
+    assert (whole.dropped, whole.states) == (0, 4)

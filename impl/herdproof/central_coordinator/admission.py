@@ -90,7 +90,7 @@ class Admission:
             return
         assert not isinstance(subscription, Refused)
         group = self._group_of(register.group_id)
-        self._server.channels[number].registers = True
+        self._server.registers(number)
         member = group.joining[number] = self._member(number, register, subscription)
         applicant = self.applicants[number] = Applicant(member, frame)
         if group.loaded:

@@ -18,7 +18,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from queue import Empty, SimpleQueue
 
 from confluent_kafka import (
@@ -103,7 +103,7 @@ class Fetchers:
         self._look_up: dict[Place, float] = {}
         self._begins: dict[Place, int] = {}
         self._paused: set[int] = set()
-        self._found: set[str] = set()
+        self._found: set[Place] = set()
         self._told: dict[int, float] = {}
         try:
             conf = {**settings, **_OURS, "error_cb": self._troubled}
@@ -178,18 +178,24 @@ class Fetchers:
                 self._look_up[place] = 0.0
             else:
                 known.append(TopicPartition(*place, offset.offset))
-        self._find_leaders({partition.topic for partition in known})
+        self._find_leaders((partition.topic, partition.partition) for partition in known)
         self._kafka.assign(known)
 
-    def _find_leaders(self, topics: set[str]) -> None:
-        """Ask who leads these topics' partitions: librdkafka would do so only once a second."""
-        for topic in sorted(topics - self._found):
+    def _find_leaders(self, places: Iterable[Place]) -> None:
+        """
+        Ask who leads these partitions, where that is not known.
+
+        librdkafka would ask only once a second, and for a partition that was added to a topic that
+        it knows only every five minutes.
+        """
+        for topic in sorted({place[0] for place in places if place not in self._found}):
             try:
-                self._kafka.list_topics(topic, LOOK_UP_S)
+                told = self._kafka.list_topics(topic, LOOK_UP_S).topics.get(topic)
             except KafkaException as problem:
                 self._troubled(problem.args[0])
                 return  # it asks by itself, later
-            self._found.add(topic)
+            if told is not None:
+                self._found |= {(topic, partition) for partition in told.partitions}
 
     def _begin(self, deliver: Deliver) -> None:
         """A resolved start is stored: fetch from it on."""
@@ -210,6 +216,7 @@ class Fetchers:
             except KafkaException as problem:
                 self._look_up[place] = time.monotonic() + AGAIN_S
                 self._troubled(problem.args[0])
+                self._find_leaders([place])
                 return  # orders may wait
             del self._look_up[place]
             self._begins[place] = low if self._reset is OffsetReset.SMALLEST else high

@@ -98,8 +98,9 @@ class Metrics:
     def reported(self, report: Report) -> None:
         """The core reported something."""
         self._reports.labels(report.what).inc()
-        if report.what == What.REBALANCE_DONE:
-            self._rebalances.observe(float(dict(report.details)["ms"]) / 1000)
+        took_ms = dict(report.details).get("ms")
+        if report.what == What.REBALANCE_DONE and took_ms is not None:
+            self._rebalances.observe(float(took_ms) / 1000)
 
 
 class MetricsServer:

@@ -16,6 +16,9 @@ from collections.abc import Callable
 from herdproof.central_coordinator.socket_server import SocketServer
 from herdproof.wire.messages import Ping
 
+AT_ONCE = 256
+"""How many pings go out in one event: all of a large crowd's would hold up all else for seconds."""
+
 
 class PingScheduler:
     """Pings every member once per its ping interval; `generation` tells that of a group."""
@@ -35,8 +38,9 @@ class PingScheduler:
         return self.queue[0][0] if self.queue else None
 
     def run(self, now_ms: int) -> None:
-        """Ping everybody who is due and not busy; move each on by its interval."""
-        while self.queue and self.queue[0][0] <= now_ms:
+        """Ping who is due and not busy, not too many at once; move each on by its interval."""
+        pinged = 0
+        while self.queue and self.queue[0][0] <= now_ms and pinged < AT_ONCE:
             scheduled_ms, number = self.queue[0]
             channel = self._server.channels.get(number)
             if channel is None or channel.member is None:
@@ -44,6 +48,7 @@ class PingScheduler:
                 continue
             member = channel.member
             if not channel.is_busy():
+                pinged += 1
                 self._server.request(number, Ping(0), self._generation(member.group))
             # What was missed is not made up for: then the channel is busy with this ping.
             heapq.heapreplace(self.queue, (scheduled_ms + member.ping_interval_ms, number))

@@ -328,11 +328,10 @@ class Server:
     def _report(self, report: Report) -> None:
         """Log and count what the core has to say."""
         self.metrics.reported(report)
-        about = {"group": report.group} if report.group else {}
-        log.log(
-            LEVELS.get(report.what, logging.INFO), report.what,
-            extra=fields(**about, **dict(report.details)),
-        )  # fmt: skip
+        said = dict(report.details)
+        if report.group:
+            said["group"] = report.group
+        log.log(LEVELS.get(report.what, logging.INFO), report.what, extra=fields(**said))
 
 
 def of(channel: Channel, **more: str) -> dict[str, Any]:

@@ -101,9 +101,13 @@ class SocketServer:
         due_ms = self._outbox.now_ms + self._settings.register_timeout_ms
         self._purgatory.watch(("register", number), due_ms, partial(self._silent, number))
 
+    def registers(self, number: int) -> None:
+        """A Register came: from now on its sender waits for us, however many came before it."""
+        self._purgatory.clear(("register", number))
+        self.channels[number].registers = True
+
     def registered(self, number: int, member: Member) -> None:
         """A consumer has registered over a channel: it is to be sent requests."""
-        self._purgatory.clear(("register", number))
         self.channels[number].member = member
 
     def close(self, number: int, why: str) -> None:

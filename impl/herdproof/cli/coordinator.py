@@ -48,6 +48,8 @@ def coordinator(
     ] = None,
 ) -> None:
     """Coordinate every consumer group of the cluster, if elected; else tell who does."""
+    from prometheus_client import disable_created_metrics
+
     from herdproof.central_coordinator.configuration import read
     from herdproof.central_coordinator.logs import log_to_stderr
     from herdproof.central_coordinator.metrics import Metrics, MetricsServer
@@ -57,6 +59,7 @@ def coordinator(
         "listener.port": port, "metrics.port": metrics_port, "log.form": log_form,
     }  # fmt: skip
     configuration = read(config, said)
+    disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
     log_to_stderr(configuration.log.form, configuration.log.level)
     allow_open_files(configuration.coordinator.max_channels + SPARE_FILES)
     with ExitStack() as stack:

@@ -56,7 +56,7 @@ from kazoo.protocol.states import KeeperState
 
 from herdproof.errors import HerdError
 from herdproof.zookeeper.courier import Courier
-from herdproof.zookeeper.kazoo_frames import CHANGES, LINKS, READS, answer_of, frame_of
+from herdproof.zookeeper.kazoo_frames import CHANGES, LINKS, OPEN, OWN, READS, answer_of, frame_of
 from herdproof.zookeeper.operations import (
     Answer,
     Link,
@@ -93,6 +93,14 @@ class WouldDeadlock(HerdError):
     """`perform` was called in a callback, whose thread is the one that brings the answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Who a session speaks for; with it, what the session creates only this user can change."""
+
+    user: str
+    password: str = field(repr=False)
+
+
 class Client:
     """
     A session with the ZooKeeper at `hosts` ("host:port,host:port/chroot"); see the module's
@@ -103,6 +111,9 @@ class Client:
     gets each watch that fired. The server forgets watches with their connection, which SUSPENDED
     tells: read again after CONNECTED. After an expiry the client opens a new session by itself. A
     client is started once; `close` and `abandon` are for ever.
+
+    With a `digest`, the nodes that it creates can be read by all and changed by that user alone;
+    nodes that stand keep the ACL that they have. What an ACL forbids is refused, BAD_ARGUMENTS.
     """
 
     def __init__(
@@ -112,8 +123,10 @@ class Client:
         session_timeout_s: float,
         on_link: Callable[[Link, int], None],
         on_watch: Callable[[Watched], None],
+        digest: Digest | None = None,
     ) -> None:
         self._hosts = hosts
+        self._acl = OPEN if digest is None else OWN
         self._timeout_s = session_timeout_s
         self._on_link = on_link
         self._on_watch = on_watch
@@ -126,7 +139,7 @@ class Client:
         self._open: deque[_Open] = deque()
         self._last_event: object = None
         try:
-            self._connection = _Connection(hosts, session_timeout_s)
+            self._connection = _Connection(hosts, session_timeout_s, digest=digest)
         except ValueError as problem:
             raise ZooKeeperUnreachable(
                 f"{hosts!r} names no ZooKeeper ({problem}): write host:port,host:port."
@@ -216,7 +229,8 @@ class Client:
         refusal = misfitting(operation)
         if refusal is None and session not in {None, told.session}:
             refusal = _UNSENT
-        frame = None if refusal else frame_of(operation, connection.rooted, self._watch_fired)
+        watcher, acl = self._watch_fired, self._acl
+        frame = None if refusal else frame_of(operation, connection.rooted, watcher, acl)
         entry = _Open(answer, told.connection, time.monotonic())
         # Under one lock, the order of the line is the order of sending. So only what is not sent
         # ever waits for its turn: a reply that did would be late for a watch.
@@ -452,8 +466,9 @@ class _Connection(KazooClient):  # type: ignore[misc]
     """kazoo's client, with numbered connections: what is sent goes out on a given one or never."""
 
     def __init__(
-        self, hosts: str, session_timeout_s: float, identity: tuple[int, bytes] | None = None
-    ) -> None:
+        self, hosts: str, session_timeout_s: float, identity: tuple[int, bytes] | None = None,
+        digest: Digest | None = None,
+    ) -> None:  # fmt: skip
         self.number = 0
         self.negotiated_timeout_s = 0.0
         self._synced = False
@@ -465,6 +480,7 @@ class _Connection(KazooClient):  # type: ignore[misc]
             hosts=hosts,
             timeout=session_timeout_s,
             client_id=identity,
+            auth_data=[("digest", f"{digest.user}:{digest.password}")] if digest else None,
             handler=_Handler(),
             connection_retry=dict(_RECONNECTING),
             command_retry={"max_tries": 1},

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from herdproof.errors import HerdError
-from herdproof.zookeeper.client import Client, ZooKeeperUnreachable
+from herdproof.zookeeper.client import Client, Digest, ZooKeeperUnreachable
 from herdproof.zookeeper.elector import (
     Call,
     Effect,
@@ -63,6 +63,18 @@ _RETRY_S = 0.05
 """How long `prepare` waits for a connection between two attempts."""
 
 
+def ignore_link(link: Link, session: int) -> None:
+    """Whom an election tells of its link where its owner does not use the session."""
+
+
+def ignore_watch(watched: Watched) -> None:
+    """Whom an election tells of a watch where its owner left none."""
+
+
+def ignore_end() -> None:
+    """Whom an election tells that it is over where nobody wants to know."""
+
+
 class NeverLed(HerdError):
     """A write was asked for under an epoch that nobody can have led in."""
 
@@ -86,18 +98,30 @@ class ZkElection:
     `session_timeout_s`, in seconds, bounds how long a dead leader keeps its place; a server may
     grant another one. `flaws` are those of `Elector`, for tests that must see them caught.
     `observe` is told each event with its effects; see `shell.Observe`.
+
+    The owner may use the session (`client`) for reads, watches and writes of its own: it is told
+    of each change of the link by `on_link`, and by `on_watch` of each watch that fired. `digest`
+    is the client's. These two are called by the client's thread, not by the carrier: a deposition
+    may come after the SUSPENDED that led to it. `on_over` is the carrier's last call: this
+    broker's part has ended, by `close` or because the core failed (a log says so).
     """
 
     def __init__(
         self, hosts: str, broker: str, *, on_elected: Callable[[int], None],
         on_deposed: Callable[[int], None], session_timeout_s: float = 10.0,
         paths: Paths = DEFAULT_PATHS, flaws: frozenset[str] = frozenset(),
-        observe: Observe | None = None,
+        observe: Observe | None = None, digest: Digest | None = None,
+        on_link: Callable[[Link, int], None] = ignore_link,
+        on_watch: Callable[[Watched], None] = ignore_watch,
+        on_over: Callable[[], None] = ignore_end,
     ) -> None:  # fmt: skip
         self._core = Elector(broker, paths, flaws)
         self._on_elected = on_elected
         self._on_deposed = on_deposed
         self._observe = observe or ignore_event
+        self._on_link = on_link
+        self._on_watch = on_watch
+        self._on_over = on_over
         self._shell = Shell(
             self._core,
             elected=self._tell_elected,
@@ -109,6 +133,7 @@ class ZkElection:
             session_timeout_s=session_timeout_s,
             on_link=self._link_changed,
             on_watch=self._watch_fired,
+            digest=digest,
         )
         self._lock = threading.Lock()
         self._bell = threading.Event()
@@ -238,11 +263,14 @@ class ZkElection:
         """The client's `on_link`."""
         self._shell.post(LinkChanged(link, session))
         self._bell.set()
+        self._on_link(link, session)
 
-    def _watch_fired(self, _watched: Watched) -> None:
-        """The client's `on_watch`; the leader's node is all that is watched."""
-        self._shell.post(LeaderChanged())
-        self._bell.set()
+    def _watch_fired(self, watched: Watched) -> None:
+        """The client's `on_watch`; of what is watched, the leader's node is the core's."""
+        if watched.path == self._core.paths.leader:
+            self._shell.post(LeaderChanged())
+            self._bell.set()
+        self._on_watch(watched)
 
     def _submit(self, operation: Operation, answer: Callable[[Answer], None]) -> None:
         """Send a call of the core's, in the session in which the core decided on it, or never."""
@@ -278,6 +306,7 @@ class ZkElection:
             if self._core.leads:
                 self._tell_deposed(self._core.token)
             self._client.close()
+            self._on_over()
 
     def _drain(self) -> None:
         """Take every event that waits, and submit every call that it leads to."""
@@ -327,7 +356,7 @@ def prepare(client: Client, paths: Paths, timeout_s: float = 10.0) -> None:
     The version of a new epoch node is 0, so the first epoch is 1. Raises `ZooKeeperUnreachable`.
     """
     deadline = time.monotonic() + timeout_s
-    for path in [*_parents(paths.leader), *_parents(paths.epoch), paths.epoch]:
+    for path in [*parents(paths.leader), *parents(paths.epoch), paths.epoch]:
         while (answer := client.perform(Create(path), timeout_s)) != Created(path):
             if answer == Refusal(Why.NODE_EXISTS):
                 break
@@ -339,7 +368,7 @@ def prepare(client: Client, paths: Paths, timeout_s: float = 10.0) -> None:
             time.sleep(_RETRY_S)
 
 
-def _parents(path: str) -> Iterable[str]:
+def parents(path: str) -> Iterable[str]:
     """The paths above a path, the root excepted, from the top."""
     names = path.split("/")[1:-1]
     return ("/" + "/".join(names[: depth + 1]) for depth in range(len(names)))

@@ -16,7 +16,7 @@ from typing import Any, assert_never
 from kazoo import exceptions as kazoo_errors
 from kazoo.protocol import serialization as frames
 from kazoo.protocol.states import EventType, KazooState
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from herdproof.zookeeper.operations import (
     Answer,
@@ -65,6 +65,12 @@ CHANGES = {
 READS = (frames.Exists, frames.GetData, frames.GetChildren)
 """The frames that are answered by the server that one is connected to, as far as it has got."""
 
+OPEN = OPEN_ACL_UNSAFE
+"""What anybody may do anything with."""
+
+OWN = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
+"""What anybody may read, and only its creator's digest may change."""
+
 _REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
     (kazoo_errors.NoNodeError, Why.NO_NODE),
     (kazoo_errors.NodeExistsError, Why.NODE_EXISTS),
@@ -82,19 +88,21 @@ _REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
 
 
 def frame_of(
-    operation: Operation | Check, rooted: Callable[[str], str], watcher: Any = None
-) -> Any:
+    operation: Operation | Check, rooted: Callable[[str], str], watcher: Any = None,
+    acl: list[Any] = OPEN,
+) -> Any:  # fmt: skip
     """
     An operation as kazoo sends it.
 
-    `rooted` gives a path as the server knows it; `watcher` is for operations that ask for a watch.
-    Every path is well-formed (`operations.misfitting`): kazoo does not look.
+    `rooted` gives a path as the server knows it; `watcher` is for operations that ask for a watch;
+    `acl` is what a created node gets. Every path is well-formed (`operations.misfitting`): kazoo
+    does not look.
     """
     path = "" if isinstance(operation, Multi) else rooted(operation.path)
     match operation:
         case Create():
             flags = 1 if operation.ephemeral else 0
-            return frames.Create(path, operation.data, OPEN_ACL_UNSAFE, flags)
+            return frames.Create(path, operation.data, acl, flags)
         case Delete():
             return frames.Delete(path, operation.version)
         case Set():
@@ -102,7 +110,9 @@ def frame_of(
         case Check():
             return frames.CheckVersion(path, operation.version)
         case Multi():
-            return frames.Transaction([frame_of(part, rooted) for part in operation.operations])
+            return frames.Transaction(
+                [frame_of(part, rooted, acl=acl) for part in operation.operations]
+            )
         case Exists():
             return frames.Exists(path, watcher if operation.watch else None)
         case Get():

@@ -29,11 +29,23 @@ from herdspec.language.surface import Expectation, Property
 from herdspec.language.types import MapOf
 
 RESOURCES = 50_000_000
-"""z3's resource limit (`rlimit`) for each obligation."""
+"""z3's resource limit (`rlimit`) for each obligation, in each of `WAYS`."""
 AT_FIRST = 500_000
 """The limit of the first attempt: what holds is nearly always proved with less."""
 FEW = 5_000_000
 """The limit of each look into a small universe."""
+
+WAYS: tuple[Mapping[str, bool], ...] = (
+    {"ematching": False, "pull_nested_quantifiers": True},
+    {},
+)
+"""
+How z3 is asked, one way after the other until one answers: settings of z3's.
+
+By models first: what is said of all is instantiated just where the model that is being tried breaks
+it. By default it is also matched with every term there is, and where a spec has many fields, z3
+drowns in what comes of that; it remains for what models do not settle. Both are sound.
+"""
 
 DEFINED = "every_value_is_defined"
 """The obligation that no step looks up what is absent, or leaves the type of a bounded natural."""
@@ -181,16 +193,14 @@ class Prover:
         if question.is_trivial:
             return self._said(question, Outcome.PROVED, 0.0, 0)
         begun = perf_counter()
-        solver = self.solver(question, min(AT_FIRST, self.resources))
-        result, used = self.checked(solver)
+        solver, result, used = self.asked(question, min(AT_FIRST, self.resources))
         if result == z3.unsat:
             return self._said(question, Outcome.PROVED, perf_counter() - begun, used)
         small = self.shrunk(question, solver if result == z3.sat else None)
         if small is not None:
             return self._failed(question, small, begun, used)
         if result == z3.unknown and self.resources > AT_FIRST:
-            solver = self.solver(question, self.resources)
-            result, more = self.checked(solver)
+            solver, result, more = self.asked(question, self.resources)
             used += more
         if result == z3.sat:
             found = Model.of(solver.model(), self.spec, self.emit)
@@ -198,6 +208,18 @@ class Prover:
         outcome = Outcome.PROVED if result == z3.unsat else Outcome.UNKNOWN
         reason = solver.reason_unknown() if outcome is Outcome.UNKNOWN else ""
         return self._said(question, outcome, perf_counter() - begun, used, None, reason)
+
+    def asked(self, question: Question, resources: int) -> tuple[z3.Solver, z3.CheckSatResult, int]:
+        """z3's answer in the first of `WAYS` that gives one, whose solver, and what all took."""
+        used = 0
+        for way in WAYS:
+            solver = self.solver(question, resources)
+            solver.set(**way)
+            result, more = self.checked(solver)
+            used += more
+            if result != z3.unknown:
+                break
+        return solver, result, used
 
     def checked(self, solver: z3.Solver) -> tuple[z3.CheckSatResult, int]:
         """z3's answer, and the resources that it took: z3 counts those of a whole context."""
@@ -212,7 +234,7 @@ class Prover:
         """Whether a question is answered with yes at little expense; nothing is shown if not."""
         if question.is_trivial:
             return True
-        return bool(self.solver(question, min(AT_FIRST, self.resources)).check() == z3.unsat)
+        return bool(self.asked(question, min(AT_FIRST, self.resources))[1] == z3.unsat)
 
     def shrunk(self, question: Question, found: z3.Solver | None) -> Model | None:
         """A least state that refutes; one no larger than what z3 has found, if it has."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from herdspec.check.mutate import Mutation, Survivor
     from herdspec.check.prove import Obligation
     from herdspec.check.refine import Refinement
-    from herdspec.protocols.election_flaws import Flaw
+    from herdspec.protocols.flaws import Flaw
 
 
 @dataclass(frozen=True)
@@ -327,8 +327,8 @@ def election(scale: Scale, verified: Specification | None = None) -> Plan:
         refinement("verified", replace(REFINEMENT, concrete=spec), QUICK, AT_ONCE),
         exploration(Looked("contract", CONTRACT, QUICK.sizes(CONTRACT), QUICK.faults)),
         proof("contract", CONTRACT, ()),
-        flawed("drafted", DRAFTED),
-        *(flawed(name, flaw) for name, flaw in FLAWS.items()),
+        *flawed("drafted", DRAFTED),
+        *(check for name, flaw in FLAWS.items() for check in flawed(name, flaw)),
     )
     specs = {"verified": spec, "contract": CONTRACT, "drafted": DRAFTED.spec}
     assumed, not_modelled = said_of(ELECTION)
@@ -338,13 +338,89 @@ def election(scale: Scale, verified: Specification | None = None) -> Plan:
     )  # fmt: skip
 
 
-def flawed(subject: str, flaw: Flaw) -> Check:
+def central_coordinator(scale: Scale) -> Plan:
+    """The plan of system B: the verified protocol, the two drafts, and single mistakes."""
+    from herdspec.protocols.central_coordinator_flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
+    from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR, HELD
+    from herdspec.protocols.central_coordinator_refinement import REFINEMENT, REFINEMENT_FENCED
+    from herdspec.protocols.contract_properties import CONTRACT
+
+    quick = scale == QUICK
+    flaws = {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
+    checks = (
+        exploration(central(CENTRAL_COORDINATOR, 2, 2, 2, faults=1)),
+        exploration(central(CENTRAL_COORDINATOR, 2, 1, 2, faults=2)),
+        liveness(central(HELD, 2, 1, 2, faults=1)),
+        *(() if quick else (liveness(central(HELD, 2, 2, 1, faults=1)),)),
+        proof("verified", CENTRAL_COORDINATOR, ()),
+        *(seen_as("verified", through) for through in (REFINEMENT, REFINEMENT_FENCED)),
+        exploration(owed(2, 1, 2, faults=2)),
+        liveness(owed(2, 1, 1, faults=2)),
+        proof("contract", CONTRACT, ()),
+        *flawed("drafted", DRAFTED_002),
+        *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
+    )
+    specs = {"verified": CENTRAL_COORDINATOR, "contract": CONTRACT, "drafted": DRAFTED_002.spec}
+    assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
+    return Plan(
+        "central_coordinator", checks, others=("contract",), flaws=tuple(flaws), assumed=assumed,
+        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
+    )  # fmt: skip
+
+
+def central(
+    spec: Specification, members: int, partitions: int, brokers: int, *, faults: int
+) -> Looked:
+    """The verified central coordinator, at a size at which nothing is cut."""
+    sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
+    return Looked("verified", spec, sizes, faults, bound=4 + faults)
+
+
+def owed(members: int, partitions: int, brokers: int, *, faults: int) -> Looked:
+    """The contract of every group protocol, at a size at which nothing is cut."""
+    from herdspec.protocols.contract_properties import CONTRACT
+
+    sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
+    return Looked("contract", CONTRACT, sizes, faults, bound=14)
+
+
+def seen_as(subject: str, through: Refinement) -> Check:
+    """Every step of the central coordinator is the contract's: seen where nothing is cut."""
+    sizes, faults, bound = {"Broker": 2, "Member": 2, "Partition": 1}, 1, 5
+
+    def run(tell: Tell) -> Result:
+        from herdspec.check.refine import refine_by_exploration
+
+        seen = refine_by_exploration(
+            through, sizes, faults=faults, bound=bound, progress=levels(tell)
+        )
+        assert seen.exploration is not None, "it was explored"
+        return Result(tuple(refined(subject, seen)), measured_by(seen.exploration))
+
+    def rests_on() -> tuple[Any, ...]:
+        image = {leaf.data: e for leaf, e in through.image.items()}
+        specs = (through.concrete, through.abstract)
+        return subject, specs, image, through.actions, sizes, faults, bound
+
+    size = ", ".join([counted(n, name.lower()) for name, n in sizes.items()])
+    named = f"refine {subject} to {through.abstract.name}"
+    return Check(f"{named}: {size}, {counted(faults, 'fault')}", run, rests_on)
+
+
+def flawed(subject: str, flaw: Flaw) -> list[Check]:
     """A flawed variant must fail just as it is declared to; it may well get stuck."""
-    sizes = dict.fromkeys(flaw.spec.sorts, SMALL)
-    return exploration(Looked(subject, flaw.spec, sizes, flaw.faults, flaw.failures, may_end=True))
+    sizes = flaw.sizes or dict.fromkeys(flaw.spec.sorts, SMALL)
+    looked = Looked(
+        subject, flaw.spec, sizes, flaw.faults, flaw.failures, may_end=True, bound=flaw.bound
+    )
+    lives = any(flaw.spec.promise(name).expectation in LIVE for name in flaw.failures)
+    return [exploration(looked), *([liveness(looked)] if lives else [])]
 
 
-PLANS: dict[str, Callable[[Scale], Plan]] = {"election": election}
+PLANS: dict[str, Callable[[Scale], Plan]] = {
+    "election": election,
+    "central_coordinator": central_coordinator,
+}
 """The protocols, in the order in which they build on each other."""
 
 

@@ -3,8 +3,9 @@ The *refine* reading: every step of one spec is, seen through a map, a step of a
 
 A `Refinement` maps the concrete state to the abstract one, field by field, and names for each
 concrete action the abstract actions that it may be (`STUTTER`: none, the abstract state stays); an
-action without an entry must stutter. Parameters of the same name are handed on, further ones of the
-abstract action are found (there is some choice of them). One formula per concrete action says so;
+action without an entry must stutter. Parameters of the same name are handed on (those of what makes
+an initial state, too), further ones of the abstract action are found: there is some choice of them.
+One formula per concrete action says so;
 it is evaluated on every explored step, and proved for any number of elements with the concrete
 invariants as hypotheses. So that no map passes by collapsing everything, each abstract action must
 be the meaning of some reachable step that changes the abstract state or could, and what the
@@ -33,7 +34,7 @@ from herdspec.language.graph import Expr
 from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation, Spec, sizes_of_sorts
 from herdspec.language.translate import read_off
-from herdspec.language.types import BOOL, EnumOf, MapOf, Rich, SetOf, Table
+from herdspec.language.types import BOOL, EnumOf, MapOf, Rich, SetOf, SortOf, Table
 
 STUTTER = "stutter"
 """The abstract state stays as it is."""
@@ -87,10 +88,15 @@ class Refinement:
         abstract = self.abstract.action(name)
         given = dict(action.parameters)
         fixed = {p: given[n] for n, p in abstract.parameters if n in given}
-        free = [p for n, p in abstract.parameters if n not in given]
-        return g.disj(
-            *(self._is(action, abstract, fixed | choice) for choice in choices(abstract, free))
+        free = [(n, p, p.kind) for n, p in abstract.parameters if n not in given]
+        sought = {p: g.fresh(n, kind) for n, p, kind in free if isinstance(kind, SortOf)}
+        few = [p for _, p, kind in free if not isinstance(kind, SortOf)]
+        found = g.disj(
+            *(self._is(action, abstract, fixed | sought | c) for c in choices(abstract, few))
         )
+        for element in sought.values():
+            found = g.exists(element, found)
+        return found
 
     def _is(self, action: Action, abstract: Action, arguments: dict[Expr, Expr]) -> Expr:
         by = {**self.image, **arguments}
@@ -109,29 +115,34 @@ class Refinement:
             )
         )
 
-    def starts(self) -> Expr:
-        """Each concrete initial state is mapped to an abstract one."""
+    def starts(self) -> Iterator[tuple[Action | None, Expr]]:
+        """
+        For each way to start, that what comes of it is mapped to an abstract initial state.
+
+        The formula speaks of the parameters of the start; None: the declared initial state.
+        """
         declared = initial_values(self.concrete)
-        claims = []
         for start in self.concrete.starts or (None,):
             updates = start.updates if start else {}
             made = {g.field(n, e.kind): g.substitute(e, declared) for n, e in updates.items()}
             mapped = {x: g.substitute(e, {**declared, **made}) for x, e in self.image.items()}
             guard = g.substitute(start.guard, declared) if start else g.TRUE
-            claim = g.implies(guard, self._is_a_start(mapped))
-            claims.append(_bound(claim, start, g.forall))
-        return g.conj(*claims)
+            yield start, g.implies(guard, self._is_a_start(start, mapped))
 
-    def _is_a_start(self, mapped: Mapping[Expr, Expr]) -> Expr:
+    def _is_a_start(self, concrete: Action | None, mapped: Mapping[Expr, Expr]) -> Expr:
         """Whether these values of the abstract fields are an initial state of the abstract spec."""
         declared, found = initial_values(self.abstract), []
+        given = dict(concrete.parameters) if concrete else {}
         for start in self.abstract.starts or (None,):
+            parameters = start.parameters if start else ()
+            named = {p: given[n] for n, p in parameters if n in given}
             updates = start.updates if start else {}
             made = {g.field(n, e.kind): g.substitute(e, declared) for n, e in updates.items()}
             there = {**declared, **made}
             guard = g.substitute(start.guard, declared) if start else g.TRUE
             same = (g.same(e, there[x]) for x, e in mapped.items())
-            found.append(_bound(g.conj(guard, *same), start, g.exists))
+            claim = g.substitute(g.conj(guard, *same), named)
+            found.append(_some(claim, start, [(n, p) for n, p in parameters if n not in given]))
         return g.disj(*found)
 
     def seen(self) -> list[Promise]:
@@ -143,19 +154,19 @@ class Refinement:
         ]
 
 
-def _bound(e: Expr, start: Action | None, quantify: Callable[[Expr, Expr], Expr]) -> Expr:
-    """A formula for all (or for some) choices of a start's parameters."""
-    for name, parameter in start.parameters if start else ():
+def _some(e: Expr, start: Action | None, parameters: list[tuple[str, Expr]]) -> Expr:
+    """A formula for some choice of a start's parameters."""
+    for name, parameter in parameters:
         if isinstance(parameter.kind, MapOf):
             what = f"the start {start.name if start else ''} chooses a whole map, {name}"
-            raise UsageError(f"{what}: a refinement cannot follow that; choose entry by entry")
+            raise UsageError(f"{what}, that is no parameter of the other spec's start")
         bound = g.fresh(name, parameter.kind)
-        e = quantify(bound, g.substitute(e, {parameter: bound}))
+        e = g.exists(bound, g.substitute(e, {parameter: bound}))
     return e
 
 
 def choices(abstract: Action, free: list[Expr]) -> list[dict[Expr, Expr]]:
-    """Every choice of the abstract parameters that the concrete action does not give."""
+    """Every choice of abstract parameters, of few values each, that no concrete action gives."""
     values = []
     for p in free:
         if p.kind == BOOL:
@@ -178,24 +189,33 @@ class Refined:
 
 
 def refine_by_exploration(
-    refinement: Refinement, sizes: Mapping[str, int], *, faults: int,
+    refinement: Refinement, sizes: Mapping[str, int], *, faults: int, bound: int | None = None,
     progress: Progress | None = None,
 ) -> Refined:  # fmt: skip
     """
     Check every step at these sizes; a step that has no meaning is the violation `refines`.
 
-    `idle` lists the abstract actions that no reachable step means.
+    `bound` is the largest natural (by default one more than the faults). `idle` lists the abstract
+    actions that no reachable step means.
     """
     spec = replace(refinement.concrete, properties=tuple(refinement.seen()))
-    explorer = Explorer(spec, sizes, faults)
+    explorer = Explorer(spec, sizes, faults, bound)
     explorer.obliges("refines", {a.name: refinement.formula(a) for a in spec.actions})
     for abstract in refinement.abstract.actions:
         explorer.witnesses(abstract.name, _occasions(refinement, abstract.name))
-    if explorer.ground.lower(refinement.starts(), {}) is not g.TRUE:
+    if not all(starts_as(explorer.ground, start, e) for start, e in refinement.starts()):
         raise UsageError("the initial state is not mapped to the initial state of the contract")
     found = explorer.run(progress)
     idle = [a.name for a in refinement.abstract.actions if a.name not in explorer.witnessed]
     return Refined(refinement, found, idle)
+
+
+def starts_as(ground: Ground, start: Action | None, claim: Expr) -> bool:
+    """Whether a claim about a start holds for every choice of its parameters at these sizes."""
+    if start is None:
+        return ground.lower(claim, {}) is g.TRUE
+    instances = [i for i in ground.starts if i.action.name == start.name]
+    return all(ground.of_instance(claim, i) is g.TRUE for i in instances)
 
 
 def refine_by_running(
@@ -307,7 +327,8 @@ def refine_by_proof(
     prover = Prover(spec, [p for p in provable(spec) if p.name not in leave_out], resources)
     recall = Recall(prover, memory)
     found = Refined(refinement)
-    found.obligations.append(recall.holds("refines", None, refinement.starts()))
+    for _, claim in refinement.starts():
+        found.obligations.append(recall.holds("refines", None, claim))
     for action in spec.actions:
         found.obligations.append(recall.holds("refines", action, refinement.formula(action)))
     return found

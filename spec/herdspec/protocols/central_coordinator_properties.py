@@ -1,13 +1,14 @@
 """
 What the central coordinator promises: the contract's sentences, each under its name.
 
-`exclusive` holds under the assumption `lease` alone, which `CENTRAL_COORDINATOR` makes;
-`exclusive_fenced` and all the others hold without it, too (`WITHOUT_LEASE`).
+`exclusive` and `a_start_is_at_the_stored_offset` hold under the assumption `lease` alone, which
+`CENTRAL_COORDINATOR` makes; `exclusive_fenced` and all the others hold without it, too
+(`WITHOUT_LEASE`). All are proved for any number of members, partitions and brokers.
 """
 
 from __future__ import annotations
 
-from herdspec import always, lemma, leads_to, sometimes, specification, step
+from herdspec import always, leads_to, lemma, sometimes, specification, step
 from herdspec.protocols.central_coordinator import (
     Asked,
     CentralCoordinator,
@@ -63,11 +64,12 @@ def one_coordinator(s: CentralCoordinator) -> bool:
 
 @step
 def monotone(before: CentralCoordinator, after: CentralCoordinator) -> bool:
-    """Generations, epochs and committed offsets never go back."""
+    """Generations, epochs, those that consumers follow, and committed offsets never go back."""
     return (
         before.generation <= after.generation
         and before.election.epoch <= after.election.epoch
         and all(before.committed[p] <= after.committed[p] for p in Partition)
+        and all(before.seen[m] <= after.seen[m] for m in Member)
     )
 
 
@@ -84,6 +86,24 @@ def stable(s: CentralCoordinator, b: Broker) -> bool:
     return (
         s.election.leads[b] and s.election.token[b] == s.election.epoch and s.phase[b] == Phase.IDLE
     )
+
+
+@always
+def a_start_is_at_the_stored_offset(s: CentralCoordinator) -> bool:
+    """A Start names the stored offset: what was finished and committed is not delivered again."""
+    return all(
+        not s.given[m, p]
+        or s.begin[m, p] == s.committed[p]
+        or not any(x.kind == Kind.START for x in s.down[m])
+        for m in Member
+        for p in Partition
+    )
+
+
+@always
+def who_does_not_lead_commands_nobody(s: CentralCoordinator) -> bool:
+    """Who knows that it was deposed has closed every channel."""
+    return all(s.books[m] != b or s.election.leads[b] for m in Member for b in Broker)
 
 
 @always
@@ -140,10 +160,21 @@ def two_coordinators_believe_in_themselves(s: CentralCoordinator) -> bool:
 # ── Lemmas: with them the promises are inductive ────────────────────────────────────────────
 
 
+def present(s: CentralCoordinator, b: Broker) -> bool:
+    """The broker coordinates in the present epoch."""
+    return s.election.leads[b] and s.election.token[b] == s.election.epoch
+
+
+def owner_has_started_or_is_gone(s: CentralCoordinator, p: Partition) -> bool:
+    """The partition's owner consumes in the present generation, or its connection is gone."""
+    owner = s.owner[p]
+    return owner is not None and (s.orphan[p] or not s.link[owner] or s.at[owner] == s.generation)
+
+
 @lemma
 def epochs_are_won_by_one(s: CentralCoordinator) -> bool:
     """No epoch was won by two, and the present one is its winner's (the election's lemma)."""
-    return won_by_one(s.election)
+    return won_by_one(s.election)  # type: ignore[no-any-return]
 
 
 @lemma
@@ -177,21 +208,68 @@ def books_are_true(s: CentralCoordinator) -> bool:
             s.books[m] is not None
             or (s.asked[m] == Asked.NONE and s.acked[m] == 0 and not s.stopped[m])
         )
-        and all(s.books[m] != b or s.election.leads[b] for b in Broker)
         for m in Member
     )
 
 
 @lemma
-def who_does_not_lead_does_nothing(s: CentralCoordinator) -> bool:
-    """A broker that does not coordinate has no group under way, and nothing noted."""
+def nobody_follows_an_older_epoch(s: CentralCoordinator) -> bool:
+    """Who is connected to a coordinator that has it in its books has heard of no later epoch."""
     return all(
-        s.election.leads[b]
-        or (
-            s.phase[b] == Phase.IDLE
-            and not s.dirty[b]
-            and all(not s.knows[b, p] and s.noted[b, p] == 0 for p in Partition)
+        s.books[m] != b or not s.link[m] or s.seen[m] <= s.election.token[b]
+        for m in Member
+        for b in Broker
+    )
+
+
+@lemma
+def who_does_not_lead_has_noted_nothing(s: CentralCoordinator) -> bool:
+    """A broker that does not coordinate has no offsets to write."""
+    return all(s.election.leads[b] or s.noted[b, p] == 0 for b in Broker for p in Partition)
+
+
+@lemma
+def generations_have_been(s: CentralCoordinator) -> bool:
+    """No generation lies ahead, and the first one is not before the first owners."""
+    return all(
+        s.acked[m] <= s.generation
+        and s.at[m] <= s.generation
+        and all(x.generation <= s.generation for x in s.down[m])
+        and all(x.generation <= s.generation for x in s.up[m])
+        for m in Member
+    ) and all(s.phase[b] != Phase.STARTING or s.generation > 0 for b in Broker)
+
+
+@lemma
+def nobody_goes_back(s: CentralCoordinator) -> bool:
+    """No Start is of an earlier generation, and no other answer of a later one."""
+    return all(
+        all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.down[m])
+        and all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.up[m])
+        and all(x.kind == Kind.START or x.generation <= s.at[m] for x in s.up[m])
+        and (s.via[m] is not None or s.at[m] == 0)
+        and (s.books[m] is not None or not s.link[m] or s.at[m] == 0)
+        for m in Member
+    )
+
+
+@lemma
+def starts_are_told_once(s: CentralCoordinator) -> bool:
+    """Who is told the present Start has not started, and who has started has said so, or will."""
+    return all(
+        all(
+            x.kind != Kind.START or x.generation != s.generation or s.at[m] < s.generation
+            for x in s.down[m]
         )
+        for m in Member
+    ) and all(
+        s.phase[b] != Phase.STARTING
+        or s.books[m] != b
+        or not s.link[m]
+        or s.at[m] != s.generation
+        or s.asked[m] == Asked.START
+        or s.follows(m)
+        for m in Member
         for b in Broker
     )
 
@@ -203,10 +281,23 @@ def who_fetches_owns(s: CentralCoordinator) -> bool:
         (not s.fetching[m, p] or (s.via[m] is not None and s.owner[p] == m and not s.orphan[p]))
         and (
             not s.given[m, p]
-            or not any(x.kind == Kind.START for x in s.down[m])
-            or (s.owner[p] == m and not s.orphan[p] and s.begin[m, p] <= s.finished[p])
+            or all(
+                x.kind != Kind.START
+                or (s.owner[p] == m and not s.orphan[p] and x.generation == s.generation)
+                for x in s.down[m]
+            )
         )
         for m in Member
+        for p in Partition
+    )
+
+
+@lemma
+def what_is_noted_is_its_owners(s: CentralCoordinator) -> bool:
+    """An offset that is still to be written is of a member that has started, or is gone."""
+    return all(
+        not present(s, b) or s.noted[b, p] <= s.committed[p] or owner_has_started_or_is_gone(s, p)
+        for b in Broker
         for p in Partition
     )
 
@@ -215,19 +306,14 @@ def who_fetches_owns(s: CentralCoordinator) -> bool:
 def who_has_stopped_does_not_fetch(s: CentralCoordinator) -> bool:
     """Who has answered a Stop fetches nothing, and has no Start to come."""
     return all(
-        not any(s.fetching[m, p] for p in Partition)
-        or (
-            not any(x.kind == Kind.STOP for x in s.up[m])
-            and all(
-                s.phase[b] != Phase.STOPPING or s.books[m] != b or not s.stopped[m] for b in Broker
-            )
-        )
+        not s.fetching[m, p] or all(x.kind != Kind.STOP for x in s.up[m])
         for m in Member
+        for p in Partition
     ) and all(
         s.phase[b] != Phase.STOPPING
         or s.books[m] != b
         or not s.stopped[m]
-        or s.asked[m] == Asked.NONE
+        or (s.asked[m] == Asked.NONE and all(not s.fetching[m, p] for p in Partition))
         for m in Member
         for b in Broker
     )
@@ -244,68 +330,70 @@ def offsets_are_of_finished_records(s: CentralCoordinator) -> bool:
 
 
 @lemma
-def generations_have_been(s: CentralCoordinator) -> bool:
-    """No generation lies ahead."""
+def who_is_started_does_not_follow_yet(s: CentralCoordinator) -> bool:
+    """A Start of the present coordinator is the present one, and is not yet acknowledged."""
     return all(
-        s.acked[m] <= s.generation
-        and s.at[m] <= s.generation
-        and s.barred[m] <= s.generation
-        and all(x.generation <= s.generation for x in s.down[m])
-        and all(x.generation <= s.generation for x in s.up[m])
+        not present(s, b)
+        or s.books[m] != b
+        or s.asked[m] != Asked.START
+        or (
+            not s.follows(m)
+            and all(x.generation == s.generation for x in s.down[m])
+            and all(x.kind != Kind.START or x.generation == s.generation for x in s.up[m])
+        )
         for m in Member
+        for b in Broker
     )
 
 
-def present(s: CentralCoordinator, b: Broker) -> bool:
-    """The broker coordinates in the present epoch."""
-    return s.election.leads[b] and s.election.token[b] == s.election.epoch
-
-
 @lemma
-def the_flag_is_true(s: CentralCoordinator) -> bool:
-    """While nothing is queued, every member follows the present generation."""
+def what_is_missed_is_remembered(s: CentralCoordinator) -> bool:
+    """While members are started, what is wanted is owned, or the group will be queued again."""
     return all(
         not present(s, b)
-        or (
-            (
-                s.phase[b] != Phase.IDLE
-                or all(
-                    s.books[m] != b or (s.follows(m) and s.asked[m] in (Asked.NONE, Asked.PING))
-                    for m in Member
-                )
-            )
-            and (
-                s.phase[b] == Phase.QUEUED
-                or s.phase[b] == Phase.STOPPING
-                or s.dirty[b]
-                or all(not s.wanted(p, b) or s.is_owned(p, b) for p in Partition)
-            )
-            and all(
-                s.books[m] != b
-                or s.asked[m] != Asked.START
-                or (
-                    not s.follows(m)
-                    and all(x.generation == s.generation for x in s.down[m])
-                    and all(x.generation == s.generation or x.kind != Kind.START for x in s.up[m])
-                )
-                for m in Member
-            )
-        )
+        or s.phase[b] != Phase.STARTING
+        or s.dirty[b]
+        or not s.wanted(p, b)
+        or s.is_owned(p, b)
         for b in Broker
+        for p in Partition
     )
 
 
 PROMISES = (
     exclusive, exclusive_fenced, only_the_present_epoch_writes, one_coordinator, monotone,
-    nothing_skipped, complete,
+    nothing_skipped, a_start_is_at_the_stored_offset, who_does_not_lead_commands_nobody, complete,
 )  # fmt: skip
+OF_THE_LEASE = (exclusive, a_start_is_at_the_stored_offset)
+"""What is promised under the assumption `lease` alone."""
 POSSIBLE = (
     a_partition_is_consumed, offsets_are_stored, two_coordinators_believe_in_themselves,
 )  # fmt: skip
 LEMMAS = (
-    epochs_are_won_by_one, one_request_at_a_time, books_are_true, who_does_not_lead_does_nothing,
-    who_fetches_owns, who_has_stopped_does_not_fetch, offsets_are_of_finished_records,
-    generations_have_been, the_flag_is_true,
+    epochs_are_won_by_one, one_request_at_a_time, books_are_true, nobody_follows_an_older_epoch,
+    who_has_stopped_does_not_fetch, offsets_are_of_finished_records,
+    who_is_started_does_not_follow_yet, what_is_missed_is_remembered,
 )  # fmt: skip
+"""What the promises need that hold without the assumption `lease`."""
+LEMMAS_OF_THE_LEASE = (
+    generations_have_been, nobody_goes_back, starts_are_told_once, who_fetches_owns,
+    who_does_not_lead_has_noted_nothing, what_is_noted_is_its_owners,
+)  # fmt: skip
+"""What the other promises need beside."""
 
-CENTRAL_COORDINATOR = specification(CentralCoordinator, *PROMISES, *POSSIBLE, *LEMMAS)
+CENTRAL_COORDINATOR = specification(
+    CentralCoordinator, *PROMISES, *POSSIBLE, *LEMMAS, *LEMMAS_OF_THE_LEASE
+)
+HELD = specification(CentralCoordinator, *PROMISES, settles)
+"""The verified protocol and its promises, without the lemmas."""
+
+
+def gone_at_once(self: CentralCoordinator, m: Member) -> bool:
+    """Whoever is in no books is taken for gone, though it may fetch on."""
+    return True
+
+
+WITHOUT_LEASE = specification(
+    CentralCoordinator, *(p for p in PROMISES if p not in OF_THE_LEASE), *POSSIBLE, *LEMMAS
+).replace("WithoutLease", lease_is_over=gone_at_once)
+"""The protocol without the assumption, and what it promises all the same."""

@@ -1,0 +1,180 @@
+"""
+The central coordinator is proved, for any number of members, partitions and brokers.
+
+With the assumption `lease` every promise is; without it all but two, which then fail. Every lemma
+is needed: without it some step breaks something. That the lemmas hold in every state of a small
+size is seen where those are explored (`test_central_coordinator.py`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from herdspec import Specification
+from herdspec.check import induction, smtlib
+from herdspec.check.exploration import Exploration
+from herdspec.check.explore import explore
+from herdspec.check.prove import Outcome, Proof, Prover, provable, prove, prover_of
+from herdspec.language.surface import Expectation
+from herdspec.protocols.central_coordinator_properties import (
+    CENTRAL_COORDINATOR,
+    HELD,
+    LEMMAS,
+    LEMMAS_OF_THE_LEASE,
+    OF_THE_LEASE,
+    PROMISES,
+    WITHOUT_LEASE,
+    gone_at_once,
+)
+
+SPECS = {"with the lease": CENTRAL_COORDINATOR, "without": WITHOUT_LEASE}
+PROVED = {
+    "with the lease": {p.name for p in (*PROMISES, *LEMMAS, *LEMMAS_OF_THE_LEASE)},
+    "without": {p.name for p in (*PROMISES, *LEMMAS)} - {p.name for p in OF_THE_LEASE},
+}
+
+
+@cache
+def proof(name: str) -> Proof:
+    """The proof of one of `SPECS`."""
+    return prove(SPECS[name])
+
+
+# ── It is proved ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_it_is_proved_for_any_size(name: str) -> None:
+    """Each obligation is proved, no action is vacuous, and z3 is given nothing that runs round."""
+    found = proof(name)
+
+    assert [
+        (o.promise, o.action) for o in found.obligations if o.outcome is not Outcome.PROVED
+    ] == []
+    assert (found.vacuous, found.unsure, found.begins) == ([], [], Outcome.PROVED)
+    assert found.proved
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_nothing_is_left_out_of_the_proof(name: str) -> None:
+    """Each promise and each lemma is asked of the initial states and of every action."""
+    spec, found = SPECS[name].for_proof, proof(name)
+    always = [p for p in provable(spec) if p.expectation is Expectation.ALWAYS]
+    asked = {(o.promise, o.action) for o in found.obligations}
+
+    assert {*found.promises} == PROVED[name]
+    assert found.not_asked == ()
+    assert {(p, a.name) for p in found.promises for a in spec.actions} <= asked
+    assert {(p.name, start.name) for p in always for start in spec.starts} <= asked
+    assert [start.name for start in spec.starts] == ["some_topics"]
+
+
+# ── What it needs ───────────────────────────────────────────────────────────────────────────
+
+NEEDED = {
+    "epochs_are_won_by_one": ("only_the_present_epoch_writes", "flush_offsets"),
+    "one_request_at_a_time": ("monotone", "handle_stop"),
+    "books_are_true": ("one_request_at_a_time", "send_stop"),
+    "nobody_follows_an_older_epoch": ("monotone", "handle_stop"),
+    "who_has_stopped_does_not_fetch": ("who_is_started_does_not_follow_yet", "write_owners"),
+    "offsets_are_of_finished_records": ("nothing_skipped", "flush_offsets"),
+    "who_is_started_does_not_follow_yet": ("complete", "handle_start_response"),
+    "what_is_missed_is_remembered": ("complete", "finish_rebalance"),
+}
+"""For each lemma what is no longer kept without it, and by which action."""
+NEEDED_WITH_THE_LEASE = NEEDED | {
+    "generations_have_been": ("nobody_goes_back", "send_start"),
+    "nobody_goes_back": ("starts_are_told_once", "handle_register"),
+    "starts_are_told_once": ("a_start_is_at_the_stored_offset", "flush_offsets"),
+    "who_fetches_owns": ("exclusive", "handle_start"),
+    "who_does_not_lead_has_noted_nothing": ("what_is_noted_is_its_owners", "coordinator_startup"),
+    "what_is_noted_is_its_owners": ("a_start_is_at_the_stored_offset", "flush_offsets"),
+}
+
+
+def breaks(spec: Specification, lemma: str, promise: str, action: str) -> bool:
+    """Whether, of a small size, some step breaks a promise where all but this lemma held."""
+    spec = spec.for_proof
+    prover = Prover(spec, [p for p in provable(spec) if p.name != lemma])
+    step = next(a for a in spec.actions if a.name == action)
+    return prover.shrunk(prover.after(step, spec.promise(promise)), None) is not None
+
+
+def test_each_lemma_is_asked_whether_it_is_needed() -> None:
+    """The tables name every lemma."""
+    assert [*NEEDED] == [p.name for p in LEMMAS]
+    assert [*NEEDED_WITH_THE_LEASE] == [p.name for p in (*LEMMAS, *LEMMAS_OF_THE_LEASE)]
+
+
+@pytest.mark.parametrize("lemma", NEEDED_WITH_THE_LEASE)
+def test_each_lemma_is_needed(lemma: str) -> None:
+    """Without it a step breaks a promise or another lemma; with it, it does not."""
+    promise, action = NEEDED_WITH_THE_LEASE[lemma]
+
+    assert breaks(CENTRAL_COORDINATOR, lemma, promise, action)
+    assert not breaks(CENTRAL_COORDINATOR, "", promise, action)
+
+
+@pytest.mark.parametrize("lemma", NEEDED)
+def test_each_lemma_is_needed_without_the_lease_too(lemma: str) -> None:
+    """The variant has no lemma to spare either."""
+    assert breaks(WITHOUT_LEASE, lemma, *NEEDED[lemma])
+
+
+def test_models_settle_what_matching_drowns_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ping is answered in no future generation: models prove it, matching does not."""
+    spec = CENTRAL_COORDINATOR.for_proof
+    prover = prover_of(spec, resources=induction.AT_FIRST)
+    action = next(a for a in spec.actions if a.name == "handle_ping")
+    question = prover.after(action, spec.promise("generations_have_been"))
+
+    assert prover.keeps(question)
+    monkeypatch.setattr(induction, "WAYS", induction.WAYS[1:])
+    assert not prover.keeps(question)
+
+
+# ── Without the lease ───────────────────────────────────────────────────────────────────────
+
+
+def unleased(brokers: int, faults: int) -> Exploration:
+    """All promises, without the assumption, at two members and one partition."""
+    spec = HELD.replace("Unleased", lease_is_over=gone_at_once)
+    sizes = {"Member": 2, "Partition": 1, "Broker": brokers}
+    return explore(spec, sizes, faults=faults, bound=5 + faults)
+
+
+def ends(found: Exploration) -> dict[str, tuple[int, str]]:
+    """How long each story is, and its last action."""
+    stories = found.violations.items()
+    return {name: (len(s.steps), s.steps[-1].action.name) for name, s in stories}
+
+
+def test_without_the_lease_two_members_consume_one_partition() -> None:
+    """Ruling 2: who is given away before its lease is over fetches on, beside its successor."""
+    assert ends(unleased(brokers=1, faults=1)) == {"exclusive": (22, "handle_start")}
+
+
+@pytest.mark.long
+def test_without_the_lease_a_start_of_the_past_is_at_an_offset_of_the_past() -> None:
+    """A deposed coordinator's Start is overtaken by what its successor's members commit."""
+    assert ends(unleased(brokers=2, faults=2)) == {
+        "exclusive": (22, "handle_start"),
+        "a_start_is_at_the_stored_offset": (28, "flush_offsets"),
+    }
+
+
+# ── A second opinion ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SPECS)
+def test_a_second_solver_agrees(name: str) -> None:
+    """Of every obligation cvc5 says what z3 says, and gives up on none."""
+    prover = prover_of(SPECS[name].for_proof)
+    seconds = smtlib.recheck(prover, proof(name))
+
+    assert seconds
+    assert [s.script.name for s in seconds if not s.agrees] == []

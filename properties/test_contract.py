@@ -1,0 +1,258 @@
+"""
+What a group protocol owes its users: the contract is consistent, and the central coordinator's.
+
+The sentences are those at the end of PROTOCOLS.md. A flaw must be found by the refinement alone:
+none of the central coordinator's own properties is looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from herdspec import Specification, require
+from herdspec.check.exploration import Exploration
+from herdspec.check.explore import explore
+from herdspec.check.liveness import liveness
+from herdspec.check.plans import QUICK, plan_of
+from herdspec.check.prove import needs_lemmas, prove
+from herdspec.check.refine import (
+    Refined,
+    Refinement,
+    refine_by_exploration,
+    refine_by_running,
+)
+from herdspec.language.surface import Expectation
+from herdspec.protocols.central_coordinator import Member, Partition
+from herdspec.protocols.central_coordinator_flaws import FLAWS, FOUND
+from herdspec.protocols.central_coordinator_refinement import REFINEMENT, REFINEMENT_FENCED
+from herdspec.protocols.contract import GroupContract, Stage
+from herdspec.protocols.contract_properties import CONTRACT, FENCED, POSSIBLE
+from herdspec.protocols.election import Broker
+
+FORMS = {"strict": CONTRACT, "fenced": FENCED}
+REFINEMENTS = {"strict": REFINEMENT, "fenced": REFINEMENT_FENCED}
+SIZES = {"Member": 2, "Partition": 1, "Broker": 2}
+
+
+@cache
+def explored(form: str) -> Exploration:
+    """The contract at two members, one partition, two brokers and two faults; nothing is cut."""
+    return explore(FORMS[form], SIZES, faults=2, bound=12)
+
+
+@cache
+def refined(form: str) -> Refined:
+    """The central coordinator beside the contract, at the size of its own checks."""
+    return refine_by_exploration(REFINEMENTS[form], SIZES, faults=1, bound=5)
+
+
+# ── The contract ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("form", "states", "steps"), [("strict", 124_491, 2_290_563), ("fenced", 138_439, 2_554_555)]
+)
+def test_the_size_of_the_contract_is_pinned(form: str, states: int, steps: int) -> None:
+    """A changed count is a changed contract: somebody must say why."""
+    assert (explored(form).states, explored(form).generated) == (states, steps)
+    assert explored(form).complete
+    assert explored(form).dropped == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_sentence_holds_of_the_contract(form: str) -> None:
+    """Whoever keeps to the guards keeps the sentences, and every noun of them is met."""
+    found = explored(form)
+
+    assert not found.violations
+    assert found.undecided == ["settles"]  # what ranges over behaviours is looked at below
+    assert found.deadlock is None
+    assert set(found.witnesses) == {p.name for p in POSSIBLE}
+    assert all(found.taken.values())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_contract_is_proved_for_any_size(form: str) -> None:
+    """The sentences are inductive for any number of members, partitions and brokers."""
+    assert prove(FORMS[form]).proved
+
+
+@pytest.mark.parametrize("promise", ["exclusive", "exclusive_fenced", "nothing_skipped"])
+def test_a_sentence_alone_is_not_inductive(promise: str) -> None:
+    """The lemmas are what the proof needs."""
+    assert needs_lemmas(CONTRACT, promise)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [(2, 1, 1, 2), (1, 2, 1, 1), (1, 1, 2, 2)])
+def test_what_is_owed_can_be_had(form: str, size: tuple[int, int, int, int]) -> None:
+    """Sentence 7: in every fair behaviour of the contract the group becomes stable."""
+    sizes = dict(zip(SIZES, size, strict=False))
+    found = liveness(FORMS[form], sizes, faults=size[3], bound=14)
+
+    assert not found.violations
+    assert not found.undecided
+
+
+def nobody_waits(self: GroupContract, m: Member, p: Partition, heir: Member) -> bool:
+    """Nobody is waited for."""
+    return True
+
+
+def in_any_epoch(self: GroupContract, b: Broker) -> bool:
+    """Whoever coordinates in some epoch may write."""
+    return self.term[b] > 0
+
+
+def as_if_present(self: GroupContract, m: Member) -> None:
+    """The member says how far it is, in whichever generation."""
+    for p in Partition:
+        self.reported[m, p] = self.position[m, p]
+
+
+def at_any_time(self: GroupContract, b: Broker) -> None:
+    """{b} calls the group stable."""
+    require(self.coordinates(b))
+    self.stage = Stage.STABLE
+
+
+def whoever_was(self: GroupContract, m: Member, by: Broker) -> None:
+    """The member follows anybody."""
+    self.heeded[m] = self.term[by]
+
+
+LOOSE: dict[str, dict[str, Callable[..., object]]] = {
+    "exclusive": {"makes_way": nobody_waits},
+    "only_the_present_epoch_writes": {"coordinates": in_any_epoch},
+    "exclusive_fenced": {"say": as_if_present},
+    "complete": {"settle": at_any_time},
+    "monotone": {"follow": whoever_was},
+}
+
+
+@pytest.mark.parametrize("sentence", LOOSE)
+def test_without_its_guard_a_sentence_is_broken(sentence: str) -> None:
+    """What the guards say is what the sentences need."""
+    loose = CONTRACT.replace("Loose", **LOOSE[sentence])
+
+    assert sentence in explore(loose, SIZES, faults=2, bound=8).violations
+
+
+# ── The central coordinator keeps it ────────────────────────────────────────────────────────
+
+
+def test_every_explored_step_of_the_central_coordinator_is_the_contracts() -> None:
+    """Under the lease: no step without its meaning, and no action of the contract without one."""
+    found = refined("strict")
+
+    assert found.exploration is not None
+    assert found.exploration.complete
+    assert found.exploration.dropped == 0
+    assert not found.exploration.violations
+    assert found.idle == []
+    assert set(found.exploration.witnesses) == {f"contract: {p.name}" for p in POSSIBLE}
+
+
+def test_without_the_lease_the_fenced_form_is_kept() -> None:
+    """Whoever is not connected counts as gone at once: what is accepted is still as owed."""
+    found = refined("fenced")
+
+    assert found.exploration is not None
+    assert found.exploration.complete
+    assert not found.exploration.violations
+    assert set(found.exploration.witnesses) == {f"contract: {p.name}" for p in POSSIBLE}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_plain_python_refines_too(form: str) -> None:
+    """On random walks, every step of the coordinator's own Python is one of the contract's."""
+    sizes = {"Member": 2, "Partition": 2, "Broker": 2}
+
+    assert refine_by_running(REFINEMENTS[form], sizes, walks=4, length=30) is None
+
+
+def test_every_promise_of_the_contract_is_a_sentence_by_number() -> None:
+    """Each promise says which sentence it is of, and none of the seven is left out."""
+    promised = (Expectation.ALWAYS, Expectation.STEP, Expectation.LEADS_TO)
+    said = [p for p in CONTRACT.properties if p.expectation in promised]
+
+    assert {p.sentence[0] for p in said if not p.lemma} == set("1234567")
+
+
+# ── What does not ───────────────────────────────────────────────────────────────────────────
+
+
+def ends(concrete: Specification, name: str, through: Refinement = REFINEMENT) -> str | None:
+    """The last action of the shortest story that the refinement alone finds of a flaw."""
+    flaw = {**FLAWS, **FOUND}[name]
+    assert flaw.sizes is not None
+    known = {a.name for a in concrete.actions}
+    meanings = {k: v for k, v in through.actions.items() if k in known}
+    wrong = replace(through, concrete=concrete, actions=meanings)
+    found = refine_by_exploration(wrong, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+    assert found.exploration is not None
+    story = found.exploration.violations.get("refines")
+    return story.steps[-1].action.name if story else None
+
+
+def slow(name: str, last: str) -> object:
+    """A flaw whose world is larger."""
+    return pytest.param(name, last, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("no_barrier", "write_owners"),
+        ("lost_trigger", "finish_rebalance"),
+        ("no_start", "begin_rebalance"),
+        ("no_lease", "write_owners"),
+        ("ignores_epoch", "handle_stop"),
+        ("stop_keeps_ack", "handle_stop"),
+        slow("stale_offsets", "handle_start"),
+        slow("deposed_goes_on", "coordinator_startup"),
+        slow("owners_written_late", "write_owners"),
+        slow("partial_failover", "handle_start"),
+        slow("reconnects_fetching", "register"),
+        slow("unfenced", "write_owners"),
+        slow("member_by_id", "handle_start"),
+        slow("stale_commit", "write_owners"),
+    ],
+)
+def test_a_flaw_does_not_refine_the_contract(name: str, last: str) -> None:
+    """The refinement finds the flaw without any of the protocol's own properties."""
+    assert ends({**FLAWS, **FOUND}[name].spec, name) == last
+
+
+@pytest.mark.parametrize("name", ["flag_stuck", "empty_group_hangs"])
+def test_what_only_never_happens_is_no_step_of_its_own(name: str) -> None:
+    """A group that hangs takes no wrong step: that it settles is the protocol's own to show."""
+    assert ends({**FLAWS, **FOUND}[name].spec, name) is None
+
+
+def test_without_the_lease_the_strict_form_is_not_kept() -> None:
+    """A partition is handed over while its former owner, who is not heard, still consumes it."""
+    assert ends(REFINEMENT_FENCED.concrete, "no_lease") == "write_owners"
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [slow("stale_commit", "handle_commit"), ("no_start", "begin_rebalance")],
+)
+def test_the_fenced_form_is_no_excuse(name: str, last: str) -> None:
+    """Without the lease, too, an offset of the past, or a forgotten Start, is no step of it."""
+    assert ends({**FLAWS, **FOUND}[name].spec, name, REFINEMENT_FENCED) == last
+
+
+def test_the_plan_holds_the_protocol_against_the_contract() -> None:
+    """`herdproof verify central_coordinator` checks the contract, and both forms against it."""
+    plan = plan_of("central_coordinator", QUICK)
+    names = [check.name for check in plan.checks]
+
+    assert plan.others == ("contract",)
+    assert sum("contract" in n for n in names) == 3
+    assert sum(n.startswith("refine verified to") for n in names) == 2
