@@ -1,7 +1,7 @@
 """
 System B whole, on real services: records flow while coordinators and consumers are broken.
 
-The quotations are from PROTOCOLS.md, the contract. What is judged stands in `central_judgement.py`;
+What is judged stands in `central_judgement.py`;
 a mistake of the drafts must be caught by the very same judgement.
 """
 
@@ -66,10 +66,10 @@ def test_whatever_is_killed_or_paused_each_record_is_delivered_and_by_one_owner_
     herd: Herd, report: Callable[[str], None]
 ) -> None:
     """
-    "At any moment no partition has two owners; no record is lost; offsets never go back":
+    No partition has two owners at a time, no record is lost, and offsets never go back,
     while a topic and partitions appear, a coordinator dies, consumers and a coordinator are paused,
     and a consumer dies.
-    Reference: the contract; B, rulings 1 to 8.
+    Reference: PROTOCOLS.md, the contract and section B.
     """
     took: dict[str, float] = {}
     topic = add_topic(herd, "a", 4)  # each member gets one of it
@@ -129,10 +129,10 @@ def test_whatever_is_killed_or_paused_each_record_is_delivered_and_by_one_owner_
 @pytest.mark.parametrize("flaw", ["", "no_barrier"])
 def test_who_winds_up_is_waited_for(herd: Herd, flaw: str) -> None:
     """
-    "The new owner starts only after the old one has stopped": a member that takes a second to wind
+    The new owner starts only after the old one has stopped: a member that takes a second to wind
     up keeps its partitions as long; a coordinator that does not wait (a mistake of the drafts) is
     caught by the judgement that the other scenario passes.
-    Reference: the contract; B, the barrier (ruling 2).
+    Reference: PROTOCOLS.md, section B.
     """
     add_topic(herd, "a", 2)
     herd.start_coordinator("1", flaw)

@@ -13,7 +13,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,13 @@ def joined(broker: Coordinator, group: str = "g") -> Iterator[tuple[WireClient, 
         yield client, client.started()
 
 
+def launched(stack: ExitStack, folder: Path, hosts: str, broker_id: int = 1) -> Coordinator:
+    """A coordinator's process that may not be there yet, and that ends with the stack."""
+    broker = Coordinator(folder, hosts, broker_id)
+    stack.push(broker)
+    return broker
+
+
 # ── One coordinator ─────────────────────────────────────────────────────────────────────────
 
 
@@ -252,8 +259,8 @@ def test_another_takes_over(
     hosts: str, tmp_path: Path, number: signal.Signals, report: Callable[[str], None]
 ) -> None:
     """A leader dies or is paused: the other one goes on where it stood, in a later epoch."""
-    brokers = {broker_id: Coordinator(tmp_path, hosts, broker_id) for broker_id in (1, 2)}
-    with brokers[1], brokers[2], connected(hosts) as onlooker:
+    with ExitStack() as stack, connected(hosts) as onlooker:
+        brokers = {broker_id: launched(stack, tmp_path, hosts, broker_id) for broker_id in (1, 2)}
         eventually(lambda: any(leads(brokers[1], broker_id) for broker_id in brokers))
         leader = 1 if leads(brokers[1], 1) else 2
         first, second, other = brokers[leader], brokers[3 - leader], 3 - leader
@@ -284,19 +291,19 @@ def test_another_takes_over(
 def test_who_comes_back_too_soon_waits_until_it_can_be_known(hosts: str, tmp_path: Path) -> None:
     """While a former life's session holds its node it stays out, or is ended; then it serves."""
     path = PATHS.coordinator("1")
-    with connected(hosts) as former_life:
+    with ExitStack() as stack, connected(hosts) as former_life:
         for above in parents(path):
             former_life.perform(Create(above))
         former_life.perform(Create(path, b"former", ephemeral=True))
-        broker = Coordinator(tmp_path, hosts)
-        broker.await_logged("another session holds this broker's node")
-        assert broker.lines == []
+        brokers = [launched(stack, tmp_path, hosts) for _ in range(2)]
+        for broker in brokers:
+            broker.await_logged("another session holds this broker's node")
+            assert broker.lines == []
         assert not stands(former_life, PATHS.election.leader)
-        assert broker.end(signal.SIGTERM) == 143
-        broker = Coordinator(tmp_path, hosts)
-        broker.await_logged("another session holds this broker's node")
-    with broker:
-        eventually(lambda: leads(broker, 1))
+        assert brokers[0].end(signal.SIGTERM) == 143
+        former_life.perform(Delete(path))
+        assert brokers[1].port
+        eventually(lambda: leads(brokers[1], 1))
 
 
 def test_who_is_cut_off_from_zookeeper_leads_no_more(

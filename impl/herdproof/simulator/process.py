@@ -16,6 +16,9 @@ from typing import Any, Protocol
 from herdproof.simulator.clock import Clock, Timeline
 from herdproof.simulator.network import Connection, End, Network
 
+SOON_MS = 0.1
+"""How soon, at the earliest, a timer goes off."""
+
 LATE_MS = 150.0
 """How late the timers of a process that wakes may be."""
 
@@ -60,7 +63,8 @@ class Process:
         """Have `tick` called when its clock shows this; the latest wish replaces those before."""
         if time_ms != self._wakes_ms:
             self._wakes_ms = time_ms
-            self.timeline.at(self.clock.when(time_ms), self._alarm, time_ms)
+            soonest = self.timeline.now + SOON_MS  # so that no mistake can stop time
+            self.timeline.at(max(self.clock.when(time_ms), soonest), self._alarm, time_ms)
 
     def tick(self) -> None:
         """What it asked to be woken for is due."""

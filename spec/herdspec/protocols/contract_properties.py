@@ -67,6 +67,14 @@ def stored_as_taken(before: GroupContract, after: GroupContract) -> bool:
 
 
 @step
+def what_was_taken_is_stored_at_the_handover(before: GroupContract, after: GroupContract) -> bool:
+    """2: what the old generation's owners were heard to say is stored before the handover."""
+    return after.generation == before.generation or all(
+        before.accepted[p] <= after.committed[p] for p in Partition
+    )
+
+
+@step
 def only_the_present_epoch_writes(before: GroupContract, after: GroupContract) -> bool:
     """2: owners and offsets are written by the coordinator of the current epoch alone."""
     return any(before.term[b] > 0 and before.term[b] == before.epoch for b in Broker) or (
@@ -219,7 +227,8 @@ def terms_have_begun(s: GroupContract) -> bool:
 
 
 PROMISES = (
-    exclusive, exclusive_fenced, stored_as_taken, only_the_present_epoch_writes, monotone,
+    exclusive, exclusive_fenced, stored_as_taken,
+    what_was_taken_is_stored_at_the_handover, only_the_present_epoch_writes, monotone,
     owners_change_with_the_generation, nothing_skipped, who_begins_does_so_at_the_stored_offset,
     complete, one_coordinator,
 )  # fmt: skip
