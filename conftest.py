@@ -1,15 +1,17 @@
 """What all suites share: Hypothesis' settings, no silent skips in CI, measurements in the summary.
 
-Three promises:
+Four promises:
 
 - Hypothesis never fails a test for being slow: a shared machine is.
 - Where services are promised (`CI=true`, or `HERDPROOF_DOCKER=required`), a skipped test failed:
   a green run must not mean that nothing ran.
+- A command under test hears Ctrl-C, also where the whole run is a shell's background job.
 - A test that measures (a failover time, steps per second) hands its line to the fixture `report`;
   the lines stand together at the end of the run, also when xdist's workers ran the tests.
 """
 
 import os
+import signal
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -27,6 +29,10 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("herdproof"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "herdproof")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # and what is ignored is inherited
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class OneWorkerForIntegration(LoadScopeScheduling):  # type: ignore[misc]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from herdproof.central_coordinator.directory import read_broker
@@ -180,6 +180,7 @@ json_values = st.recursive(
 
 
 @given(st.binary(max_size=40) | json_values)
+@example(b'{"consumer": null, "member": ""}')
 def test_whatever_stands_in_a_node_it_is_read(data: bytes) -> None:
     """Nodes that somebody else has written are understood or left alone: nothing is raised."""
     partitions = read_partitions(data)

@@ -8,16 +8,25 @@ size is seen where those are explored (`test_central_coordinator.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 
-from herdspec import Specification
+from herdspec import Specification, require
 from herdspec.check import induction, smtlib
 from herdspec.check.exploration import Exploration
 from herdspec.check.explore import explore
 from herdspec.check.prove import Outcome, Proof, Prover, provable, prove, prover_of
 from herdspec.language.surface import Expectation
+from herdspec.protocols.central_coordinator import CentralCoordinator, Phase
+from herdspec.protocols.central_coordinator_flaws import (
+    accept_any_epoch,
+    any_version,
+    offsets_of_the_past,
+    step_down_and_go_on,
+    whatever_comes_last,
+)
 from herdspec.protocols.central_coordinator_properties import (
     CENTRAL_COORDINATOR,
     HELD,
@@ -28,6 +37,7 @@ from herdspec.protocols.central_coordinator_properties import (
     WITHOUT_LEASE,
     gone_at_once,
 )
+from herdspec.protocols.election import Broker
 
 SPECS = {"with the lease": CENTRAL_COORDINATOR, "without": WITHOUT_LEASE}
 PROVED = {
@@ -136,6 +146,47 @@ def test_models_settle_what_matching_drowns_in(monkeypatch: pytest.MonkeyPatch) 
     assert not prover.keeps(question)
 
 
+# ── It can fail ─────────────────────────────────────────────────────────────────────────────
+
+
+def reset_the_flag(self: CentralCoordinator, b: Broker) -> None:
+    """{b} gives up, and resets the flag as if it were done."""
+    require(self.phase[b] == Phase.STOPPING or self.phase[b] == Phase.STARTING)
+    self.phase[b] = Phase.IDLE
+
+
+MISTAKES: dict[str, tuple[dict[str, Callable[..., object]], str, str]] = {
+    "no lease": ({"lease_is_over": gone_at_once}, "who_fetches_owns", "write_owners"),
+    "no fence": ({"fenced_write": any_version}, "only_the_present_epoch_writes", "write_owners"),
+    "any epoch": (
+        {"accepts": accept_any_epoch},
+        "nobody_follows_an_older_epoch",
+        "handle_register",
+    ),
+    "any offset": ({"accepts_offset": offsets_of_the_past}, "exclusive_fenced", "handle_commit"),
+    "as it comes": ({"merged": whatever_comes_last}, "monotone", "flush_offsets"),
+    "deposed": (
+        {"step_down": step_down_and_go_on},
+        "who_does_not_lead_commands_nobody",
+        "step_down",
+    ),
+    "given up": ({"fail_rebalance": reset_the_flag}, "complete", "fail_rebalance"),
+}
+"""Mistakes, and a promise or lemma that is not kept then, by which action."""
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_not_proved(name: str) -> None:
+    """The obligation that the mistake concerns is refuted, with a counterexample to show."""
+    functions, promise, action = MISTAKES[name]
+    spec = CENTRAL_COORDINATOR.replace("Mistaken", **functions).for_proof
+    step = next(a for a in spec.actions if a.name == action)
+    answer = prover_of(spec).step(step, spec.promise(promise))
+
+    assert answer.outcome is Outcome.FAILED
+    assert answer.counterexample is not None
+
+
 # ── Without the lease ───────────────────────────────────────────────────────────────────────
 
 
@@ -170,6 +221,7 @@ def test_without_the_lease_a_start_of_the_past_is_at_an_offset_of_the_past() -> 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SPECS)
 def test_a_second_solver_agrees(name: str) -> None:
     """Of every obligation cvc5 says what z3 says, and gives up on none."""

@@ -59,7 +59,7 @@ class Admission:
         self.epoch: int | None = None
         """None while this broker does not coordinate."""
         self.registrations = 0
-        """How many there were in this epoch."""
+        """How many there were; it goes on, as a broker may be elected again in the same epoch."""
         self.applicants: dict[int, Applicant] = {}
         """By channel."""
         self._paths = paths
@@ -75,7 +75,6 @@ class Admission:
     def clear(self) -> None:
         """Nobody is registering."""
         self.applicants.clear()
-        self.registrations = 0
 
     def register(self, number: int, frame: Frame, *, legacy: bool) -> None:
         """Somebody registers over a channel."""

@@ -211,10 +211,13 @@ def read_owner(data: bytes) -> Owner:
     """
     try:
         said = json.loads(data)
-        return Owner(str(said["consumer"]), str(said["member"]))
+        consumer, registration = said["consumer"], said["member"]
+        if isinstance(consumer, str) and isinstance(registration, str) and registration:
+            return Owner(consumer, registration)
     except (ValueError, TypeError, KeyError, RecursionError):
-        text = data.decode("utf-8", "replace")
-        return Owner(text, f"foreign {text}")
+        pass
+    text = data.decode("utf-8", "replace")
+    return Owner(text, f"foreign {text}")
 
 
 def read_subscription(data: bytes) -> Subscription | None:

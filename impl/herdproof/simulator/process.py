@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from herdproof.simulator.clock import Clock, Timeline
 from herdproof.simulator.network import Connection, End, Network
 
-SOON_MS = 0.1
+SOON_MS = 1.0
 """How soon, at the earliest, a timer goes off."""
 
 LATE_MS = 150.0

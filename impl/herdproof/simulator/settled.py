@@ -61,6 +61,7 @@ def _is_consumed_by_one(contract: Contract, owned: Owned) -> None:
     if len(consumers) != 1:
         names = ", ".join(consumer.name for consumer in consumers) or "nobody"
         contract.breaks(Sentence.COMPLETE, f"{shown(owned)} is consumed by {names}.")
+        return
     owner = contract.owners.get(owned)
     generation = contract.generations.get(owned[0], (0, 0))[1]
     if owner is None or (owner.consumer, owner.generation) != (
@@ -90,7 +91,7 @@ def _is_balanced(
     threads = sum(_streams(member, topic) for member in members)
     least, most = len(owned) // threads, -(-len(owned) // threads)
     for member in members:
-        own = sum(member in contract.consuming[one] for one in owned)
+        own = sum(member in contract.consuming.get(one, ()) for one in owned)
         streams = _streams(member, topic)
         if not streams * least <= own <= streams * most:
             contract.breaks(

@@ -19,9 +19,15 @@ from herdproof.central_coordinator.events import (
     Ask,
     Assigned,
     Close,
+    Closed,
     CommitAsked,
     Committed,
+    Connect,
+    Connected,
+    ConnectFailed,
     Consumed,
+    Fired,
+    Opened,
     Received,
     Report,
     Send,
@@ -29,7 +35,15 @@ from herdproof.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.simulator.chance import Fault
-from herdproof.wire.messages import Frame, Offset, Ping, PingResponse, TopicPartition
+from herdproof.wire.messages import (
+    Consult,
+    ConsultResponse,
+    Frame,
+    Offset,
+    Ping,
+    PingResponse,
+    TopicPartition,
+)
 from herdproof.zookeeper.operations import (
     Check,
     Children,
@@ -47,8 +61,12 @@ from herdproof.zookeeper.operations import (
 Line: TypeAlias = tuple[float, str, object, Sequence[object]]
 """True time (ms), who, the event, and the effects."""
 
-ROUTINE = (Tick, Consumed, CommitAsked)
-QUIET = (WakeAt, Report, Committed, Assigned)
+ROUTINE = (Tick, Consumed, CommitAsked, Opened, Connected, ConnectFailed, Closed, Fired, Answered)
+"""Events that are told only if something came of them."""
+QUIET = (WakeAt, Report, Committed, Assigned, Connect)
+"""Effects that are not told."""
+TALK = (Ping, PingResponse, Consult, ConsultResponse)
+"""Messages that are not told."""
 
 
 def digest(lines: Iterable[Line]) -> str:
@@ -59,15 +77,15 @@ def digest(lines: Iterable[Line]) -> str:
     return summed.hexdigest()
 
 
-def story(lines: Sequence[Line], last: int = 60) -> list[str]:
-    """The last so many lines that are worth telling, in order."""
+def story(lines: Sequence[Line], last: int = 50) -> list[str]:
+    """The last so many lines that are worth telling, in order, and all faults."""
     told: list[str] = []
     for line in reversed(lines):
+        if len(told) >= last and not isinstance(line[2], Fault):
+            continue
         text = sentence(line)
         if text is not None:
             told.append(text)
-            if len(told) == last:
-                break
     return told[::-1]
 
 
@@ -77,17 +95,16 @@ def sentence(line: Line) -> str | None:
     if isinstance(event, Fault):
         return f"{time_ms / 1000:9.3f} s  ━━ {event}"
     worth = [effect for effect in effects if not _is_routine(effect)]
-    routine = isinstance(event, ROUTINE) or (isinstance(event, Answered) and not worth)
-    if (routine or _is_routine(event)) and not worth:
+    if not worth and (isinstance(event, ROUTINE) or _is_routine(event)):
         return None
     then = "".join(f"; {shown(effect)}" for effect in worth)
     return f"{time_ms / 1000:9.3f} s  {who:8s} {shown(event)}{then}"
 
 
 def _is_routine(what: object) -> bool:
-    """Pings, reads, and what asks only to be woken."""
+    """What goes on all the time."""
     if isinstance(what, Send | Received):
-        return isinstance(what.frame.message, Ping | PingResponse)
+        return isinstance(what.frame.message, TALK)
     if isinstance(what, Ask):
         return isinstance(what.operation, Get | Exists | Children | Sync)
     return isinstance(what, QUIET)
