@@ -12,7 +12,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Self
+
+from herdproof.link.central import conform_central
+from herdspec.check.conform import Verdict
 
 Place = tuple[str, int]
 """A topic and a partition."""
@@ -55,8 +59,8 @@ class Tenure:
     since: float
     until: float
     records: list[Seen] = field(default_factory=list)
-    stopped: bool = False
-    """Whether a Stop ended it."""
+    handed_over: bool = False
+    """Whether a Stop ended it, and the coordinator that sent it went on with this consumer."""
 
     @property
     def last(self) -> int:
@@ -72,23 +76,79 @@ class Tenure:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a scenario has seen."""
+
+    seen: Sequence[Seen]
+    """What consumers reported, each one's in its order."""
+    produced: Mapping[tuple[Place, int], float]
+    """When each record was acknowledged to its producer."""
+    committed: Mapping[Place, Sequence[tuple[float, int]]]
+    """When ZooKeeper showed which offset, as they changed."""
+    points: Sequence[tuple[float, int, int]]
+    """When ZooKeeper showed which epoch and generation, as they changed."""
+
+
+def judge(evidence: Evidence, *, epochs: int, generations: int, behind_s: float) -> str:
+    """
+    Hold all of it to the contract; what there was, in words.
+
+    So many epochs and generations there must have been between the first record and the last:
+    without failovers and rebalances nothing was tried. `behind_s`: see `assert_bounded_again`.
+    """
+    records = [line.at for line in evidence.seen if line.event == "record"]
+    during = [p for p in evidence.points if records and min(records) < p[0] < max(records)]
+    assert len({epoch for _, epoch, _ in during}) >= epochs, f"few failovers: {during}"
+    assert len({number for *_, number in during}) >= generations, f"few rebalances: {during}"
+    had = tenures(evidence.seen)
+    assert_all_delivered(evidence.produced, evidence.seen)
+    assert_in_order(had)
+    hands = assert_exclusive(had)
+    again = assert_bounded_again(had, behind_s)
+    assert_never_back(evidence.committed)
+    assert_stored_is_not_delivered_again(had, evidence.committed)
+    assert_only_delivered_is_stored(had, evidence.committed)
+    return (
+        f"{len(evidence.produced)} records, {again} of them again, {hands} changes of hands, "
+        f"{during[-1][1] - during[0][1]} failovers, {during[-1][2] - during[0][2]} generations"
+    )
+
+
+def judge_traces(traces: Sequence[Path]) -> str:
+    """What coordinators and consumers traced is a run of the specification; how long that took."""
+    outcome = conform_central(traces)
+    told = f"{outcome.matched} of {outcome.lines} traced lines are as they may be; {outcome}"
+    assert outcome.verdict is not Verdict.DIFFERS, f"it is no run of the specification: {told}"
+    assert outcome.verdict is Verdict.CONFORMS, f"nobody knows whether it conforms: {told}"
+    return f"{outcome.lines} traced lines conform, judged in {outcome.seconds:.1f} s"
+
+
 def tenures(seen: Iterable[Seen]) -> list[Tenure]:
     """The tenures in what consumers reported, each one's in its order."""
     ended: list[Tenure] = []
     has: dict[str, dict[Place, Tenure]] = defaultdict(dict)
+    stopped: dict[str, list[Tenure]] = defaultdict(list)
+    is_lost: dict[str, bool] = defaultdict(bool)
     for line in seen:
         own = has[line.consumer]
         match line.event:
             case "assigned":
+                for tenure in stopped.pop(line.consumer, ()):
+                    tenure.handed_over = not is_lost[line.consumer]
+                is_lost[line.consumer] = False
                 ended += own.values()
                 has[line.consumer] = {
                     place: Tenure(consumer=line.consumer, place=place, since=line.at, until=line.at)
                     for place in line.places
                 }
+            case "lost":
+                is_lost[line.consumer] = True
             case "revoked":
-                for tenure in own.values():
-                    if line.stopped:
-                        tenure.until, tenure.stopped = line.at, True
+                if line.stopped and not is_lost[line.consumer]:
+                    stopped[line.consumer] = list(own.values())
+                    for tenure in own.values():
+                        tenure.until = line.at
                 ended += own.values()
                 has[line.consumer] = {}
             case _:
@@ -138,8 +198,9 @@ def assert_bounded_again(all_tenures: Iterable[Tenure], behind_s: float) -> int:
     """
     What is delivered again was delivered shortly before; how many records that were.
 
-    After a Stop only the record at hand comes again; after anything else what was delivered within
-    `behind_s` seconds of the end, for its offset may not have been stored.
+    After a Stop whose answer was taken only the record at hand comes again; after anything else
+    (a coordinator may die with the answers, too) what was delivered within `behind_s` seconds of
+    the end, for its offset may not have been stored.
     """
     again = 0
     for of_one in by_place(all_tenures).values():
@@ -150,7 +211,7 @@ def assert_bounded_again(all_tenures: Iterable[Tenure], behind_s: float) -> int:
                 continue
             twice = [record for record in latest if record.offset >= later.records[0].offset]
             again += len(twice)
-            if earlier.stopped:
+            if earlier.handed_over:
                 assert len(twice) <= 1, f"{len(twice)} again after a Stop: {earlier}; {later}"
             elif twice:
                 behind = earlier.until - twice[0].at
@@ -158,7 +219,30 @@ def assert_bounded_again(all_tenures: Iterable[Tenure], behind_s: float) -> int:
     return again
 
 
-def assert_never_back(committed: Mapping[Place, Sequence[int]]) -> None:
+def assert_never_back(committed: Mapping[Place, Sequence[tuple[float, int]]]) -> None:
     """Offsets, as ZooKeeper showed them one after the other, only go up."""
-    for place, offsets in committed.items():
-        assert list(offsets) == sorted(offsets), f"{place} went back: {offsets}"
+    for place, shown in committed.items():
+        offsets = [offset for _, offset in shown]
+        assert offsets == sorted(offsets), f"{place} went back: {offsets}"
+
+
+def assert_stored_is_not_delivered_again(
+    all_tenures: Iterable[Tenure], committed: Mapping[Place, Sequence[tuple[float, int]]]
+) -> None:
+    """Who gets a partition begins at or after each offset that was stored before."""
+    for tenure in all_tenures:
+        stored = [offset for at, offset in committed.get(tenure.place, ()) if at < tenure.since]
+        if tenure.records and stored:
+            first = tenure.records[0].offset
+            assert first >= stored[-1], f"{stored[-1]} was stored, {first} came again: {tenure}"
+
+
+def assert_only_delivered_is_stored(
+    all_tenures: Iterable[Tenure], committed: Mapping[Place, Sequence[tuple[float, int]]]
+) -> None:
+    """Each place has an offset, and none lies beyond what was delivered there."""
+    for place, of_one in by_place(all_tenures).items():
+        last = max(tenure.last for tenure in of_one)
+        assert committed.get(place), f"no offset of {place} was stored"
+        stored = committed[place][-1][1]
+        assert stored <= last + 1, f"{place}: {stored} is stored, {last} was the last delivered"

@@ -23,8 +23,9 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+from herdproof.central_coordinator.consumer_reports import What
 from herdproof.central_coordinator.coordinator import Coordinator
-from herdproof.central_coordinator.events import ConsumerEvent, Received
+from herdproof.central_coordinator.events import ConsumerEffect, ConsumerEvent, Received, Report
 from herdproof.cli import app
 from herdproof.consumer import Consumer, RebalanceListener
 from herdproof.wire.messages import Stop, TopicPartition
@@ -64,18 +65,24 @@ class Reporter(RebalanceListener):
         time.sleep(self.winds_up_s)
         report("revoked", self.consumer, at=time.monotonic(), stopped=stopped)
 
-    def observe(self, _core: object, event: ConsumerEvent, _effects: object) -> None:
-        """Note a Stop: what follows it is an orderly revocation, not a lost connection."""
+    def observe(
+        self, _core: object, event: ConsumerEvent, effects: Sequence[ConsumerEffect]
+    ) -> None:
+        """Note a Stop: what follows it is an orderly revocation; and report a lost connection."""
         if isinstance(event, Received) and isinstance(event.frame.message, Stop):
             self.stopped = True
+        if any(isinstance(e, Report) and e.what == What.LOST_CONNECTION for e in effects):
+            report("lost", self.consumer, at=time.monotonic())
 
 
-def consume(consumer: str, winds_up_s: float, group: str, topics: str, more: Any) -> None:
-    """One member's life: report each record."""
+def consume(
+    consumer: str, winds_up_s: float, group: str, topics: str, traces: str, more: Any
+) -> None:
+    """One member's life: report each record, and trace each step."""
     reporter = Reporter(consumer, winds_up_s)
     with Consumer(
         group, consumer_id=consumer, listener=reporter, observe=reporter.observe,
-        auto_offset_reset="smallest", **more,
+        auto_offset_reset="smallest", trace=f"{traces}/{consumer}.trace", **more,
     ) as member:  # fmt: skip
         member.subscribe(topics)
         for record in member:
@@ -89,9 +96,9 @@ def consumers(told: str) -> None:
     """Several members, each in a thread, until a signal ends them all."""
     settings = json.loads(told)
     members: dict[str, float] = settings.pop("members")
-    group, topics = settings.pop("group"), settings.pop("topics")
+    group, topics, traces = (settings.pop(name) for name in ("group", "topics", "traces"))
     for name, winds_up_s in members.items():
-        arguments = (name, winds_up_s, group, topics, settings)
+        arguments = (name, winds_up_s, group, topics, traces, settings)
         threading.Thread(target=consume, args=arguments, daemon=True).start()
     signal.pause()
 

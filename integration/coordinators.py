@@ -15,7 +15,7 @@ SESSION_MS = 1_500
 SETTINGS = f"""
 [coordinator]
 failover_grace_ms = 200
-leadership_lease_ms = 2_000
+leadership_lease_ms = 1_500
 offset_flush_ms = 20
 max_channels = 6
 [listener]

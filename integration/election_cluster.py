@@ -30,12 +30,12 @@ from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Create, Data, Get
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.clients import TestClient
+from integration.docker import containers
 from integration.docker.engine import docker
-from integration.docker.images import broker_image, zookeeper_image
-from integration.docker.ports import address, publish_on_loopback
+from integration.docker.ensemble import SERVERS, Ensemble
+from integration.docker.images import broker_image
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
-SERVERS = (1, 2, 3)
 SESSION_TIMEOUT_S = 4.0
 PATIENCE_S = 45.0
 """How long a scenario waits for what must come; only a failing one waits that long."""
@@ -250,76 +250,61 @@ class Containers(Cluster):
         self.network = stack.enter_context(Network())
         self._stack = stack
         self._brokers: dict[str, DockerContainer] = {}
-        self._servers = {number: self._server(number) for number in SERVERS}
+        self._ensemble = Ensemble(self.network, stack)
         stack.callback(self.minder.close)
-
-    def _server(self, number: int) -> DockerContainer:
-        """Start a server."""
-        server = DockerContainer(zookeeper_image(), network=self.network)
-        server.with_network_aliases(f"zk{number}")
-        ensemble = " ".join(f"server.{n}=zk{n}:2888:3888;2181" for n in SERVERS)
-        server.with_env("ZOO_ID", str(number)).with_env("ZOO_SERVERS", ensemble)
-        self._stack.callback(server.stop)
-        publish_on_loopback(server, 2181).start()
-        return server
 
     @property
     def hosts(self) -> str:
-        """The ports at which they are published now; a restart changes them."""
-        return ",".join(address(server, 2181) for server in self._servers.values())
+        """The ports at which they are published."""
+        return self._ensemble.hosts
 
     def launch(self, broker: str, log: Path) -> None:
         """From the broker's image, with this suite's program as its command."""
-        hosts = ",".join(f"zk{number}:2181" for number in SERVERS)
         program = ["python3", "-c", PROGRAM.read_text(encoding="utf-8")]
         container = DockerContainer(broker_image(), network=self.network, entrypoint=program)
-        container.with_command([hosts, *arguments(broker)])
+        container.with_command([self._ensemble.hosts_inside, *arguments(broker)])
         self._stack.callback(container.stop)
         container.start()
         self._brokers[broker] = container
-        client = shutil.which("docker") or "docker"
-        self.minder.start(log.stem, [client, "logs", "--follow", self._id(broker)], log)
-
-    def _id(self, broker: str) -> str:
-        """The id of a broker's container."""
-        return str(self._brokers[broker].get_wrapped_container().id)
+        containers.follow(container, self.minder, log.stem, log)
 
     def kill(self, broker: str) -> None:
         """`docker kill`."""
-        docker("kill", self._id(broker))
+        containers.kill(self._brokers[broker])
 
     def pause(self, broker: str) -> None:
         """`docker pause`."""
-        docker("pause", self._id(broker))
+        containers.pause(self._brokers[broker])
 
     def resume(self, broker: str) -> None:
         """`docker unpause`."""
-        docker("unpause", self._id(broker))
+        containers.resume(self._brokers[broker])
 
     def cut_off(self, broker: str) -> None:
         """`docker network disconnect`."""
-        docker("network", "disconnect", self.network.name, self._id(broker))
+        self._network("disconnect", broker)
 
     def join_up(self, broker: str) -> None:
         """`docker network connect`."""
-        docker("network", "connect", self.network.name, self._id(broker))
+        self._network("connect", broker)
+
+    def _network(self, deed: str, broker: str) -> None:
+        broker_id = containers.container_id(self._brokers[broker])
+        docker("network", deed, self.network.name, broker_id)
 
     def kill_zookeeper_leader(self) -> int:
         """`docker kill`."""
-        leader = next(s for s in SERVERS if "Mode: leader" in self.ask(s, "srvr"))
-        docker("kill", str(self._servers[leader].get_wrapped_container().id))
+        leader = self._ensemble.leader()
+        self._ensemble.kill(leader)
         return leader
 
     def restart_zookeeper(self, server: int) -> None:
         """`docker start`, which keeps the container's data."""
-        docker("start", str(self._servers[server].get_wrapped_container().id))
+        self._ensemble.start_again(server)
 
     def ask(self, server: int, word: str) -> str:
-        """Ask it from inside, where its port is always the same."""
-        question = f"exec 3<>/dev/tcp/127.0.0.1/2181; printf {word} >&3; cat <&3"
-        container = self._servers[server].get_wrapped_container()
-        answer = container.exec_run(["bash", "-c", question])
-        return answer.output.decode() if answer.exit_code == 0 else ""
+        """Ask it from inside."""
+        return self._ensemble.ask(server, word)
 
 
 @contextmanager

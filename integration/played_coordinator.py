@@ -1,8 +1,8 @@
 """
 A coordinator whose every word a test says: real sockets and bytes, and no decision of its own.
 
-It answers Consult (it coordinates itself), Register and Commit as it is set to; everything else it
-says when the test lets it.
+It answers Consult (it coordinates itself), Register and Commit as it is set to, and Leave; all else
+it says when the test lets it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from herdproof.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
+    Leave,
+    LeaveResponse,
     Message,
     Offset,
     Register,
@@ -171,6 +173,8 @@ class PlayedCoordinator:
             case Commit(offsets):
                 self.commits.append(offsets)
                 return None if self.commit_code is None else CommitResponse(self.commit_code)
+            case Leave():
+                return LeaveResponse(ErrorCode.NONE)
             case _:
                 return None
 

@@ -7,7 +7,6 @@ a mistake of the drafts must be caught by the very same judgement.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -17,20 +16,16 @@ import pytest
 
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
-from integration.central_cluster import PING_S, SESSION_S, Herd
+from integration.central_cluster import BEHIND_S, Herd, Processes
 from integration.central_judgement import (
-    assert_all_delivered,
     assert_bounded_again,
     assert_exclusive,
-    assert_in_order,
-    assert_never_back,
+    judge,
+    judge_traces,
 )
 from integration.clients import new_root
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
-
-BEHIND_S = SESSION_S + 2 * PING_S + 2.0
-"""For so long before a lost connection offsets may not be stored: a lease, two pings, our slack."""
 
 _numbers = count(1)
 
@@ -50,16 +45,8 @@ def kafkas(zookeeper: EmbeddedZooKeeper) -> Iterator[list[EmbeddedKafka]]:
 def herd(kafkas: list[EmbeddedKafka], tmp_path: Path) -> Iterator[Herd]:
     """A group of the test's own, without consumers and coordinators as yet."""
     number = next(_numbers)
-    with Herd(tmp_path, kafkas[0], f"g{number}", f"^flow{number}-.*") as herd:
+    with Processes(tmp_path, kafkas[0], f"g{number}", f"flow{number}-") as herd:
         yield herd
-
-
-def add_topic(herd: Herd, name: str, partitions: int) -> str:
-    """Create a topic that the herd's pattern matches, on both brokers, with records from now on."""
-    topic = herd.topics.removeprefix("^").removesuffix(".*") + name
-    herd.kafka.create_topic(topic, partitions, 2)
-    herd.flow.places += [(topic, partition) for partition in range(partitions)]
-    return topic
 
 
 def test_whatever_is_killed_or_paused_each_record_is_delivered_and_by_one_owner_at_a_time(
@@ -72,56 +59,45 @@ def test_whatever_is_killed_or_paused_each_record_is_delivered_and_by_one_owner_
     Reference: PROTOCOLS.md, the contract and section B.
     """
     took: dict[str, float] = {}
-    topic = add_topic(herd, "a", 4)  # each member gets one of it
+    topic = herd.add_topic("a", 4)  # each member gets one of it
     for broker in ("1", "2"):
         herd.start_coordinator(broker)
     herd.start_consumers("first", a=0.2, b=0.2)
     took["started"] = herd.await_flow("a", "b")
     herd.start_consumers("second", c=0.2)
     herd.start_consumers("third", d=0.2)
-    add_topic(herd, "b", 2)
+    herd.add_topic("b", 2)
     took["members and a topic joined"] = herd.await_flow("a", "b", "c", "d")
-    herd.kafka.add_partitions(topic, 5)
-    herd.flow.places.append((topic, 4))
+    herd.add_partition(topic)
     took["partition added"] = herd.await_flow("a", "b", "c", "d")
 
     killed = herd.await_leader()
-    herd.signal(killed, signal.SIGKILL)
+    herd.kill(killed)
     assert herd.await_leader(other_than=killed)
     took["coordinator killed"] = herd.await_flow("a", "b", "c", "d")
     herd.start_coordinator(killed)
 
-    herd.signal("second", signal.SIGSTOP)
+    herd.pause("second")
     took["consumer paused"] = herd.await_flow("a", "b", "d")
-    herd.signal("second", signal.SIGCONT)
+    herd.resume("second")
     took["it is back"] = herd.await_flow("a", "b", "c", "d")
 
     paused = herd.await_leader()
-    herd.signal(paused, signal.SIGSTOP)
+    herd.pause(paused)
     other = herd.await_leader(other_than=paused)
     took["coordinator paused"] = herd.await_flow("a", "b", "c", "d")
-    herd.signal(paused, signal.SIGCONT)
+    herd.resume(paused)
 
-    herd.signal("third", signal.SIGKILL)
+    herd.kill("third")
     took["consumer killed"] = herd.await_flow("a", "b", "c")
     assert herd.leader() == other
     herd.await_all_delivered()
     herd.watcher.stop()
+    herd.end()
 
-    seen, tenures = herd.seen(), herd.tenures()
-    records = [line.at for line in seen if line.event == "record"]
-    during = [point for point in herd.watcher.points if min(records) < point[0] < max(records)]
-    assert len({epoch for _, epoch, _ in during}) >= 3, f"no two failovers: {during}"
-    assert len({generation for _, _, generation in during}) >= 6, f"few rebalances: {during}"
-    assert_all_delivered(herd.flow.produced, seen)
-    assert_in_order(tenures)
-    hands = assert_exclusive(tenures)
-    again = assert_bounded_again(tenures, BEHIND_S)
-    assert set(herd.watcher.committed) == set(herd.flow.places)
-    assert_never_back(herd.watcher.committed)
+    summary = judge(herd.evidence(), epochs=3, generations=6, behind_s=BEHIND_S)
     report(
-        f"central coordinator: {len(herd.flow.produced)} records, {again} of them again, "
-        f"{hands} changes of hands; the flow resumed after "
+        f"central coordinator: {summary}; {judge_traces(herd.trace_files())}; resumed after "
         + ", ".join(f"{what} {seconds:.1f} s" for what, seconds in took.items())
     )
 
@@ -134,7 +110,7 @@ def test_who_winds_up_is_waited_for(herd: Herd, flaw: str) -> None:
     caught by the judgement that the other scenario passes.
     Reference: PROTOCOLS.md, section B.
     """
-    add_topic(herd, "a", 2)
+    herd.add_topic("a", 2)
     herd.start_coordinator("1", flaw)
     herd.start_consumers("slow", slow=1.0)
     herd.await_flow("slow")
@@ -142,10 +118,14 @@ def test_who_winds_up_is_waited_for(herd: Herd, flaw: str) -> None:
     herd.start_consumers("quick", quick=0.0)
     herd.await_flow("slow", "quick")
     herd.await_all_delivered()
+    herd.end()
 
     if flaw:
         with pytest.raises(AssertionError, match="two have it at once"):
             assert_exclusive(herd.tenures())
+        with pytest.raises(AssertionError, match="no run of the specification"):
+            judge_traces(herd.trace_files())
     else:
         assert assert_exclusive(herd.tenures()) >= 1
         assert assert_bounded_again(herd.tenures(), 0.0) <= 2
+        assert judge_traces(herd.trace_files())

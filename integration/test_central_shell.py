@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from herdproof.central_coordinator.configuration import Configuration, Listener, ZooKeeper
+from herdproof.central_coordinator.configuration import (
+    BadConfiguration,
+    Configuration,
+    Listener,
+    ZooKeeper,
+)
 from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.events import Received
 from herdproof.central_coordinator.keeper import Keeper
@@ -19,6 +24,7 @@ from herdproof.central_coordinator.metrics import Metrics
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.server import CannotListen, Server
 from herdproof.central_coordinator.settings import Settings
+from herdproof.wire.messages import ErrorCode
 from herdproof.zookeeper.client import Digest, ZooKeeperUnreachable
 from herdproof.zookeeper.election import ElectionOver
 from herdproof.zookeeper.elector import Elector
@@ -237,6 +243,48 @@ def test_who_was_paused_steps_down_and_stands_again(
         await eventually(lambda: server.epoch == 2)
 
     serve(zookeeper.hosts + chroot, scene)
+
+
+def test_an_epoch_that_was_edited_by_hand_is_followed_by_another(
+    zookeeper: EmbeddedZooKeeper, chroot: str
+) -> None:
+    """The fence refuses the leader's next write: it gives its node up, and wins the next epoch."""
+    hosts = zookeeper.hosts + chroot
+
+    async def scene(server: Server, client: WireClient) -> None:
+        """The scene."""
+        await eventually(lambda: server.epoch == 1)
+        with connected(hosts) as operator:
+            assert not isinstance(operator.perform(Set(PATHS.election.epoch, b"2")), Refusal)
+        with pytest.raises(ConnectionOver):
+            await asyncio.to_thread(client.register, "g", "c")
+        await eventually(lambda: server.epoch == 3)
+        with WireClient(server.address[1]) as again:
+            assert await asyncio.to_thread(again.register, "g", "c") is ErrorCode.NONE
+        await asyncio.sleep(1.5)
+        assert server.epoch == 3
+
+    serve(hosts, scene)
+
+
+def test_a_server_whose_lease_outlives_its_session_does_not_start(
+    zookeeper: EmbeddedZooKeeper, chroot: str
+) -> None:
+    """What counts is the session that ZooKeeper grants, not the one that is asked for."""
+    asked = ZooKeeper(hosts=zookeeper.hosts + chroot, session_timeout_ms=600)
+
+    async def run(lease_ms: int) -> None:
+        """What the loop runs."""
+        configuration = Configuration(
+            broker_id=1, listener=Listener(port=0), zookeeper=asked,
+            coordinator=Settings(leadership_lease_ms=lease_ms),
+        )  # fmt: skip
+        async with Server(configuration, Metrics()):
+            pass
+
+    with pytest.raises(BadConfiguration, match="lasts only 600 ms"):
+        asyncio.run(run(601))
+    asyncio.run(run(600))
 
 
 def test_a_server_without_zookeeper_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -296,6 +296,22 @@ def test_two_share_a_topic_and_go_on_where_others_stopped(
     assert third.poll(0.5) is None
 
 
+def test_a_closed_consumer_costs_its_group_no_lease(
+    real_coordinator: str, consumer: Made, topic: str
+) -> None:
+    """What it had goes to the others at once, though its lease would run for minutes."""
+    group = f"g-{topic}"
+    patient = {"session_timeout_s": 200.0, "ping_interval_s": 1.0}
+    first = consumer(real_coordinator, topic, group, **patient)
+    second = consumer(real_coordinator, topic, group, **patient)
+    eventually(lambda: len(second.assignment) == len(first.assignment) == 1)
+
+    first.close()
+
+    eventually(lambda: len(second.assignment) == 2)
+    assert values(take(second, 200)) == {p: numbered(p, range(100)) for p in range(2)}
+
+
 def test_a_user_commits_and_the_next_one_begins_there(
     real_coordinator: str, consumer: Made, topic: str
 ) -> None:

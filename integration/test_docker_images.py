@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from testcontainers.core.container import DockerContainer
@@ -14,13 +15,12 @@ from herdproof.ports import free_ports
 from herdproof.servers import eventually
 from herdproof.zookeeper.operations import Data, Get
 from integration.clients import connected
+from integration.docker.ensemble import Ensemble
 from integration.docker.images import broker_image, kafka_image, zookeeper_image
 from integration.docker.ports import LOOPBACK, address, publish_on, publish_on_loopback
 
 pytestmark = [pytest.mark.docker, pytest.mark.real]
 
-NUMBERS = (1, 2, 3)
-SERVERS = " ".join(f"server.{n}=zk{n}:2888:3888;2181" for n in NUMBERS)
 READY_WITHIN_SECONDS = 60
 
 
@@ -29,20 +29,8 @@ def ensemble(on_docker: bool) -> Iterator[list[str]]:
     """Three servers in containers of one network: their addresses."""
     if not on_docker:
         pytest.skip("no Docker here")
-    image = zookeeper_image()
-    containers: list[DockerContainer] = []
-    with Network() as network:
-        try:
-            for number in NUMBERS:
-                server = DockerContainer(image, network=network)
-                server.with_network_aliases(f"zk{number}")
-                server.with_env("ZOO_ID", str(number)).with_env("ZOO_SERVERS", SERVERS)
-                containers.append(publish_on_loopback(server, 2181))
-                server.start()
-            yield [address(server, 2181) for server in containers]
-        finally:
-            for server in containers:
-                server.stop()
+    with ExitStack() as stack:
+        yield Ensemble(stack.enter_context(Network()), stack).hosts.split(",")
 
 
 def ask(server: str, word: str) -> str:

@@ -20,6 +20,7 @@ from herdproof.central_coordinator.configuration import (
     Listener,
     Log,
     ZooKeeper,
+    check_lease,
     read,
 )
 from herdproof.central_coordinator.configuration import Metrics as MetricsSettings
@@ -111,6 +112,27 @@ def test_a_senseless_setting_is_refused(said: dict[str, Any], why: str) -> None:
     """What no coordinator could run with is refused at the start, with the reason."""
     with pytest.raises(BadConfiguration, match=why):
         read(None, said)
+
+
+def test_a_lease_that_outlives_the_session_is_refused() -> None:
+    """Whoever leads longer than its session may not lead: the error says what to set to what."""
+    lasting = read(None, {"coordinator.leadership_lease_ms": 6_001})
+
+    check_lease(lasting, 6_001)
+    with pytest.raises(BadConfiguration) as told:
+        check_lease(lasting, 6_000)
+
+    said = str(told.value)
+    assert "coordinator.leadership_lease_ms is 6001" in said
+    assert "lasts only 6000 ms (zookeeper.session_timeout_ms is 10000)" in said
+    assert "to at most 6000" in said
+    assert "maxSessionTimeout" in said
+
+
+def test_the_defaults_go_together() -> None:
+    """The default lease fits into the default session, with room for the pause of a third of it."""
+    defaults = Configuration()
+    check_lease(defaults, defaults.zookeeper.session_timeout_ms * 2 // 3)
 
 
 def test_the_core_s_settings_are_checked_too() -> None:

@@ -297,6 +297,20 @@ def test_a_resolved_start_of_a_past_generation_delivers_nothing(code: ErrorCode)
     assert script(Resolved(Offset("t", "0", 18), 0)).sent == []
 
 
+@pytest.mark.parametrize("begins", [17, 44])
+def test_a_start_that_is_out_of_range_is_resolved_like_one_that_is_not_stored(begins: int) -> None:
+    """Wherever the reset leads, back or on, the records from there on are what is consumed."""
+    script = started(T0)
+
+    script(Resolved(Offset("t", "0", begins), 1))
+    assert script.sent == [Commit((Offset("t", "0", begins),))]
+    script.answer(CommitResponse(ErrorCode.NONE))
+    assert script.of(Deliver) == [Deliver(TopicPartition("t", "0"), 1)]
+    script(Consumed(Offset("t", "0", begins + 1), 1))
+
+    assert script.read(Ping(0)).sent == [PingResponse((Offset("t", "0", begins + 1),))]
+
+
 # ── The user's commit ───────────────────────────────────────────────────────────────────────
 
 

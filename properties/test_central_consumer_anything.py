@@ -19,6 +19,7 @@ from herdproof.central_coordinator.events import (
     Resolved,
     RevocationHandled,
     Send,
+    Shutdown,
     StartFetchers,
     StopFetchers,
     Subscribe,
@@ -32,6 +33,8 @@ from herdproof.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
+    Leave,
+    LeaveResponse,
     Message,
     Offset,
     Ping,
@@ -50,6 +53,7 @@ MESSAGES: list[Message] = [
     CommitResponse(ErrorCode.NOT_STORED), RegisterResponse(ErrorCode.NONE),
     RegisterResponse(ErrorCode.GROUP_FULL), ConsultResponse(ErrorCode.NONE, 8, LISTED),
     ConsultResponse(ErrorCode.NONE, NO_COORDINATOR, ()), StopResponse(None), Consult(),
+    LeaveResponse(ErrorCode.NONE),
 ]  # fmt: skip
 
 FRAMES = st.builds(
@@ -62,7 +66,17 @@ FRAMES = st.builds(
 HAPPENINGS = st.one_of(
     FRAMES,
     st.sampled_from(
-        [Connected, ConnectFailed, Closed, Tick, Tick, Subscribe, RevocationHandled, "go on"]
+        [
+            Connected,
+            ConnectFailed,
+            Closed,
+            Tick,
+            Tick,
+            Subscribe,
+            RevocationHandled,
+            Shutdown,
+            "go on",
+        ]
     ),
     st.builds(Consumed, st.builds(Offset, st.just("t"), st.just("0"), st.integers(40, 50))),
     st.builds(Resolved, st.builds(Offset, st.just("t"), st.just("1"), st.integers(0, 50))),
@@ -83,7 +97,7 @@ def test_whatever_happens_the_core_keeps_its_word(
 
     Fetchers start and stop in turns; nothing is sent over a channel that was closed; where a lease
     or a wait runs, a wake was asked for that is early enough; and nothing may be delivered without
-    a connection that was accepted.
+    a connection that was accepted. Who has said Leave fetches nothing, and never will.
     """
     script = Script(listens=listens, flaws=frozenset(flaws)).register()
     shell = Shell(script)
@@ -98,6 +112,7 @@ class Shell:
         self.script = script
         self.fetching = False
         self.closed: set[int] = set()
+        self.left = False
         self.check()
 
     def take(self, happening: Any, after_ms: int) -> None:
@@ -127,12 +142,17 @@ class Shell:
             match effect:
                 case StartFetchers():
                     assert not self.fetching
+                    assert not self.left
                     self.fetching = True
                 case StopFetchers():
                     assert self.fetching
                     self.fetching = False
-                case Send(channel=channel):
+                case Send(channel=channel, frame=frame):
                     assert channel not in self.closed
+                    if isinstance(frame.message, Leave):
+                        assert not self.fetching
+                        assert not self.left
+                        self.left = True
                 case Close(channel=channel):
                     assert channel not in self.closed
                     self.closed.add(channel)

@@ -42,6 +42,8 @@ from herdproof.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
+    Leave,
+    LeaveResponse,
     Message,
     Offset,
     OffsetReset,
@@ -241,7 +243,9 @@ def test_a_refused_registration_is_a_lost_connection(code: ErrorCode) -> None:
     assert script.core.phase is Phase.BACKING_OFF
 
 
-@pytest.mark.parametrize("code", [ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.UNKNOWN_VERSION])
+@pytest.mark.parametrize("code", [
+    ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS, ErrorCode.UNKNOWN_VERSION,
+])  # fmt: skip
 def test_a_registration_that_can_never_be_accepted_fails(code: ErrorCode) -> None:
     """What no other attempt can change is an error for the user, and no loop."""
     script = Script()(Subscribe()).consult()
@@ -249,9 +253,10 @@ def test_a_registration_that_can_never_be_accepted_fails(code: ErrorCode) -> Non
 
     script.answer(RegisterResponse(code))
 
-    assert script.of(Failed) == [
-        Failed("RegistrationRefused", f"the registration was refused: {code.name}")
-    ]
+    [failed] = script.of(Failed)
+    assert failed.error == "RegistrationRefused"
+    assert failed.why.startswith(f"the registration was refused: {code.name}")
+    assert ("max_session_timeout_ms" in failed.why) == (code is ErrorCode.INVALID_TIMEOUTS)
     assert len(script.of(Close)) == 1
     assert script(Tick(), after_ms=60_000).effects == []
 
@@ -419,7 +424,7 @@ def test_the_flaw_ignores_epoch_obeys_whoever_asks() -> None:
 
 
 def test_a_shutdown_commits_what_is_consumed_and_leaves() -> None:
-    """The user's close: nothing is delivered any more, the offsets are stored, then it is gone."""
+    """The user's close: nothing is delivered any more, the offsets are stored, then it leaves."""
     script = started(T0)
     channel = script.channel
     script(Consumed(Offset("t", "0", 44), 1))
@@ -429,6 +434,9 @@ def test_a_shutdown_commits_what_is_consumed_and_leaves() -> None:
     assert script.sent == [Commit((Offset("t", "0", 44),))]
     assert script.of(Close) == []
     script.answer(CommitResponse(ErrorCode.NONE))
+    assert script.sent == [Leave()]
+    assert script.of(Close) == []
+    script.answer(LeaveResponse(ErrorCode.NONE))
 
     assert script.of(Close) == [Close(channel, "the consumer is closed")]
     assert script.core.phase is Phase.CLOSED
@@ -450,7 +458,7 @@ def test_a_shutdown_waits_for_the_listener_and_no_longer_than_for_an_answer() ->
 
     assert script(Shutdown()).sent == []
     assert script(RevocationHandled()).sent == [Commit((T0,))]
-    script(Tick(), after_ms=5_000)
+    assert script(Tick(), after_ms=5_000).sent == [Leave()]
 
     assert script.core.phase is Phase.CLOSED
 
@@ -470,6 +478,9 @@ def test_a_shutdown_ends_every_phase(to: int) -> None:
     open_before = script.core.channel is not None
 
     script(Shutdown())
+    if script.core.phase is Phase.LEAVING:
+        assert script.sent == [Leave()]
+        script.answer(LeaveResponse(ErrorCode.NONE))
 
     assert script.core.phase is Phase.CLOSED
     assert len(script.of(Close)) == open_before

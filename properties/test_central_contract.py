@@ -114,6 +114,7 @@ def test_a_run_that_keeps_every_promise_breaks_none() -> None:
     contract.sees(scene.c2, 1)
     contract.obeys(scene.c2, 1)
     contract.wrote(scene.two, Set(EPOCH, b"2"), coordinates=False)
+    contract.deposed(scene.one, [])
     contract.elected(scene.two, 2)
     contract.elected(scene.two, 2)
     contract.commands_start(scene.one, "g", "c1", 1, at(5))  # of the past: c1's fence refuses it
@@ -187,6 +188,15 @@ def an_offset_that_nobody_told(scene: Scene) -> None:
 
 
 @breaks(Sentence.FENCED_COMMIT)
+def an_offset_stored_after_the_handover(scene: Scene) -> None:
+    """The owner told it in time, but it is stored when the partition is another one's."""
+    scene.processes(5)
+    scene.tells("c1", 1, 6)
+    scene.write(owner("c2", 2), group(1, 2))
+    scene.write(stores(6))
+
+
+@breaks(Sentence.FENCED_COMMIT)
 def accepted_and_not_stored(scene: Scene) -> None:
     """A commit is answered before it is stored."""
     scene.processes(5)
@@ -216,6 +226,13 @@ def a_start_before_its_owners_are_written(scene: Scene) -> None:
 
 
 @breaks(Sentence.WRITTEN_FIRST)
+def a_start_before_the_last_part_is_written(scene: Scene) -> None:
+    """The owners stand, but not the group's node, which makes them valid."""
+    scene.write(owner("c1", 2))
+    scene.contract.commands_start(scene.one, "g", "c1", 2, at(5))
+
+
+@breaks(Sentence.WRITTEN_FIRST)
 def a_start_of_what_another_one_owns(scene: Scene) -> None:
     """A Start of a partition whose owner node names another member."""
     scene.contract.commands_start(scene.one, "g", "c2", 1, at(5))
@@ -226,6 +243,12 @@ def a_past_epoch_is_obeyed(scene: Scene) -> None:
     """A consumer that has seen a later epoch obeys an earlier one's coordinator."""
     scene.contract.sees(scene.c1, 2)
     scene.contract.obeys(scene.c1, 1)
+
+
+@breaks(Sentence.COMMANDS_NOBODY)
+def a_deposed_coordinator_keeps_a_channel(scene: Scene) -> None:
+    """A broker has heard that it coordinates no more, and has not closed every channel."""
+    scene.contract.deposed(scene.one, [7])
 
 
 @breaks(Sentence.MONOTONE)

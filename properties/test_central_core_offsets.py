@@ -15,6 +15,7 @@ from herdproof.wire.messages import (
     CommitResponse,
     ErrorCode,
     Offset,
+    Start,
 )
 from herdproof.zookeeper.operations import Multi, Refusal, Why
 from properties.core_world import (
@@ -206,3 +207,65 @@ def test_a_write_that_failed_does_not_undo_what_came_after_it() -> None:
 
     assert w.stored(PATHS.offset(GROUP, "t", "0")) == b"9"
     assert w.stored(PATHS.offset(GROUP, "t", "1")) == b"5"
+
+
+# ── Starts that were resolved by reset, though an offset is stored ──────────────────────────
+
+
+def restarted(w: World, a: Consumer) -> int:
+    """What the next Start says of partition 0, after a rebalance."""
+    w.topic("t", len(w.core.topics.topics["t"]) + 1)
+    start = a.last(Start)
+    assert isinstance(start, Start)
+    return next(o.offset for o in start.partitions if o.partition == "0")
+
+
+def test_a_start_above_the_stored_offset_is_stored() -> None:
+    """The log begins later than it did: what a reset finds is stored, and handed on."""
+    w = elected(1)
+    w.make("/consumers/g/offsets/t/0", b"50")
+    a = w.register("a")
+    assert a.fetches == {("t", "0"): 50}
+
+    assert commit(w, a, Offset("t", "0", 100)) is ErrorCode.NONE
+    a.fetches[("t", "0")] = 100
+
+    assert w.stored("/consumers/g/offsets/t/0") == b"100"
+    assert restarted(w, a) == 100
+
+
+def test_a_start_below_the_stored_offset_is_accepted_and_not_stored() -> None:
+    """
+    The log ends before the stored offset, which never goes back: its consumer may go on all the
+    same, but until it has come past that offset every Start names it again.
+
+    Reference: docs/coordinator.md, "Offsets that do not fit the log".
+    """
+    w = elected(1)
+    w.make("/consumers/g/offsets/t/0", b"5000")
+    a = w.register("a")
+
+    assert commit(w, a, Offset("t", "0", 100)) is ErrorCode.NONE
+    a.fetches[("t", "0")] = 120
+    w.advance(3_000)
+    assert w.stored("/consumers/g/offsets/t/0") == b"5000"
+    assert restarted(w, a) == 5000
+
+    a.fetches[("t", "0")] = 5001
+    w.advance(3_000)
+    assert w.stored("/consumers/g/offsets/t/0") == b"5001"
+    assert restarted(w, a) == 5001
+
+
+def test_a_commit_that_waits_for_another_is_not_stored_if_that_is_not() -> None:
+    """A second commit of the same offset writes nothing itself: the first one's write counts."""
+    w = elected(settings=Settings(zookeeper_retries=2, zookeeper_backoff_ms=100))
+    a = w.register("a")
+    w.spoil = lambda o: Refusal(Why.CONNECTION_LOSS) if isinstance(o, Multi) else None
+
+    commit(w, a, Offset("t", "0", 9))
+    commit(w, a, Offset("t", "0", 9))
+    w.advance(200)
+
+    answers = [m for m in a.requests if isinstance(m, CommitResponse)]
+    assert answers == [CommitResponse(ErrorCode.NOT_STORED)] * 2

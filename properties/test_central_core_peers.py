@@ -24,6 +24,7 @@ from herdproof.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
+    Leave,
     Offset,
     Ping,
     PingResponse,
@@ -160,6 +161,7 @@ _offsets = st.lists(
 _messages = st.one_of(
     st.just(Consult()),
     st.builds(Commit, _offsets),
+    st.just(Leave()),
     st.builds(PingResponse, st.none() | _offsets),
     st.builds(StopResponse, st.none() | _offsets),
     st.builds(StartResponse, st.sampled_from(ErrorCode)),

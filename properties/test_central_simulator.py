@@ -12,17 +12,22 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from unittest.mock import Mock, patch
 
 import pytest
 
 from herdproof.central_coordinator.consumer import FLAWS as CONSUMER_FLAWS
-from herdproof.central_coordinator.events import Report
+from herdproof.central_coordinator.events import Closed, Report, Shutdown
 from herdproof.central_coordinator.flaws import FLAWS as COORDINATOR_FLAWS
-from herdproof.simulator.central import Outcome, Run
-from herdproof.simulator.chance import TROUBLE, Config, Kind, draw_faults
-from herdproof.simulator.contract import Sentence
+from herdproof.simulator.central import Outcome, Run, Violation
+from herdproof.simulator.chance import TROUBLE, Config, Fault, Kind, draw_faults
+from herdproof.simulator.consumer import SimulatedConsumer
+from herdproof.simulator.contract import Broken, Owner, Sentence
+from herdproof.simulator.kafka import Log
+from herdproof.simulator.settled import committed, complete, settles
 from herdproof.simulator.shrink import NothingToShrink, shorter, shrink
 
 CONSUMERS = frozenset({
@@ -112,6 +117,11 @@ class Caught:
 NOT_DONE = {Sentence.COMPLETE, Sentence.SETTLES}
 LATE_PINGS = Config(kinds=frozenset({Kind.CUT, Kind.PART, Kind.PAUSE_CONSUMER}), faults=25)
 LATE_FENCE = replace(WORLDS["sessions that end"], watches=frozenset({Sentence.FENCED_WRITE}))
+LATE_DEPOSED = Config(
+    kinds=frozenset({Kind.EXPIRE, Kind.PART, Kind.CUT, Kind.JOIN}), faults=25,
+    watches=frozenset({Sentence.EXCLUSIVE}),
+)  # fmt: skip
+"""Nobody minds a deposed coordinator until two consume, to which it may lead."""
 ONE_FENCE = Config(
     kinds=frozenset({Kind.EXPIRE, Kind.CUT, Kind.JOIN}), faults=25, hides_epochs=True,
     coordinator_flaws=frozenset({"deposed_goes_on", "unfenced"}),
@@ -125,7 +135,7 @@ OF_COORDINATORS = {
     "flag_stuck": Caught(NOT_DONE, LOST_MEMBERS, 80),
     "no_start": Caught(NOT_DONE),
     "stale_offsets": Caught({Sentence.MONOTONE}),
-    "deposed_goes_on": Caught({Sentence.EXCLUSIVE}, seeds=120),
+    "deposed_goes_on": Caught({Sentence.EXCLUSIVE}, LATE_DEPOSED),
     "owners_written_late": Caught({Sentence.WRITTEN_FIRST}),
     "partial_failover": Caught({Sentence.EXCLUSIVE}),
     "no_lease": Caught({Sentence.EXCLUSIVE}),
@@ -184,10 +194,151 @@ def assert_caught(
     report(f"simulator: the {flaw} is caught by seed {outcome.seed}: {outcome.violation.how}")
 
 
-@pytest.mark.parametrize("world", [LOST_MEMBERS, LATE_PINGS, LATE_FENCE, ONE_FENCE])
+def test_a_coordinator_that_goes_on_is_caught_when_it_is_deposed() -> None:
+    """Long before two consume, the first coordinator that is deposed and closes nothing is told."""
+    outcome = first_caught(Config(coordinator_flaws=frozenset({"deposed_goes_on"})), 10)
+
+    assert outcome is not None
+    assert outcome.violation is not None
+    assert outcome.violation.sentence is Sentence.COMMANDS_NOBODY
+
+
+@pytest.mark.parametrize("world", [LOST_MEMBERS, LATE_PINGS, LATE_FENCE, LATE_DEPOSED, ONE_FENCE])
 def test_the_worlds_of_the_flaws_break_nothing_by_themselves(world: Config) -> None:
     """It is the flaw that breaks a promise, not the world in which it is hunted."""
     assert failures(world, range(8)) == []
+
+
+CHANGES = [
+    Fault(15_150, Kind.ADD_TOPIC, broker=1, consumer=1, for_ms=0),
+    Fault(15_500, Kind.JOIN, broker=1, consumer=1, for_ms=0),
+]
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
+def test_every_kind_of_fault_does_something(kind: Kind) -> None:
+    """Of every kind, a fault that strikes both brokers and two consumers changes the run."""
+    config = Config(duration_ms=30_000, quiet_ms=10_000, settle_ms=10_000, watches=frozenset())
+    faults = [Fault(14_900 + 100 * k, kind, broker=k, consumer=k, for_ms=4_000) for k in (1, 2)]
+
+    without = Run(4, config, CHANGES).run()
+    struck = Run(4, config, [*faults, *CHANGES]).run()
+
+    assert [line for line in struck.log if line[1]] != [line for line in without.log if line[1]]
+
+
+@pytest.mark.parametrize("earlier", [Kind.DRIFT, Kind.CUT, Kind.SLOW_ZOOKEEPER])
+def test_a_fault_strikes_alike_whatever_struck_before(earlier: Kind) -> None:
+    """What chance leaves to a fault is its own, so that a plan can lose one without the rest."""
+    config = Config(duration_ms=20_000, quiet_ms=4_000, watches=frozenset())
+    before = Fault(14_000, earlier, broker=1, consumer=1, for_ms=1_000)
+
+    for seed in range(4):
+        alone, after = Run(seed, config, CHANGES), Run(seed, config, [before, *CHANGES])
+        alone.run()
+        after.run()
+        assert alone.kafka.topics == after.kafka.topics
+        assert [c.member for c in alone.consumers] == [c.member for c in after.consumers]
+
+
+def test_the_other_side_hears_of_a_killed_process_and_not_of_a_failed_host() -> None:
+    """A killed broker's kernel tells its consumers at once; when its host fails, nothing does."""
+    heard = {}
+    for kind in (Kind.KILL_BROKER, Kind.CRASH_HOST):
+        faults = [Fault(15_000, kind, broker=k, consumer=1, for_ms=4_000) for k in (1, 2)]
+        outcome = Run(
+            4, Config(duration_ms=30_000, quiet_ms=10_000, settle_ms=10_000), faults
+        ).run()
+        heard[kind] = sum(
+            isinstance(event, Closed) and 15_000 < time_ms < 15_050
+            for time_ms, _, event, _ in outcome.log
+        )
+
+        assert not [
+            event for time_ms, who, event, _ in outcome.log
+            if who.startswith("broker") and 15_000 < time_ms < 19_000
+        ]  # fmt: skip
+
+    assert heard == {Kind.KILL_BROKER: 3, Kind.CRASH_HOST: 0}
+
+
+def test_a_consumer_that_leaves_is_closed_by_its_user() -> None:
+    """A consumer that leaves is told so by its user: it says goodbye and is no more."""
+    leaves = Fault(15_000, Kind.LEAVE, broker=1, consumer=2, for_ms=4_000)
+    config = Config(duration_ms=30_000, quiet_ms=10_000, settle_ms=10_000)
+
+    outcome = Run(4, config, [leaves]).run()
+
+    events = [event for time_ms, who, event, _ in outcome.log if who == "c2" and time_ms >= 15_000]
+    assert isinstance(events[0], Shutdown) or Shutdown() in events[:2]
+
+
+@pytest.fixture(scope="module")
+def settled() -> Run:
+    """A run that has settled, without faults."""
+    run = Run(4, Config(duration_ms=30_000, faults=0))
+    assert run.run().violation is None
+    return run
+
+
+def judge(run: Run) -> None:
+    """Judge the end of a run anew."""
+    settles(run.contract, run.brokers, run.quiet_since_ms, run.config.settle_ms)
+    complete(run.contract, run.consumers, run.kafka.logs)
+    committed(run.contract, run.consumers)
+
+
+@contextmanager
+def greedy(run: Run, consumer: SimulatedConsumer) -> Iterator[None]:
+    """One consumer consumes everything that its group does, and owns it, too."""
+    contract = run.contract
+    generation = contract.generations[consumer.group][1]
+    all_own = dict.fromkeys(contract.owners, Owner(consumer.consumer_id, generation))
+    with (
+        patch.dict(contract.consuming, {owned: [consumer] for owned in contract.owners}),
+        patch.dict(contract.owners, all_own),
+    ):
+        yield
+
+
+UNSETTLED: dict[str, tuple[Sentence, Callable[[Run], AbstractContextManager[object]]]] = {
+    "nobody leads": (Sentence.SETTLES, lambda run: patch.object(run, "brokers", [])),
+    "changed late": (
+        Sentence.SETTLES, lambda run: patch.object(run.contract, "last_change_ms", 29_000.0),
+    ),
+    "a partition is nobody's": (
+        Sentence.COMPLETE, lambda run: patch.dict(run.contract.consuming, clear=True),
+    ),
+    "owned by another": (
+        Sentence.COMPLETE,
+        lambda run: patch.dict(
+            run.contract.owners, dict.fromkeys(run.contract.owners, Owner("c9", 1))
+        ),
+    ),
+    "a record is left": (
+        Sentence.SETTLES,
+        lambda run: patch.dict(
+            run.kafka.logs, {p: Log(0, log.end + 1) for p, log in run.kafka.logs.items()}
+        ),
+    ),
+    "a commit is left": (
+        Sentence.SETTLES,
+        lambda run: patch.dict(run.contract.stored, dict.fromkeys(run.contract.stored, 0)),
+    ),
+    "one has too much": (Sentence.COMPLETE, lambda run: greedy(run, run.consumers[0])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNSETTLED)
+def test_what_has_not_settled_is_told(settled: Run, what: str) -> None:
+    """At a run's end, whatever is not as it has to be is told by its sentence."""
+    sentence, tamper = UNSETTLED[what]
+    judge(settled)
+
+    with tamper(settled), pytest.raises(Broken) as broken:
+        judge(settled)
+
+    assert broken.value.sentence is sentence
 
 
 def test_two_brokers_lead_in_one_epoch_where_epochs_are_not_counted() -> None:
@@ -228,8 +379,9 @@ def test_exclusive_needs_a_shell_that_looks_at_the_lease() -> None:
 
 
 FENCED = frozenset({
-    Sentence.FENCED_COMMIT, Sentence.FENCED_WRITE, Sentence.FENCED_COMMAND, Sentence.WRITTEN_FIRST,
-    Sentence.MONOTONE, Sentence.ONE_COORDINATOR, Sentence.STORED_FIRST,
+    Sentence.FENCED_COMMIT, Sentence.FENCED_WRITE, Sentence.FENCED_COMMAND,
+    Sentence.COMMANDS_NOBODY, Sentence.WRITTEN_FIRST, Sentence.MONOTONE, Sentence.ONE_COORDINATOR,
+    Sentence.STORED_FIRST,
 })  # fmt: skip
 
 
@@ -306,18 +458,45 @@ def test_a_run_can_be_observed() -> None:
 FLAWED = Config(coordinator_flaws=frozenset({"no_start"}))
 
 
+def breaks(seed: int, faults: tuple[Fault, ...]) -> Sentence | None:
+    """Which promise a plan breaks."""
+    violation = Run(seed, FLAWED, faults).run().violation
+    return violation.sentence if violation else None
+
+
 def test_a_failing_run_is_made_small() -> None:
-    """A failing seed keeps only the faults without which no promise would be broken."""
+    """A failing seed keeps only the faults without which that promise would not be broken."""
     outcome = first_caught(FLAWED, 20)
     assert outcome is not None
     assert outcome.violation is not None
+    sentence = outcome.violation.sentence
 
-    small = shrink(outcome.seed, FLAWED, most_runs=80)
+    small = shrink(outcome.seed, FLAWED)
 
+    faults = small.faults
+    assert breaks(outcome.seed, faults) is sentence
+    for number in range(len(faults)):
+        fewer = faults[:number] + faults[number + 1 :]
+        assert breaks(outcome.seed, fewer) is not sentence
+    assert Run(small.seed, FLAWED, faults).run().digest == small.digest
+
+
+def test_a_run_is_made_small_for_the_promise_that_it_broke() -> None:
+    """A plan that breaks another promise is not taken for a smaller one."""
+    needed = draw_faults(Config(), 5)[3]
+
+    def run(seed: int, config: Config, faults: tuple[Fault, ...] | None = None) -> Mock:
+        faults = draw_faults(config, seed) if faults is None else faults
+        sentence = Sentence.EXCLUSIVE if needed in faults else Sentence.SETTLES
+        violation = Violation(sentence, 0.0, "")
+        return Mock(run=lambda: Outcome(seed, config, faults, violation, {}, []))
+
+    with patch("herdproof.simulator.shrink.Run", run):
+        small = shrink(5)
+
+    assert small.faults == (needed,)
     assert small.violation is not None
-    assert small.violation.sentence is outcome.violation.sentence
-    assert len(small.faults) < len(draw_faults(FLAWED, outcome.seed)) // 2
-    assert Run(small.seed, FLAWED, small.faults).run().digest == small.digest
+    assert small.violation.sentence is Sentence.EXCLUSIVE
 
 
 def test_what_breaks_nothing_cannot_be_made_small() -> None:

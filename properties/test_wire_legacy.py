@@ -21,6 +21,8 @@ from herdproof.wire.messages import (
     CommitResponse,
     ConsultResponse,
     ErrorCode,
+    Leave,
+    LeaveResponse,
     Message,
     Offset,
     PingResponse,
@@ -165,6 +167,7 @@ def test_random_bytes_are_refused_or_are_a_message(payload: bytes, name: str) ->
     ("payload", "code", "told"),
     [
         ("03 ea 00 00", ErrorCode.UNKNOWN_TYPE, "the legacy form has no type 1002"),
+        ("03 ee", ErrorCode.UNKNOWN_TYPE, "the legacy form has no type 1006"),
         ("00 01", ErrorCode.UNKNOWN_TYPE, "the legacy form has no type 1"),
         ("", ErrorCode.MALFORMED, "type_id: needs 2 bytes, 0 are left"),
         ("03 ec 00", ErrorCode.MALFORMED, "Stop: 1 bytes too many at its end"),
@@ -185,13 +188,15 @@ def test_what_is_wrong_with_a_request_is_named(payload: str, code: ErrorCode, to
     [
         Commit(()),
         CommitResponse(ErrorCode.NONE),
+        Leave(),
+        LeaveResponse(ErrorCode.NONE),
         RegisterResponse(ErrorCode.NONE),
         StopResponse(None),
     ],
     ids=lambda message: type(message).__name__,
 )
 def test_what_002_does_not_have_cannot_be_sent(message: Message) -> None:
-    """`002` has no answer to Register and Stop, and no Commit: they cannot be sent."""
+    """`002` has no answer to Register and Stop, no Commit and no Leave: they cannot be sent."""
     with pytest.raises(Unsendable, match=f"{type(message).__name__}: the legacy form has no such"):
         legacy.encode(message)
 

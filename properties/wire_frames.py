@@ -15,6 +15,8 @@ from herdproof.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
+    Leave,
+    LeaveResponse,
     Message,
     Offset,
     OffsetReset,
@@ -287,6 +289,41 @@ VERSION_1: dict[str, tuple[Frame, bytes]] = {
             00 00 00 08
         """),
     ),
+    "Leave": (
+        Frame(Leave(), correlation_id=7, epoch=258, generation=8, client_id="c1"),
+        from_hex("""
+            00 00 00 19
+            00 03 ee 00 01 00 00 00 07      # request, 1006
+            00 02 63 31
+            00 00 00 00 00 00 01 02
+            00 00 00 08
+        """),
+    ),
+    "LeaveResponse": (
+        Frame(LeaveResponse(ErrorCode.NONE), correlation_id=7, epoch=258, generation=8),
+        from_hex("""
+            00 00 00 17
+            01 03 ee 00 01 00 00 00 07
+            00 00
+            00 00 00 00 00 00 01 02
+            00 00 00 08
+        """),
+    ),
+    "LeaveResponse to nobody's": (
+        Frame(
+            LeaveResponse(ErrorCode.NOT_REGISTERED),
+            correlation_id=7,
+            epoch=258,
+            error=ErrorCode.NOT_REGISTERED,
+        ),
+        from_hex("""
+            00 00 00 17
+            01 03 ee 00 01 00 00 00 07
+            00 07                           # error 7
+            00 00 00 00 00 00 01 02
+            00 00 00 00
+        """),
+    ),
 }
 
 LEGACY: dict[str, tuple[Message, bytes]] = {
@@ -356,12 +393,14 @@ requests = st.one_of(
     st.builds(Ping, int16s),
     st.just(Stop()),
     st.builds(Start, offsets),
+    st.just(Leave()),
 )
 coded_responses = st.one_of(
     st.builds(ConsultResponse, errors, st.integers(-1, 2**15 - 1), brokers),
     st.builds(RegisterResponse, errors),
     st.builds(CommitResponse, errors),
     st.builds(StartResponse, errors),
+    st.builds(LeaveResponse, errors),
 )
 other_responses = st.one_of(
     st.builds(PingResponse, st.none() | offsets), st.builds(StopResponse, st.none() | offsets)

@@ -22,11 +22,14 @@ import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
+from herdproof.central_coordinator.clock import now_ms
 from herdproof.central_coordinator.consumer import ConsumerCore
 from herdproof.central_coordinator.consumer_settings import ConsumerSettings
+from herdproof.central_coordinator.events import ConsumerEffect, ConsumerEvent
 from herdproof.central_coordinator.fetchers import Fetchers, KafkaUnusable
 from herdproof.central_coordinator.listener import ListenerThread, RebalanceListener
 from herdproof.central_coordinator.server_cluster import Address
@@ -38,8 +41,10 @@ from herdproof.central_coordinator.session import (
     ignore_event,
 )
 from herdproof.central_coordinator.streams import Reader, Streams
+from herdproof.central_coordinator.tracing import CENTRAL, ConsumerTracer
 from herdproof.errors import HerdError
 from herdproof.record import Record
+from herdproof.trace import open_trace
 from herdproof.wire.messages import ErrorCode, Offset, OffsetReset, TopicPartition
 from herdproof.wire.subscription import Subscription, named, wildcard
 
@@ -68,7 +73,7 @@ RESETS = {
 """What `auto_offset_reset` may be: the documents' names, and those of today's Kafka."""
 
 CLOSE_S = 10.0
-"""How long `close` waits for the last commit and for the listener."""
+"""How long `close` waits for the listener, the last commit and the coordinator's farewell."""
 
 KafkaSettings = Mapping[str, str | int | float | bool]
 Topics = str | re.Pattern[str] | Iterable[str] | Mapping[str, int]
@@ -117,6 +122,8 @@ class Consumer:
     - `tls`: speak to coordinators by it (Kafka's own is set by `kafka`).
     - `kafka`: further settings of librdkafka, as "security.protocol".
     - `max_queued_records`: how many records each stream keeps ready.
+    - `trace`: a file to append a line to for each step of the protocol (docs/trace.md); `run` is
+      what the traces of one run, coordinators' and consumers', are called.
     - `observe` is told each of the core's events; `flaws` are those of `ConsumerCore`, for tests
       that must see them caught.
 
@@ -130,8 +137,8 @@ class Consumer:
         session_timeout_s: float = 10.0, ping_interval_s: float = 3.0, max_ping_retries: int = 3,
         gives_up: bool = False, listener: RebalanceListener | None = None,
         tls: ssl.SSLContext | None = None, kafka: KafkaSettings | None = None,
-        max_queued_records: int = 5_000, observe: Observe = ignore_event,
-        flaws: frozenset[str] = frozenset(),
+        max_queued_records: int = 5_000, trace: str | Path | None = None, run: str = CENTRAL,
+        observe: Observe = ignore_event, flaws: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         if protocol not in PROTOCOLS:
             raise BadArgument(
@@ -173,6 +180,8 @@ class Consumer:
         self._rebalance_listener = listener
         self._tls = tls
         self._observe = observe
+        self._trace = None if trace is None else opened(Path(trace))
+        self._run = run
         self._flaws = flaws
         self._streams = Streams(max_records=max_queued_records)
         self._reader: Reader | None = None
@@ -207,8 +216,12 @@ class Consumer:
         )  # fmt: skip
         if self._rebalance_listener is not None:
             self._listener = ListenerThread(self._rebalance_listener)
+        observe = self._observe
+        if self._trace is not None:
+            tracer = ConsumerTracer(self.consumer_id, self._run, self._trace, now_ms)
+            observe = both(tracer, observe)
         session = Session(
-            core, self._streams, listener=self._listener, tls=self._tls, observe=self._observe
+            core, self._streams, listener=self._listener, tls=self._tls, observe=observe
         )
         session.fetchers = Fetchers(
             self._kafka, self._settings.auto_offset_reset, self._streams, session.post, session.fail
@@ -289,18 +302,25 @@ class Consumer:
         """
         Leave the group; with auto_commit, after a last commit. Iterations end. May be repeated.
 
+        The others have its partitions at once; those of a consumer that ends without this, as in a
+        crash, only when its session has timed out.
+
         A record that was taken and not followed by another counts as unfinished: `commit` it.
         """
         with self._lock:
             closed, self._closed = self._closed, True
-            session, listener = self._session, self._listener
-        if closed or session is None:
-            return
+            session = self._session
+        if not closed and session is not None:
+            self._close(session, timeout_s)
+        if self._trace is not None:
+            self._trace.close()
+
+    def _close(self, session: Session, timeout_s: float) -> None:
         session.close(timeout_s)
         if session.fetchers is not None:
             session.fetchers.close()
-        if listener is not None:
-            listener.close(timeout_s)
+        if self._listener is not None:
+            self._listener.close(timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -315,6 +335,26 @@ class Consumer:
         if self._session is None:
             raise Misused("the consumer has no topics yet: subscribe first")
         return self._session
+
+
+def opened(trace: Path) -> TextIO:
+    """A trace to append to; `BadArgument` where it cannot be written."""
+    try:
+        return open_trace(trace)
+    except OSError as error:
+        raise BadArgument(f"trace: {trace} cannot be written ({error})") from None
+
+
+def both(first: Observe, second: Observe) -> Observe:
+    """Who tells two observers."""
+
+    def observe(
+        core: ConsumerCore, event: ConsumerEvent, effects: Sequence[ConsumerEffect]
+    ) -> None:
+        first(core, event, effects)
+        second(core, event, effects)
+
+    return observe
 
 
 class Stream:

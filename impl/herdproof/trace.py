@@ -318,6 +318,16 @@ _PARTS: Mapping[str, type[AnswerLine] | type[AskLine] | type[State]] = {
 }  # fmt: skip
 
 
+def protocol_of(path: Path) -> str:
+    """The protocol that a trace's first line names; "" where it names none."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            said = json.loads(stream.readline())
+    except (OSError, ValueError):
+        return ""  # its reader says what is wrong
+    return str(said.get("protocol", "")) if isinstance(said, dict) else ""
+
+
 def read_trace(path: Path) -> list[TraceLine]:
     """
     Every line of a trace, in order.

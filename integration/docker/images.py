@@ -33,8 +33,11 @@ from integration.docker.engine import DockerUnavailableError, Engine, docker, en
 HERE = Path(__file__).parent
 LOCK = HERE.parent.parent / "requirements.lock"
 BASE_PYTHON = "3.11"  # what Debian bookworm calls python3
-BROKER_LIBRARIES = ("kazoo", "rich", "typer")
-"""What `herdproof elect` imports."""
+BROKER_LIBRARIES = (
+    *("kazoo", "rich", "typer"),
+    *("confluent-kafka", "google-re2", "prometheus-client", "pydantic"),
+)
+"""What `herdproof elect` imports; and what coordinators and consumers do besides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +114,7 @@ def kafka_image(announce: Callable[[str], None] = print) -> str:
 
 
 def broker_image(announce: Callable[[str], None] = print) -> str:
-    """The tag of the image whose entry point is the `herdproof` command, for `herdproof elect`."""
+    """The tag of the image whose entry point is the `herdproof` command, for what runs on it."""
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder) / "context"
         shutil.copytree(HERE / "broker", context)

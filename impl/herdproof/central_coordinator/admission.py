@@ -143,14 +143,14 @@ class Admission:
             why = (
                 f"ping_interval_ms is at least {settings.min_ping_interval_ms}, retries at least 0"
             )
-            return Refused(ErrorCode.INVALID_SUBSCRIPTION, why)
+            return Refused(ErrorCode.INVALID_TIMEOUTS, why)
         # A request renews the lease only to session_timeout after the answer to the one before.
         if not 2 * interval < timeout <= settings.max_session_timeout_ms:
             why = (
                 f"session_timeout_ms is more than 2 ping_interval_ms ({2 * interval}), and at most "
                 f"{settings.max_session_timeout_ms}"
             )
-            return Refused(ErrorCode.INVALID_SUBSCRIPTION, why)
+            return Refused(ErrorCode.INVALID_TIMEOUTS, why)
         return None
 
     def _full(self, register: Register) -> Refused | None:

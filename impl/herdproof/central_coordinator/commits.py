@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from herdproof.central_coordinator.assignment import Partition
 from herdproof.central_coordinator.groups import Group, Member
 from herdproof.central_coordinator.offsets import Offsets
 from herdproof.central_coordinator.outbox import Outbox
@@ -67,9 +68,15 @@ class Commits:
             return
         for partition, offset in offsets.items():
             self._offsets.note(group.name, partition, offset)
-        self._offsets.flush(group.name, partial(self._committed, number, frame))
+        self._offsets.flush(
+            group.name, partial(self._committed, number, frame, group.name, offsets)
+        )
 
-    def _committed(self, number: int, frame: Frame, done: bool) -> None:
+    def _committed(
+        self, number: int, frame: Frame, group: str, offsets: dict[Partition, int], done: bool
+    ) -> None:
+        """A write is over; what this commit shares with a write before it may not be stored."""
+        done = done and self._offsets.are_stored(group, offsets)
         self._answer(number, frame, ErrorCode.NONE if done else ErrorCode.NOT_STORED)
 
     def _answer(self, number: int, frame: Frame, error: ErrorCode) -> None:

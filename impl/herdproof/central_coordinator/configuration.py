@@ -138,6 +138,25 @@ class Configuration(BaseModel):
     log: Log = Log()
 
 
+def check_lease(configuration: Configuration, granted_ms: int) -> None:
+    """
+    Whether a paused coordinator notices in time, given the ZooKeeper session it was granted.
+
+    After the session's time-out another broker may have been elected: who was paused for longer
+    must not believe that it still leads. Raises `BadConfiguration`.
+    """
+    lease_ms = configuration.coordinator.leadership_lease_ms
+    if lease_ms > granted_ms:
+        raise BadConfiguration(
+            f"coordinator.leadership_lease_ms is {lease_ms}, and the session that ZooKeeper has "
+            f"granted lasts only {granted_ms} ms (zookeeper.session_timeout_ms is "
+            f"{configuration.zookeeper.session_timeout_ms}): a coordinator that was paused in "
+            f"between would not notice that another one may lead. Set "
+            f"coordinator.leadership_lease_ms to at most {granted_ms}, or have longer sessions "
+            f"(zookeeper.session_timeout_ms, and the ZooKeeper servers' maxSessionTimeout)."
+        )
+
+
 def read(file: Path | None, overrides: Mapping[str, Any]) -> Configuration:
     """
     The settings of a file (or none), with what the command line says instead.

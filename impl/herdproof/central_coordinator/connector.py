@@ -40,6 +40,8 @@ from herdproof.wire.messages import (
     CommitResponse,
     ErrorCode,
     Frame,
+    Leave,
+    LeaveResponse,
     Message,
     Offset,
     Ping,
@@ -54,6 +56,12 @@ from herdproof.wire.messages import (
 )
 
 Effects = list[ConsumerEffect]
+
+IDS = 2**31
+"""Correlation ids are below it."""
+
+IDS_OF_A_CONNECTION = 2**12
+"""Each connection begins its own that much later: traces know one by its Register's."""
 
 
 class Lost(Exception):
@@ -93,12 +101,23 @@ class Unstored:
     retry_ms: int
 
 
+_ADVICE = {
+    ErrorCode.INVALID_TIMEOUTS: " (ping_interval and session_timeout must lie within the "
+    "coordinators' min_ping_interval_ms and max_session_timeout_ms)",
+}
+"""What a user can do about a refusal whose name does not say it."""
+
+
 class Connector:
-    """One connection to the coordinator, from its Register to its end."""
+    """
+    One connection to the coordinator, from its Register to its end.
+
+    `number` tells it from all others of consumers that go by the same id, as far as traces go.
+    """
 
     def __init__(
         self, channel: int, consumption: Consumption, settings: ConsumerSettings,
-        flaws: frozenset[str], now_ms: int,
+        flaws: frozenset[str], now_ms: int, number: int = 0,
     ) -> None:  # fmt: skip
         self.channel = channel
         self.consumption = consumption
@@ -115,9 +134,14 @@ class Connector:
         self._stop: Frame | None = None
         self._last_stop: tuple[int, StopResponse] | None = None
         self._request_deadline_ms = now_ms + settings.request_timeout_ms
-        self._correlation_id = 0
+        self._correlation_id = number * IDS_OF_A_CONNECTION % IDS
         self._pending: dict[int, Pending] = {}
         self._unstored: dict[TopicPartition, Unstored] = {}
+        self._leave_until_ms: int | None = None
+        """Until when the answer to the Leave is waited for; None before that is sent."""
+        self._ignored = False
+        """The last commit was not answered: nor is anything else waited for."""
+        self._left = False
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────
 
@@ -127,6 +151,7 @@ class Connector:
             self.lease_ends_ms if self.registered else self._request_deadline_ms,
             *(pending.deadline_ms for pending in self._pending.values()),
             *(unstored.retry_ms for unstored in self._unstored.values()),
+            self.lease_ends_ms if self._leave_until_ms is None else self._leave_until_ms,
             self.lease_ends_ms,
         )
 
@@ -143,7 +168,10 @@ class Connector:
         effects: Effects = []
         for number, pending in list(self._pending.items()):
             if now_ms >= pending.deadline_ms:
+                self._ignored = self.leaving
                 effects += self._settle(number, ErrorCode.NOT_STORED, now_ms)
+        if self._leave_until_ms is not None and now_ms >= self._leave_until_ms:
+            self._left = True
         for partition, unstored in list(self._unstored.items()):
             if now_ms >= unstored.retry_ms:
                 del self._unstored[partition]
@@ -179,6 +207,9 @@ class Connector:
             raise Lost(f"a {type(message).__name__} came before the Register was answered")
         if isinstance(message, CommitResponse):
             return self._settle(frame.correlation_id, message.error_code, now_ms)
+        if isinstance(message, LeaveResponse) and self._leave_until_ms is not None:
+            self._left = True
+            return []
         if isinstance(message, Ping | Stop | Start):
             self._renew_lease(frame.correlation_id, now_ms)
         match message:
@@ -194,7 +225,8 @@ class Connector:
     def handle_register_response(self, code: ErrorCode) -> Effects:
         """Accepted; or refused: `Lost`."""
         if code is not ErrorCode.NONE:
-            raise Lost(f"the registration was refused: {code.name}", code)
+            advice = _ADVICE.get(code, "")
+            raise Lost(f"the registration was refused: {code.name}{advice}", code)
         self.registered = True
         return [Report(What.REGISTERED, details=(("channel", self.channel),))]
 
@@ -268,10 +300,23 @@ class Connector:
         self.leaving = True
         return self.stop_fetching() + self._after_revocation(now_ms)
 
-    def has_left(self) -> bool:
-        """Whether nothing is outstanding any more of what `leave` began."""
+    def take_leave(self, now_ms: int) -> Effects:
+        """
+        Say `Leave`, once, when nothing is outstanding any more of what `leave` began.
+
+        Nothing is fetched here from then on: the coordinator gives the partitions away at once.
+        """
         commits = any(not pending.resolved for pending in self._pending.values())
-        return not self.registered or not (self.consumption.revocations or commits)
+        waits = self.consumption.revocations or commits
+        if waits or not self.registered or self._leave_until_ms is not None:
+            return []
+        self._leave_until_ms = now_ms + self.settings.request_timeout_ms
+        self._left = self._ignored
+        return self._request(Leave(), self.consumption.generation)
+
+    def has_left(self) -> bool:
+        """Whether the coordinator has answered the Leave, or there is nobody to wait for."""
+        return self._left or not self.registered
 
     def stop_fetching(self) -> Effects:
         """Close all fetchers and clear their queues, and tell the listener."""
@@ -335,7 +380,7 @@ class Connector:
 
     def _request(self, message: Message, generation: int) -> Effects:
         """A request of this consumer's own."""
-        self._correlation_id += 1
+        self._correlation_id = (self._correlation_id + 1) % IDS
         request = Frame(
             message,
             correlation_id=self._correlation_id,

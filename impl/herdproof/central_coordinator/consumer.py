@@ -67,7 +67,7 @@ class Phase(Enum):
     REGISTERING = "registering"
     REGISTERED = "registered"
     LEAVING = "leaving"
-    """Closed by the user; its last commit is not yet answered."""
+    """Closed by the user; its last commit, or its Leave, is not yet answered."""
     CLOSED = "closed"
     FAILED = "failed"
 
@@ -87,7 +87,9 @@ NEXT: Mapping[Phase, frozenset[Phase]] = {
 }
 """Which phase may follow which."""
 
-PERMANENT = frozenset({ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.UNKNOWN_VERSION})
+PERMANENT = frozenset(
+    {ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS, ErrorCode.UNKNOWN_VERSION}
+)
 """Refusals of a registration that no other attempt can change: the consumer fails."""
 
 FLAWS = frozenset(
@@ -135,6 +137,7 @@ class ConsumerCore:
         self.unavailable = 0
         """Known brokers that failed in a row."""
         self._spread = (start_index % 1_000) / 1_000
+        self._number = start_index * 7_919  # a prime, so that few others get near
         self._consulted: Address | None = None
         self._deadline_ms: int | None = None
         self._wakes_ms: int | None = None
@@ -146,8 +149,10 @@ class ConsumerCore:
             # First of all: who was paused must not go on as if nothing had happened.
             effects += self._through(Connector.check_lease, now_ms)
         effects += self._take(event, now_ms)
-        if self.phase is Phase.LEAVING and self.connector and self.connector.has_left():
-            effects += self._end(Phase.CLOSED)
+        if self.phase is Phase.LEAVING and self.connector:
+            effects += self.connector.take_leave(now_ms)
+            if self.connector.has_left():
+                effects += self._end(Phase.CLOSED)
         if isinstance(event, Tick):
             self._wakes_ms = None
         return effects + self._wake()
@@ -301,7 +306,12 @@ class ConsumerCore:
         self._enter(Phase.REGISTERING)
         self._deadline_ms = None
         self.connector = Connector(
-            event.channel, self.consumption, self.settings, self.flaws, now_ms
+            event.channel,
+            self.consumption,
+            self.settings,
+            self.flaws,
+            now_ms,
+            self._number + event.channel,
         )
         return self.connector.register(self.group, self.topic_count)
 

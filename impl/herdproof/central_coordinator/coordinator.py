@@ -57,6 +57,8 @@ from herdproof.wire.messages import (
     Consult,
     ErrorCode,
     Frame,
+    Leave,
+    LeaveResponse,
     PingResponse,
     Register,
     StartResponse,
@@ -104,7 +106,7 @@ class Coordinator:
         self.taken_ms: int | None = None
         """When the last event was taken."""
         self.wake_ms: int | None = None
-        """The time of the last `WakeAt`."""
+        """The time of the last `WakeAt`, until its `Tick` comes."""
         self._join_parts()
 
     def _join_parts(self) -> None:
@@ -182,6 +184,7 @@ class Coordinator:
             case Fired(watched=watched):
                 self._fired(watched.path)
             case Tick():
+                self.wake_ms = None
                 self.purgatory.expire(self.outbox.now_ms)
                 self.ping_scheduler.run(self.outbox.now_ms)
             case _:
@@ -196,14 +199,19 @@ class Coordinator:
             self.step_down(f"paused for {paused_ms} ms")
 
     def _ask_to_be_woken(self, now_ms: int) -> None:
-        """Ask for a tick when something is due, unless one comes by then anyway."""
+        """
+        Ask for a tick when something is due, unless one comes by then anyway.
+
+        What is overdue is asked for once: a shell that replaces its alarm at every event would
+        never come to give it while many events come.
+        """
         due_ms = [self.purgatory.due(), self.ping_scheduler.due()]
         if self.epoch is not None:
             due_ms.append(now_ms + max(self.settings.leadership_lease_ms // 3, 1))
         next_ms = min((due for due in due_ms if due is not None), default=None)
         if next_ms is None:
             return
-        if self.wake_ms is None or next_ms < self.wake_ms or self.wake_ms <= now_ms:
+        if self.wake_ms is None or max(next_ms, now_ms) < self.wake_ms:
             self.wake_ms = next_ms
             self.outbox.emit(WakeAt(next_ms))
 
@@ -329,6 +337,8 @@ class Coordinator:
             server.accuse(number, "speaks the legacy form without having registered")
         elif isinstance(message, Commit):
             self.commits.handle_commit(number, frame, message)
+        elif isinstance(message, Leave):
+            self.handle_leave(number, frame)
         elif isinstance(message, PingResponse | StopResponse | StartResponse):
             self._handle_response(number, frame, message)
         else:
@@ -339,6 +349,20 @@ class Coordinator:
         channel = self.socket_server.forget(number)
         if channel is not None:
             self.membership.gone(channel, "its connection is closed")
+
+    def handle_leave(self, number: int, frame: Frame) -> None:
+        """A consumer fetches nothing any more, by its own word: its group waits for no lease."""
+        channel = self.socket_server.channels[number]
+        member = channel.member
+        error = ErrorCode.NOT_REGISTERED
+        generation = 0
+        if member is not None:
+            error = ErrorCode.NONE
+            generation = self.groups[member.group].generation
+            member.may_fetch = False
+        response = LeaveResponse(error)
+        self.socket_server.respond(number, response, frame, generation=generation, error=error)
+        self.handle_failure(number, "it left")
 
     def handle_failure(self, number: int, why: str) -> None:
         """A channel has failed: close it, and do without its member."""

@@ -17,6 +17,9 @@ Key: TypeAlias = tuple[str, int | str]
 """What is waited for: a kind, and whose."""
 Expired: TypeAlias = Callable[[], None]
 
+AT_ONCE = 256
+"""How many watchers expire in one event: all of a large crowd's would hold up all else."""
+
 
 class Purgatory:
     """Watchers by key, and a priority queue of when they expire (in ms)."""
@@ -47,8 +50,11 @@ class Purgatory:
         return self._queue[0][0] if self._queue else None
 
     def expire(self, now_ms: int) -> None:
-        """Call what is due. Who waits anew must wait for later than now, or this never ends."""
-        while (due := self.due()) is not None and due <= now_ms:
+        """Call what is due, not too much at once: what `due` says then is due already."""
+        for _ in range(AT_ONCE):
+            due = self.due()
+            if due is None or due > now_ms:
+                return
             _, _, key = heapq.heappop(self._queue)
             _, expired = self.watchers.pop(key)
             expired()

@@ -92,6 +92,11 @@ class Keeper:
         """The session's id; 0 before the first."""
         return self._election.client.session
 
+    @property
+    def session_timeout_ms(self) -> int:
+        """What ZooKeeper has granted; 0 before the first connection."""
+        return round(self._election.client.negotiated_timeout_s * 1000)
+
     async def start(self, timeout_s: float) -> None:
         """Connect; raises `ZooKeeperUnreachable`."""
         await asyncio.to_thread(self._election.start, timeout_s)

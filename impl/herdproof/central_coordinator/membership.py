@@ -2,7 +2,8 @@
 Groups and their members: how they come, how they go, and what is kept of those who are gone.
 
 A member whose channel is closed may go on fetching until its lease is over. Until then it is one of
-its group's *ghosts*, for whom rebalances wait; if it was told to fetch nothing, it is gone at once.
+its group's *ghosts*, for whom rebalances wait; if it was told to fetch nothing, or says itself that
+it does not (`Leave`), it is gone at once.
 A group is forgotten once nobody belongs to it; what ZooKeeper keeps of it is read again if somebody
 comes back.
 
@@ -17,7 +18,7 @@ from functools import partial
 from herdproof.central_coordinator.admission import Admission
 from herdproof.central_coordinator.expiry import Purgatory
 from herdproof.central_coordinator.groups import Flag, Ghost, Group, Interests, Member, Phase
-from herdproof.central_coordinator.offsets import Offsets, ignore
+from herdproof.central_coordinator.offsets import Offsets
 from herdproof.central_coordinator.outbox import Outbox
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.pings import PingScheduler
@@ -158,14 +159,22 @@ class Membership:
             return
         if not self._offsets.is_written(name):
             if self._offsets.unwritten.get(name) and self._store.is_idle(name):
-                self._offsets.flush(name, ignore)
+                self._offsets.flush(name, partial(self._flushed, group))
             return
-        for kind in ("rebalance", "load", "grace"):
+        for kind in ("rebalance", "load", "grace", "retire"):
             self._purgatory.clear((kind, name))
         del self.groups[name], self.rebalancer.groups_being_rebalanced[name]
         self._offsets.forget(name)
         self._store.forget(name)
         self._outbox.report(What.GROUP_EMPTY, name, generation=group.generation)
+
+    def _flushed(self, group: Group, done: bool) -> None:
+        """The last offsets of a group that nobody belongs to are written, or could not be."""
+        if done:
+            self._retire(group)
+        else:
+            due_ms = self._outbox.now_ms + self._settings.zookeeper_backoff_ms
+            self._purgatory.watch(("retire", group.name), due_ms, partial(self._retire, group))
 
     # ── Members ─────────────────────────────────────────────────────────────────────────────
 

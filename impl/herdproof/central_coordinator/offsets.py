@@ -12,7 +12,7 @@ Source: `002` (Batch Updating ZK Offset), PROTOCOLS.md (contract: Monotone).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from herdproof.central_coordinator.assignment import Partition
@@ -39,6 +39,8 @@ class Offsets:
         """`NO_OFFSET` where it is known that none is stored."""
         self.unwritten: dict[str, dict[Partition, int]] = {}
         """Those that are to be stored and are not on their way."""
+        self._stored: dict[str, dict[Partition, int]] = {}
+        """What ZooKeeper is known to hold; `NO_OFFSET` where it holds none."""
         self._paths = paths
         self._settings = settings
         self._outbox = outbox
@@ -49,11 +51,13 @@ class Offsets:
         """What was known of a group may have changed; what is unwritten will not be."""
         self.known.pop(group, None)
         self.unwritten.pop(group, None)
+        self._stored.pop(group, None)
 
     def clear(self) -> None:
         """Nothing is known, and nothing will be written."""
         self.known.clear()
         self.unwritten.clear()
+        self._stored.clear()
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────
 
@@ -75,6 +79,8 @@ class Offsets:
         known = self.known.setdefault(group, {})
         if isinstance(answer, Data):
             known.setdefault(partition, read_offset(answer.data))
+            stored = self._stored.setdefault(group, {})
+            stored.setdefault(partition, read_offset(answer.data))
             self._store.stands(group, self._paths.offset(group, *partition))
         elif isinstance(answer, Refusal) and answer.why is Why.NO_NODE:
             known.setdefault(partition, NO_OFFSET)
@@ -103,6 +109,11 @@ class Offsets:
         """Whether every offset that is to be stored is stored."""
         return not self.unwritten.get(group) and self._store.is_idle(group)
 
+    def are_stored(self, group: str, offsets: Mapping[Partition, int]) -> bool:
+        """Whether ZooKeeper holds at least these offsets."""
+        stored = self._stored.get(group, {})
+        return all(stored.get(p, NO_OFFSET) >= offset for p, offset in offsets.items())
+
     def flush(self, group: str, then: Then) -> None:
         """Write what is unwritten of a group, and go on when that is done or cannot be."""
         offsets = self.unwritten.pop(group, {})
@@ -123,6 +134,8 @@ class Offsets:
     ) -> None:  # fmt: skip
         """A batch was written; if not, its offsets are unwritten again where none is higher."""
         done = outcome is Outcome.DONE
+        if done and group in self.known:
+            self._stored.setdefault(group, {}).update(offsets)
         if done and offsets:
             taken_ms = self._outbox.now_ms - began_ms
             self._outbox.report(What.OFFSETS_STORED, group, offsets=len(offsets), ms=taken_ms)

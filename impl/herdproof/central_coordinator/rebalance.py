@@ -350,6 +350,8 @@ class Rebalancer:
 
     def fail(self, group: Group, why: str) -> None:
         """A rebalance has failed: reset the flag, and try again after a while, for ever."""
+        for member in group.members.values():
+            self._server.withdraw(member.channel)  # a Start that waits behind a ping
         self._leave(group)
         group.failures += 1
         exhausted = group.failures > self._settings.max_rebalance_retries

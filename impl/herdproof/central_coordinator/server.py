@@ -25,7 +25,11 @@ from typing import Any, Self, assert_never
 
 from herdproof.central_coordinator.channels import Channel
 from herdproof.central_coordinator.clock import now_ms
-from herdproof.central_coordinator.configuration import BadConfiguration, Configuration
+from herdproof.central_coordinator.configuration import (
+    BadConfiguration,
+    Configuration,
+    check_lease,
+)
 from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.events import (
     Answered,
@@ -85,10 +89,10 @@ class Server:
     One broker's coordinator, made in the loop that it lives in.
 
     In its context it listens (at `address`) and stands for election. Entering raises
-    `CannotListen`, `BadTls` or `ZooKeeperUnreachable`, and returns when the coordinator is known to
-    the others: a broker that comes back at once after a crash waits until its former session has
-    ended. `metrics` are its figures; `observe` is told every event, see `Observe`. Raises
-    `BadConfiguration`.
+    `CannotListen`, `BadTls`, `ZooKeeperUnreachable` or `BadConfiguration` (`check_lease`), and
+    returns when the coordinator is known to the others: a broker that comes back at once after a
+    crash waits until its former session has ended. `metrics` are its figures; `observe` is told
+    every event, see `Observe`. Raises `BadConfiguration`.
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class Server:
         paths = Paths()
         self.metrics = metrics
         self.address = ("", 0)
+        self._configuration = configuration
         self._limits, self._tls = configuration.listener, configuration.tls
         self._observe = observe
         self._core = Coordinator(broker_id, configuration.coordinator, paths=paths)
@@ -165,6 +170,7 @@ class Server:
         try:
             await self._listen()
             await self._keeper.start(CONNECT_S)
+            check_lease(self._configuration, self._keeper.session_timeout_ms)
             self._registering = self._loop.create_task(self._registration.keep())
             await self._registration.wait_registered()
         except BaseException:

@@ -138,6 +138,12 @@ class SocketServer:
         channel.queue.append(Outstanding(request, generation))
         self._send_next(channel)
 
+    def withdraw(self, number: int) -> None:
+        """What waits behind the outstanding request is not wanted any more."""
+        channel = self.channels.get(number)
+        if channel is not None:
+            channel.queue.clear()
+
     def answered(self, number: int, frame: Frame) -> Outstanding | None:
         """
         The request that a response answers, which is outstanding no more; then `go_on`.

@@ -165,7 +165,47 @@ def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcom
     return conforms(subject, row, sentence, bounds)
 
 
+# ── Central coordinator ─────────────────────────────────────────────────────────────────────
+
+SIMULATED_RUNS = 60
+
+
+def of_central_coordinator() -> tuple[Any, ...]:
+    """What the verdicts about the implementation of the central coordinator rest on."""
+    from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+
+    return CENTRAL_COORDINATOR, implementation()
+
+
+def simulated_runs(subject: str) -> Check:
+    """Disturbed runs of the cores in the simulated world: the contract watched, traces replayed."""
+    row = "simulated runs keep the contract, their traces conform"
+    sentence = "What the cores do in the simulated world, disturbed, contract and spec allow."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.link.central import conform_lines
+        from herdproof.link.central_runs import traced
+
+        lines = 0
+        for seed in range(SIMULATED_RUNS):
+            tell(f"{seed} of {counted(SIMULATED_RUNS, 'run')}", seed / SIMULATED_RUNS)
+            made = traced(seed)
+            bounds = f"{counted(seed + 1, 'run')}, {counted(lines + len(made.lines), 'line')}"
+            if made.outcome.violation is not None:
+                found = differs(subject, row, sentence, bounds, str(made.outcome))
+                return Result((found,), bounds)
+            outcome = conform_lines(made.lines)
+            finding = replayed(subject, row, sentence, bounds, outcome)
+            if finding.mark is not Mark.CONFORMS:
+                return Result((finding,), f"seed {seed}")
+            lines += outcome.lines
+        return Result((finding,), bounds)
+
+    return Check(f"simulate and replay {SIMULATED_RUNS} runs", run, of_central_coordinator)
+
+
 IMPLEMENTATION: dict[str, tuple[Callable[[str], Check], ...]] = {
     "election": (edges, real_edges, real_runs),
+    "central_coordinator": (simulated_runs,),
 }
 """What is checked of each protocol's implementation, in this order."""

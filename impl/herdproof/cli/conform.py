@@ -12,7 +12,7 @@ from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdspec.check.conform import Outcome
+    from herdspec.check.conform import Outcome, Progress
 
 
 def conform(
@@ -27,8 +27,6 @@ def conform(
     json: JsonOption = None,
 ) -> None:
     """Replay the traces of one run in the spec; where they differ, say where and why."""
-    from herdproof.link.conform import conform_files
-
     out = Output(json)
     for trace in traces:
         if not trace.is_file():
@@ -38,11 +36,27 @@ def conform(
         def told(matched: int, states: int) -> None:
             tell(f"line {matched:,}, {counted(states, 'state')} possible", None)
 
-        outcome = conform_files(traces, slack_ns=int(slack * 1e9), progress=told)
+        outcome = replayed(traces, int(slack * 1e9), told)
     standing = standing_of(outcome)
     print_outcome(out, outcome, standing)
     out.json(outcome_json(outcome, standing.value))
     raise typer.Exit(standing.value)
+
+
+def replayed(traces: list[Path], slack_ns: int, told: Progress) -> Outcome:
+    """Replay traces in the spec of the protocol that they name."""
+    from herdproof.link.central import conform_central
+    from herdproof.link.conform import conform_files
+    from herdproof.trace import protocol_of
+
+    if protocol_of(traces[0]) != "central_coordinator":
+        return conform_files(traces, slack_ns=slack_ns, progress=told)
+    if slack_ns:
+        raise UsageError(
+            "--slack: traces of the central coordinator are replayed in the order of their times;"
+            " record them on one machine, or with clocks that agree"
+        )
+    return conform_central(traces, progress=told)
 
 
 def standing_of(outcome: Outcome) -> Standing:

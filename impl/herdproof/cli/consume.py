@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from herdproof.cli.options import RunOption, TraceOption
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdproof.consumer import Record
+    from herdproof.consumer import RebalanceListener, Record
     from herdproof.wire.messages import TopicPartition
 
 
@@ -60,18 +61,11 @@ def consume(
     json_lines: Annotated[
         bool, typer.Option("--json", help="Print each record as a line of JSON.")
     ] = False,
+    trace: TraceOption = None,
+    run: RunOption = "central_coordinator",
 ) -> None:
     """Join a consumer group and print its records until Ctrl-C or SIGTERM; then leave it."""
-    from herdproof.consumer import CommitFailed, Consumer, RebalanceListener
-
-    class Told(RebalanceListener):
-        """Says on stderr what this consumer has."""
-
-        def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-            say("assigned", partitions)
-
-        def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-            say("revoked", partitions)
+    from herdproof.consumer import CommitFailed, Consumer
 
     logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)
     if len(topics) > 1 and any(topic.startswith("^") for topic in topics):
@@ -79,7 +73,7 @@ def consume(
     with Consumer(
         group, brokers=brokers, bootstrap_servers=bootstrap, consumer_id=consumer_id,
         auto_offset_reset=reset, auto_commit=commit, session_timeout_s=session_timeout,
-        ping_interval_s=ping_interval, gives_up=gives_up, listener=Told(),
+        ping_interval_s=ping_interval, gives_up=gives_up, listener=teller(), trace=trace, run=run,
     ) as consumer:  # fmt: skip
         consumer.subscribe(topics[0] if topics[0].startswith("^") else topics, streams=streams)
         for number, record in enumerate(consumer, start=1):
@@ -89,6 +83,22 @@ def consume(
                     if commit:
                         consumer.commit(record)
                 return
+
+
+def teller() -> RebalanceListener:
+    """A listener that says on stderr what this consumer has."""
+    from herdproof.consumer import RebalanceListener
+
+    class Told(RebalanceListener):
+        """What it was given, and what it has lost."""
+
+        def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            say("assigned", partitions)
+
+        def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            say("revoked", partitions)
+
+    return Told()
 
 
 def say(what: str, partitions: Sequence[TopicPartition]) -> None:

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from herdproof.cli.elect import opened
 from herdproof.cli.errors import SIGNALLED
+from herdproof.cli.options import RunOption, TraceOption
 
 if TYPE_CHECKING:
     from herdproof.central_coordinator.configuration import Configuration
     from herdproof.central_coordinator.metrics import Metrics
+    from herdproof.central_coordinator.server import Observe
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,8 @@ def coordinator(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics to Prometheus on this port.")
     ] = None,
+    trace: TraceOption = None,
+    run: RunOption = "central_coordinator",
     log_form: Annotated[
         str | None, typer.Option("--log", metavar="text|json", help="How to log, on stderr.")
     ] = None,
@@ -53,6 +58,9 @@ def coordinator(
     from herdproof.central_coordinator.configuration import read
     from herdproof.central_coordinator.logs import log_to_stderr
     from herdproof.central_coordinator.metrics import Metrics, MetricsServer
+    from herdproof.central_coordinator.server import ignore_event
+    from herdproof.central_coordinator.tracing import CoordinatorTracer
+    from herdproof.trace import open_trace
 
     said = {
         "broker_id": broker_id, "zookeeper.hosts": zookeeper, "listener.host": host,
@@ -68,11 +76,15 @@ def coordinator(
             where = (configuration.metrics.host, configuration.metrics.port)
             served = stack.enter_context(MetricsServer(metrics, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
-        code = asyncio.run(serve(configuration, metrics))
+        observe = ignore_event
+        if trace is not None:
+            stream = stack.enter_context(opened(trace, open_trace))
+            observe = CoordinatorTracer(str(configuration.broker_id), run, stream)
+        code = asyncio.run(serve(configuration, metrics, observe))
     raise typer.Exit(code)
 
 
-async def serve(configuration: Configuration, metrics: Metrics) -> int:
+async def serve(configuration: Configuration, metrics: Metrics, observe: Observe) -> int:
     """Run a server until a signal comes; the exit code that says by which signal."""
     from herdproof.central_coordinator.server import Server
 
@@ -88,7 +100,7 @@ async def serve(configuration: Configuration, metrics: Metrics) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
     try:
-        async with Server(configuration, metrics) as server:
+        async with Server(configuration, metrics, observe) as server:
             print("listening {}:{}".format(*server.address), flush=True)
             await server.until_it_ends()
     except asyncio.CancelledError:

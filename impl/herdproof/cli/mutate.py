@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,17 +39,23 @@ def mutate(
 ) -> None:
     """Put mistakes into a spec, one at a time, and see which of them no property notices."""
     from herdproof.cli.specs import find, sizes_of
+    from herdspec.check.mutate import Bounds, reasons_of
     from herdspec.check.mutate import mutate as judge
-    from herdspec.check.mutate import reasons_of
+    from herdspec.check.plans import MISTAKEN_IN_TURN
 
     out = Output(json)
     with out.progress("reading the spec"):
-        subject = find(spec)
-    sizes = sizes_of(subject.spec, size or [])
+        subject, further = replace(find(spec), spec=spec_of(spec)), []
+    if spec in MISTAKEN_IN_TURN and not size and bound is None:
+        first, *further = MISTAKEN_IN_TURN[spec]()
+        sizes, faults, bound = first.sizes, first.faults, first.bound
+    else:
+        sizes = sizes_of(subject.spec, size or [])
     accepted = {**reasons_of(subject.spec), **(reasons_in(reasons) if reasons else {})}
     with out.progress(f"mutate {subject.name}") as tell:
         found = judge(
             subject.spec, sizes, faults=faults, bound=bound, reasons=accepted,
+            further=[Bounds(at.sizes, at.faults, at.bound) for at in further],
             source=partial(spec_of, spec), processes=processes,
             progress=lambda done, of: tell(f"{done} of {of} mutants", done / of),
         )  # fmt: skip
@@ -60,8 +67,9 @@ def mutate(
 def spec_of(name: str) -> Specification:
     """The spec that a command was asked about, for processes that make it again."""
     from herdproof.cli.specs import find
+    from herdspec.check.plans import MISTAKEN_IN_TURN, mistaken_of
 
-    return find(name).spec
+    return mistaken_of(name) if name in MISTAKEN_IN_TURN else find(name).spec
 
 
 def reasons_in(file: Path) -> Mapping[str, str]:
@@ -77,12 +85,8 @@ def reasons_in(file: Path) -> Mapping[str, str]:
 
 def print_mutation(out: Output, subject: Subject, found: Mutation) -> None:
     """The score, who killed how many, and each survivor with what is missing."""
-    sizes = [counted(n, name.lower()) for name, n in found.sizes.items()]
     out.line(f"{subject.name}: {subject.spec.sentence}")
-    out.line(
-        f"{', '.join([*sizes, counted(found.faults, 'fault')])}: score {found.score:.0%}, "
-        f"{found.summary}"
-    )
+    out.line(f"{'; then '.join(found.at)}: score {found.score:.0%}, {found.summary}")
     out.line()
     print_killers(out, found)
     for title, ids in (
@@ -157,7 +161,7 @@ def mutation_json(found: Mutation) -> dict[str, Any]:
     """A mutation run as JSON."""
     return {
         "command": "mutate", "exit": found.standing.value, "spec": found.spec,
-        "sizes": dict(found.sizes), "faults": found.faults, "bound": found.bound,
+        "sizes": dict(found.sizes), "faults": found.faults, "bound": found.bound, "at": found.at,
         "score": found.score, "killed": [vars(k) for k in found.killed],
         "survivors": [vars(s) for s in found.survivors], "equivalent": found.equivalent,
         "unknown": found.unknown, "refused": found.refused, "stale": found.stale,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,4 +24,12 @@ BoundOption = Annotated[
 ]
 MayEndOption = Annotated[
     bool, typer.Option("--may-end", help="A state without a next step is no failure.")
+]
+
+TraceOption = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="Append a line for each step to it.")
+]
+RunOption = Annotated[
+    str,
+    typer.Option("--run", metavar="NAME", help="What the traces of all nodes together are called."),
 ]

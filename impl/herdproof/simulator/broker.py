@@ -85,6 +85,8 @@ class SimulatedBroker(Process):
         elector = Elector(self.broker, world.paths.election, config.elector_flaws)
         self.election = Shell(elector, elected=self._elected, deposed=self._deposed)
         self.channels = 0
+        self.known: set[int] = set()
+        """The channels that the core has been told of, and not that they are closed."""
         self.commits: dict[tuple[int, int], Frame] = {}
         """Commits that are not answered yet, by channel and correlation id."""
         self.client = Client(
@@ -105,6 +107,8 @@ class SimulatedBroker(Process):
         self.world.note(self, event, effects)
         for effect in effects:
             self._carry_out(effect)
+        if isinstance(event, Deposed) or any(isinstance(effect, StepDown) for effect in effects):
+            self.here.contract.deposed(self, self._open_channels())
 
     def tick(self) -> None:
         """The core asked to be woken."""
@@ -220,7 +224,7 @@ class SimulatedBroker(Process):
 
     def opened(self, channel: int) -> None:
         """A consumer connected."""
-        self.post(f"channel {channel}", self.give, Opened(channel))
+        self.post(f"channel {channel}", self._open, channel)
 
     def refused(self, channel: int) -> None:
         """A broker connects to nobody."""
@@ -234,8 +238,18 @@ class SimulatedBroker(Process):
         """A connection is over."""
         self.post(f"channel {channel}", self._forget, channel)
 
+    def _open(self, channel: int) -> None:
+        self.give(Opened(channel))  # it may step down before it takes this one in
+        self.known.add(channel)
+
+    def _open_channels(self) -> list[int]:
+        """The channels that the core knows of and has not closed."""
+        ends = {channel: self.ends[channel][1] for channel in self.known & self.ends.keys()}
+        return [channel for channel, end in ends.items() if not (end.over or end.hung_up)]
+
     def _forget(self, channel: int) -> None:
         self.ends.pop(channel, None)
+        self.known.discard(channel)
         self.give(Closed(channel))
 
     def _take(self, channel: int, frame: Frame) -> None:

@@ -98,6 +98,8 @@ class Run:
         self.config = config
         self.faults = draw_faults(config, seed) if faults is None else tuple(faults)
         self.chance = Random(f"{seed}/world")
+        self.fate = Random(f"{seed}/fate")
+        """What is left to chance of the fault that strikes: its own, whichever struck before."""
         self.timeline = Timeline()
         self.network = Network(self.timeline, Random(f"{seed}/network"), draw_lateness(seed))
         self.service = Service(self.timeline, self.network, Random(f"{seed}/zookeeper"))
@@ -112,6 +114,8 @@ class Run:
         self.brokers: list[SimulatedBroker] = []
         self.consumers: list[SimulatedConsumer] = []
         self.addresses = tuple(Address(f"broker{n + 1}", 1) for n in range(config.brokers))
+        self.quiet = False
+        """Nothing goes wrong any more, and nothing is produced."""
         self._lives = 0
         self._producing = Random(f"{seed}/records")
         self._writers: dict[Client, SimulatedBroker] = {}
@@ -171,7 +175,8 @@ class Run:
 
     # ── The run ─────────────────────────────────────────────────────────────────────────────
 
-    def _live(self) -> None:
+    def begin(self) -> None:
+        """Everybody who takes part from the beginning starts; what is to happen is planned."""
         config, timeline = self.config, self.timeline
         election = self.paths.election
         self.kafka.prepare((IDS, TOPICS, election.epoch, self.paths.coordinators, "/consumers"))
@@ -183,23 +188,33 @@ class Run:
         for number, member in enumerate(draw_members(config, self.seed), start=1):
             self.start_consumer(number, member)
         for fault in self.faults:
-            timeline.at(fault.at_ms, self._strike, fault)
+            timeline.at(fault.at_ms, self.strike, fault)
         timeline.after(PRODUCE_MS, self._produce)
-        timeline.run_until(self.quiet_since_ms)
+
+    def settle(self, until_ms: float) -> None:
+        """From now on nothing goes wrong; by then, every group must have settled."""
+        quiet_since_ms, self.quiet = self.timeline.now, True
         self.network.lateness = Lateness()
-        timeline.run_until(config.duration_ms)
-        settles(self.contract, self.brokers, self.quiet_since_ms, config.settle_ms)
+        self.timeline.run_until(until_ms)
+        settles(self.contract, self.brokers, quiet_since_ms, self.config.settle_ms)
         complete(self.contract, self.consumers, self.kafka.logs)
         committed(self.contract, self.consumers)
 
-    def _strike(self, fault: Fault) -> None:
+    def _live(self) -> None:
+        self.begin()
+        self.timeline.run_until(self.quiet_since_ms)
+        self.settle(self.config.duration_ms)
+
+    def strike(self, fault: Fault) -> None:
+        """Let something go wrong, or change, now."""
         self.log.append((self.timeline.now, "", fault, ()))
         self.contract.count(fault.kind.name)
+        self.fate = Random(f"{self.seed}/fate/{fault.identity}")
         strike(self, fault)
 
     def _produce(self) -> None:
         chance, timeline = self._producing, self.timeline
-        if timeline.now >= self.quiet_since_ms:
+        if self.quiet:
             return
         partitions = list(self.kafka.logs)
         self.kafka.append(partitions[chance.randrange(len(partitions))], chance.randrange(1, 3))

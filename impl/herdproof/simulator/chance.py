@@ -56,6 +56,11 @@ class Fault:
     consumer: int
     for_ms: int
 
+    @property
+    def identity(self) -> str:
+        """Which fault of a plan it is, however long it lasts: one made shorter is the same."""
+        return f"{self.at_ms} {self.kind.name} {self.broker} {self.consumer}"
+
     def __str__(self) -> str:
         told = self.kind.value.format(
             broker=f"broker{self.broker}", consumer=f"c{self.consumer}", ms=f"{self.for_ms:,}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
@@ -31,6 +32,7 @@ class Sentence(Enum):
     )
     FENCED_WRITE = "A write is accepted only from the coordinator of the current epoch."
     FENCED_COMMAND = "A command is accepted only from the coordinator of the latest epoch seen."
+    COMMANDS_NOBODY = "Who knows that it coordinates no more has closed every channel."
     WRITTEN_FIRST = "The fenced write of the owners precedes the Start that relies on it."
     MONOTONE = "Generations, epochs and committed offsets never go back."
     NOTHING_SKIPPED = "A new owner starts at or before the first offset not yet processed."
@@ -291,6 +293,14 @@ class Contract:
                 f"{other.name} and {writer.name} both coordinate in epoch {epoch}.",
             )
         self.count("elected")
+
+    def deposed(self, writer: Writes, still_open: Collection[int]) -> None:
+        """A broker has taken in that it coordinates no more; these of its channels are open."""
+        if still_open:
+            self.breaks(
+                Sentence.COMMANDS_NOBODY,
+                f"{writer.name} was deposed, and its channels {sorted(still_open)} are open.",
+            )
 
     # ── What ZooKeeper accepts ──────────────────────────────────────────────────────────────
 

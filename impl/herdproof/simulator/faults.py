@@ -25,7 +25,7 @@ def strike(run: Run, fault: Fault) -> None:
 
 
 def broker_of(run: Run, fault: Fault) -> SimulatedBroker:
-    """The broker that the fault is about; if it names the last, whoever leads."""
+    """The broker that the fault is about."""
     return run.brokers[fault.broker - 1]
 
 
@@ -73,7 +73,7 @@ def cut_zookeeper(run: Run, fault: Fault) -> None:
 
 def expire(run: Run, fault: Fault) -> None:
     """The service ends a broker's session."""
-    run.service.expire(broker_of(run, fault).client, told=run.chance.random() < 0.5)
+    run.service.expire(broker_of(run, fault).client, told=run.fate.random() < 0.5)
 
 
 def lose_reply(run: Run, fault: Fault) -> None:
@@ -98,7 +98,7 @@ def catch_up(run: Run, session: int) -> None:
 
 def slow_zookeeper(run: Run, fault: Fault) -> None:
     """Every operation takes longer."""
-    run.service.slow_down(run.timeline.now + fault.for_ms, by_ms=run.chance.choice((100, 1_500)))
+    run.service.slow_down(run.timeline.now + fault.for_ms, by_ms=run.fate.choice((100, 1_500)))
 
 
 def kill_consumer(run: Run, fault: Fault) -> None:
@@ -127,9 +127,9 @@ def pause_consumer(run: Run, fault: Fault) -> None:
 def cut(run: Run, fault: Fault) -> None:
     """A consumer's connections break; one side may learn of it much later."""
     for connection, _ in list(consumer_of(run, fault).ends.values()):
-        sides = [run.network.delay(), run.network.delay()]
-        if run.chance.random() < 0.6:
-            sides[run.chance.randrange(2)] += fault.for_ms
+        sides = [10.0 * run.fate.random(), 10.0 * run.fate.random()]
+        if run.fate.random() < 0.6:
+            sides[run.fate.randrange(2)] += fault.for_ms
         connection.cut(*sides)
 
 
@@ -143,20 +143,20 @@ def drift(run: Run, fault: Fault) -> None:
     """Two clocks drift otherwise."""
     bound = run.config.drift
     for process in (broker_of(run, fault), consumer_of(run, fault)):
-        process.clock.drift(run.chance.uniform(1 - bound, 1 + bound))
+        process.clock.drift(run.fate.uniform(1 - bound, 1 + bound))
 
 
 def add_topic(run: Run, _fault: Fault) -> None:
     """A topic appears."""
-    topic = run.chance.choice(TOPICS_ADDED)
-    run.kafka.create_topic(topic, run.chance.randint(1, 3))
+    topic = run.fate.choice(TOPICS_ADDED)
+    run.kafka.create_topic(topic, run.fate.randint(1, 3))
 
 
 def add_partitions(run: Run, _fault: Fault) -> None:
     """A topic gets more partitions."""
-    topic = run.chance.choice(list(run.kafka.topics))
+    topic = run.fate.choice(list(run.kafka.topics))
     if run.kafka.topics[topic] < MOST_PARTITIONS:
-        run.kafka.add_partitions(topic, run.chance.randint(1, 2))
+        run.kafka.add_partitions(topic, run.fate.randint(1, 2))
 
 
 def join(run: Run, fault: Fault) -> None:
@@ -164,7 +164,7 @@ def join(run: Run, fault: Fault) -> None:
     number = len(run.consumers) + 1
     if number <= run.config.consumers + 2:
         like = consumer_of(run, fault).member
-        run.start_consumer(number, draw_member(run.chance, number, like))
+        run.start_consumer(number, draw_member(run.fate, number, like))
 
 
 def leave(run: Run, fault: Fault) -> None:

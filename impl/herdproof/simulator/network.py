@@ -136,6 +136,8 @@ class Connection:
         """This end's process is killed: its kernel says so to the other end, or resets it."""
         other = self.other(end)
         end.over = end.hung_up = True
+        if self.broken:
+            return
         if self.network.chance.random() < 0.5:
             end.pipe.lose()
             end.pipe.cut = False

@@ -39,6 +39,7 @@ EXCHANGES = (
     Exchange(1003, messages.Ping, messages.PingResponse),
     Exchange(1004, messages.Stop, messages.StopResponse),
     Exchange(1005, messages.Start, messages.StartResponse),
+    Exchange(1006, messages.Leave, messages.LeaveResponse),
 )
 
 REQUESTS: dict[int, type[Request]] = {one.type_id: one.request for one in EXCHANGES}

@@ -4,7 +4,7 @@ The legacy form: system B's draft `002` as it stands; size, type id of requests,
 It exists for the drafted variant. A response carries no type and no correlation id, so its bytes
 mean something only to who knows what was asked: an empty `PingResponse` and a good `StartResponse`
 are the same bytes, 00 00. Nor does it carry an epoch, hence fences nothing. `002` has no answer to
-Register and Stop, and no Commit: those are `Unsendable`.
+Register and Stop, no Commit and no Leave: those are `Unsendable`.
 
 Settled where `002` is silent: its arrays without a count of their own (the brokers) have an int32
 count, those with one (`num_partition`, `num_partitions`) have that int16 alone; a refusal is an

@@ -40,6 +40,8 @@ class ErrorCode(IntEnum):
     INVALID_SUBSCRIPTION = 11
     NOT_STORED = 12
     """Nobody knows whether the offsets were stored: ZooKeeper gave no answer in time."""
+    INVALID_TIMEOUTS = 13
+    """A Register whose ping interval, retries or session timeout the coordinator does not grant."""
 
 
 class OffsetReset(Enum):
@@ -133,6 +135,18 @@ class CommitResponse:
     error_code: ErrorCode
 
 
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Version 1 only: nothing is fetched any more, and no commit is to come: no lease to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveResponse:
+    """Version 1 only: the registration is gone, or never was; then the connection is closed."""
+
+    error_code: ErrorCode
+
+
 # ── The coordinator's requests, and their answers ───────────────────────────────────────────
 
 
@@ -176,11 +190,12 @@ class StartResponse:
     error_code: ErrorCode
 
 
-Request: TypeAlias = Consult | Register | Commit | Ping | Stop | Start
+Request: TypeAlias = Consult | Register | Commit | Leave | Ping | Stop | Start
 Response: TypeAlias = (
     ConsultResponse
     | RegisterResponse
     | CommitResponse
+    | LeaveResponse
     | PingResponse
     | StopResponse
     | StartResponse

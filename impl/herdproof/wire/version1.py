@@ -45,6 +45,8 @@ from herdproof.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
+    Leave,
+    LeaveResponse,
     Message,
     Offset,
     Ping,
@@ -109,6 +111,8 @@ BODIES: dict[type[Any], Struct[Any]] = {
     StopResponse: Struct(StopResponse, (Field("offsets", Perhaps(OFFSETS)),)),
     Start: Struct(Start, (Field("partitions", OFFSETS),)),
     StartResponse: Struct(StartResponse),
+    Leave: Struct(Leave),
+    LeaveResponse: Struct(LeaveResponse),
 }
 """What follows the header; an `error_code` is in the header, hence in no body."""
 

@@ -192,6 +192,8 @@ class Elector:
         self.stands = False
         self.leads = False
         self.token = 0
+        self.over: int | None = None
+        """The epoch under which this broker's own deletion was last refused; it is over."""
         self.call = Call.NONE
         self.due = False
         self.number = 0
@@ -335,7 +337,7 @@ class Elector:
             owner, epoch = read_leader(answer.data)
             by_data = "mine_by_data" in self.flaws and owner == self.broker
             if answer.stat.ephemeral_owner == self.session or by_data:
-                return self._hold(epoch)
+                return self._give_up() if epoch == self.over else self._hold(epoch)
             if "mine_by_data" in self.flaws:
                 return self._step_down() + self._finish()
         return self._look_again()
@@ -360,8 +362,13 @@ class Elector:
         return counted.stat.version
 
     def handle_delete(self, answer: Answer) -> list[Effect]:
-        """Done, or refused because the epoch is over: either way nothing of this broker stands."""
-        del answer
+        """
+        Done, or refused because the epoch is over: either way nothing of this broker stands.
+
+        Unless somebody edited the epoch's node by hand: see `_give_up`.
+        """
+        if answer == Refusal(Why.BAD_VERSION, 0):
+            self.over = self.token
         return self._finish()
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
@@ -415,6 +422,16 @@ class Elector:
         if self.stands:
             return self._lead(epoch) + self._finish()
         return self._delete()
+
+    def _give_up(self) -> list[Effect]:
+        """
+        Delete this session's node, whose epoch is over; who stands sees it gone, and looks again.
+
+        No election comes to this: whoever counts the epoch up creates the node with it. Somebody
+        edited the epoch's node by hand; to lead on in the old epoch would be refused for ever. No
+        fence is needed: as long as its session lives, the node that stands is this broker's.
+        """
+        return self._ask(Call.DELETE, Multi((Delete(self.paths.leader, ANY_VERSION),)))
 
     def _lead(self, epoch: int) -> list[Effect]:
         self.token = epoch

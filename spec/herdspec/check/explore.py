@@ -242,6 +242,11 @@ class Explorer:
         self.result.seconds = perf_counter() - began
         return self.result
 
+    @property
+    def noted(self) -> set[str]:
+        """The names of what was found so far: failures, witnesses."""
+        return {*self._engine.firsts, *self._before.firsts, *self.firsts}
+
     def _start(self, resume: str | os.PathLike[str] | None) -> None:
         """Begin with the initial states, or with those of a checkpoint."""
         engine = Columned(self.packing, self.checks(), Visited(self.packing.words))

@@ -8,6 +8,10 @@ could tell the two apart. What is left has *survived*: the properties have a hol
 behaviour that only one of the two shows (`apart.py`) names it. A survivor may be accepted with a
 reason, and so may a mutant that the bound leaves unknown; a reason for a mutant that is killed, or
 that does not exist, is stale, and an error.
+
+Where a small size shows little, several are looked at in turn, the cheap ones first: what one of
+them does not kill is judged at the next. Liveness, which takes longest, is judged at the first one
+alone.
 """
 
 from __future__ import annotations
@@ -16,20 +20,22 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from typing import Any
 
 from herdspec.check.apart import BEGINNING, Compared, Told
-from herdspec.check.exploration import Exploration, Story
+from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.explore import MEMORY_BYTES, Explorer
 from herdspec.check.mutants import Mutant, mutants
 from herdspec.check.retell import Chain, Teller
 from herdspec.check.run import Machine
-from herdspec.check.verdict import ALWAYS_A_STEP, Standing
+from herdspec.check.verdict import ALWAYS_A_STEP, Standing, counted
 from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.native_emit import DEADLOCK, UNDEFINED
 from herdspec.language.errors import SpecError, UsageError
 from herdspec.language.specification import Specification
+from herdspec.language.surface import Expectation
 
 Source = Callable[[], Specification]
 """Makes the spec again in another process: what can be pickled, such as a module's function."""
@@ -45,6 +51,8 @@ class Killed:
     line: int
     by: str
     steps: int
+    at: int = 0
+    """The number of the size that did, of those that were looked at in turn."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,11 @@ class Survivor:
 @dataclass
 class Mutation:
     """
-    How good the properties of a spec are at noticing mistakes, at one size.
+    How good the properties of a spec are at noticing mistakes, at one size or at several in turn.
 
-    `refused` mutants are no specs (the language refuses them), `unknown` ones were cut short.
-    `failing` is what fails of the original at this size already, and so notices nothing.
+    `further` are the sizes after the first. `refused` mutants are no specs (the language refuses
+    them), `unknown` ones were cut short. `failing` is what fails of the original at every size
+    already, and so notices nothing.
     """
 
     spec: str
@@ -87,6 +96,13 @@ class Mutation:
     failing: list[str] = field(default_factory=list)
     excused: dict[str, str] = field(default_factory=dict)
     """The reasons for which unknown mutants are accepted."""
+    further: tuple[Bounds, ...] = ()
+
+    @property
+    def at(self) -> list[str]:
+        """Each size in words."""
+        first = Bounds(self.sizes, self.faults, self.bound)
+        return [bounds.said for bounds in (first, *self.further)]
 
     @property
     def undecided(self) -> list[str]:
@@ -136,6 +152,7 @@ def mutate(
     *,
     faults: int,
     bound: int | None = None,
+    further: Sequence[Bounds] = (),
     reasons: Mapping[str, str] | None = None,
     memory_bytes: int = MEMORY_BYTES,
     source: Source | None = None,
@@ -145,14 +162,16 @@ def mutate(
     """
     Judge every mutant of a spec at these sizes; `reasons` accept survivors, by their ids.
 
+    What is not killed there is judged at the `further` sizes, in turn, but for its liveness.
     With more than one process, each makes the spec again by `source`. Raises `UsageError` where the
     original cannot be explored to its end: its failures could not be told from a mutant's.
     """
-    bounds = Bounds(dict(sizes), faults, bound, memory_bytes)
+    bounds = (Bounds(dict(sizes), faults, bound, memory_bytes), *further)
     if processes > 1 and source is None:
         raise UsageError("several processes need a source that makes the spec again in each")
     all_of_them = mutants(spec)
     made = Mutation(spec.name, dict(sizes), faults, faults + 1 if bound is None else bound)
+    made.further = tuple(further)
     with _verdicts(spec, bounds, len(all_of_them), source, processes) as (failing, verdicts):
         made.failing = failing
         for number, (mutant, verdict) in enumerate(zip(all_of_them, verdicts, strict=True), 1):
@@ -179,7 +198,7 @@ def reasons_of(spec: Specification) -> Mapping[str, str]:
 def _file(made: Mutation, mutant: Mutant, verdict: Verdict, reasons: Mapping[str, str]) -> None:
     """Put a mutant where it belongs."""
     if verdict.fate == "killed":
-        made.killed.append(Killed(mutant.id, mutant.line, verdict.by, verdict.steps))
+        made.killed.append(Killed(mutant.id, mutant.line, verdict.by, verdict.steps, verdict.at))
     elif verdict.fate == "survived":
         made.survivors.append(
             Survivor(
@@ -205,12 +224,18 @@ def _stale(made: Mutation, reasons: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The size at which mutants are judged."""
+    """A size at which mutants are judged."""
 
     sizes: Mapping[str, int]
     faults: int
-    bound: int | None
-    memory_bytes: int
+    bound: int | None = None
+    memory_bytes: int = MEMORY_BYTES
+
+    @property
+    def said(self) -> str:
+        """The size in words."""
+        sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
+        return ", ".join([*sizes, counted(self.faults, "fault")])
 
     def ground(self, spec: Specification) -> Ground:
         """A spec at this size."""
@@ -224,11 +249,15 @@ class Bounds:
 
 @contextmanager
 def _verdicts(
-    spec: Specification, bounds: Bounds, number: int, source: Source | None, processes: int
+    spec: Specification,
+    bounds: Sequence[Bounds],
+    number: int,
+    source: Source | None,
+    processes: int,
 ) -> Iterator[tuple[list[str], Iterator[Verdict]]]:
     """What fails of the original, and the verdicts on all mutants, in their order."""
     if source is None or processes < 2:
-        judge = Judge(spec, bounds)
+        judge = InTurn(spec, bounds)
         yield judge.fails, (judge.verdict(k) for k in range(number))
         return
     pool = ProcessPoolExecutor(
@@ -240,18 +269,18 @@ def _verdicts(
         pool.shutdown(cancel_futures=True)
 
 
-_judges: list[Judge | UsageError] = []
+_judges: list[InTurn | UsageError] = []
 
 
-def _begin(source: Source, bounds: Bounds) -> None:
+def _begin(source: Source, bounds: Sequence[Bounds]) -> None:
     """Make this process a judge; what the original lacks is said by the first verdict."""
     try:
-        _judges.append(Judge(source(), bounds))
+        _judges.append(InTurn(source(), bounds))
     except UsageError as error:
         _judges.append(error)
 
 
-def _own_judge() -> Judge:
+def _own_judge() -> InTurn:
     judge = _judges[0]
     if isinstance(judge, UsageError):
         raise judge
@@ -271,21 +300,47 @@ def _judge(number: int) -> Verdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one mutant: killed, survived, equivalent, unknown or refused."""
+    """What became of one mutant: one of `FATES`, or killed, at the size of this number."""
 
     fate: str
     by: str = ""
     steps: int = -1
+    at: int = 0
     story: tuple[str, ...] = ()
     differs: str = ""
     missing: str = ""
 
 
-class Judge:
-    """Holds mutants against one explored original."""
+FATES = ("refused", "equivalent", "unknown", "survived")
+"""What may become of a mutant that is not killed; the later ones say more about the properties."""
 
-    def __init__(self, spec: Specification, bounds: Bounds) -> None:
-        self.spec, self.bounds = spec, bounds
+
+class InTurn:
+    """Holds mutants against an original at several sizes, until one kills."""
+
+    def __init__(self, spec: Specification, bounds: Sequence[Bounds]) -> None:
+        self.judges = [Judge(spec, at, lively=at is bounds[0]) for at in bounds]
+
+    @property
+    def fails(self) -> list[str]:
+        """What fails of the original at every size."""
+        return sorted(set.intersection(*(set(judge.fails) for judge in self.judges)))
+
+    def verdict(self, number: int) -> Verdict:
+        """What becomes of this mutant."""
+        found = []
+        for at, judge in enumerate(self.judges):
+            found.append(replace(judge.verdict(number), at=at))
+            if found[-1].fate == "killed":
+                return found[-1]
+        return max(found, key=lambda verdict: FATES.index(verdict.fate))
+
+
+class Judge:
+    """Holds mutants against one explored original, at one size."""
+
+    def __init__(self, spec: Specification, bounds: Bounds, *, lively: bool = True) -> None:
+        self.spec, self.bounds, self.judges_liveness = spec, bounds, lively
         self.mutants: Sequence[Mutant] = mutants(spec)
         self.explorer = bounds.explorer(spec)
         found = self.explorer.run()
@@ -327,11 +382,25 @@ class Judge:
         return self.survivor(ground, difference.telling)
 
     def failures(self, spec: Specification) -> tuple[list[tuple[str, int]], bool]:
-        """What fails of a mutant and not of the original, and whether something was cut short."""
+        """
+        What fails of a mutant and not of the original, and whether something was cut short.
+
+        The search ends a level after that on which something fails: states are looked at when
+        they are expanded, steps a level before.
+        """
         explorer = self.bounds.explorer(spec)
         explorer.teller = Lengths(explorer.machine, explorer.packing)
+        wrong = {p.name for p in spec.properties if p.expectation in FORBIDDING}
+        wrong = {n for n in (*wrong, *NOTED) if NOTED.get(n, n) not in self.failing}
+        noticed = False
+
+        def enough(*_: int) -> None:
+            nonlocal noticed
+            explorer.result.truncated = noticed
+            noticed = not wrong.isdisjoint(explorer.noted)
+
         try:
-            result = explorer.run()
+            result = explorer.run(enough)
         except UsageError:  # whoever explores it is told so, whatever its properties are
             return [(BEGINS, 0)], False
         found = [(name, steps) for name, steps in failing(result) if name not in self.failing]
@@ -345,7 +414,7 @@ class Judge:
         """The liveness properties that fail, and whether some could not be decided."""
         from herdspec.check.liveness import live, liveness  # scipy: only where it is needed
 
-        if not live(spec):
+        if not self.judges_liveness or not live(spec):
             return [], False
         b = self.bounds
         found = liveness(spec, b.sizes, faults=b.faults, bound=b.bound, memory_bytes=b.memory_bytes)
@@ -362,6 +431,10 @@ class Judge:
         return Verdict("survived", story=tuple(story.labels), differs=differs, missing=missing)
 
 
+FORBIDDING = {Expectation.ALWAYS, Expectation.STEP}
+"""What one state or one step can break."""
+NOTED = {DEADLOCK: ALWAYS_A_STEP, UNDEFINED: EVERY_VALUE_IS_DEFINED}
+"""What a search notes beside properties, and the names that it has for them in the end."""
 BEGINS = "there is an initial state"
 """What kills a mutant that cannot begin."""
 OTHERWISE = "no property says in which states it may begin"

@@ -150,14 +150,19 @@ NOTICED = "mistakes are noticed"
 """The row of mutants."""
 
 
-def mutation(looked: Looked, *, faults: int = 1) -> Check:
-    """Whether the properties notice mistakes: every mutant is explored, with so many faults."""
+def mutation(looked: Looked, *, faults: int = 1, further: Sequence[Looked] = ()) -> Check:
+    """
+    Whether the properties notice mistakes: every mutant is explored, with so many faults.
+
+    What is not noticed is looked at once more at the `further` sizes, in turn.
+    """
 
     def run(tell: Tell) -> Result:
-        from herdspec.check.mutate import mutate, reasons_of
+        from herdspec.check.mutate import Bounds, mutate, reasons_of
 
         found = mutate(
             looked.spec, looked.sizes, faults=faults, bound=looked.bound,
+            further=[Bounds(at.sizes, at.faults, at.bound) for at in further],
             reasons=reasons_of(looked.spec), source=looked.source,
             processes=PROCESSES if looked.source else 1,
             progress=lambda done, of: tell(f"{done} of {of} mutants", done / of),
@@ -171,15 +176,15 @@ def mutation(looked: Looked, *, faults: int = 1) -> Check:
         files = {a.file for a in looked.spec.actions}
         modules = {function.file for function in looked.spec.methods.values()} | files
         texts = [hashed(*linecache.getlines(file)) for file in sorted(modules)]
-        return (*looked.rests_on(), faults, sorted(texts), dict(reasons_of(looked.spec)))
+        at = [(dict(at.sizes), at.faults, at.bound) for at in further]
+        return (*looked.rests_on(), faults, at, sorted(texts), dict(reasons_of(looked.spec)))
 
-    size = replace(looked, faults=faults).size
-    return Check(f"mutate {looked.subject}: {size}", run, rests_on)
+    sizes = [at.size for at in (replace(looked, faults=faults), *further)]
+    return Check(f"mutate {looked.subject}: {'; then '.join(sizes)}", run, rests_on)
 
 
 def noticed(subject: str, found: Mutation) -> Finding:
     """What the mutants of a spec come to; the story names the holes."""
-    sizes = [counted(n, name.lower()) for name, n in found.sizes.items()]
     marks = {
         Standing.HOLDS: Mark.EXHAUSTED, Standing.FAILS: Mark.FAILS, Standing.UNKNOWN: Mark.UNKNOWN,
     }  # fmt: skip
@@ -188,7 +193,7 @@ def noticed(subject: str, found: Mutation) -> Finding:
     told += [f"stale, no such mistake survives: {name}" for name in found.stale]
     return Finding(
         subject=subject, row=NOTICED, kind="check", mark=marks[found.standing],
-        bounds=", ".join([score, *sizes, counted(found.faults, "fault")]), story=tuple(told),
+        bounds=f"{score}, {'; then '.join(found.at)}", story=tuple(told),
         sentence="Every mistake in the spec breaks some property, or is accepted with a reason.",
         note="" if found.standing is Standing.HOLDS else unnoticed(found),
     )  # fmt: skip
@@ -377,6 +382,18 @@ def central(
     return Looked("verified", spec, sizes, faults, bound=4 + faults)
 
 
+def central_mistaken() -> list[Looked]:
+    """All that the central coordinator promises, at sizes at which most of its mistakes show."""
+    from herdspec.protocols.central_coordinator_properties import NOTICING
+
+    return [
+        central(NOTICING, 1, 1, 1, faults=1),
+        central(NOTICING, 1, 2, 1, faults=1),
+        central(NOTICING, 1, 1, 2, faults=2),
+        central(NOTICING, 2, 1, 1, faults=1),
+    ]
+
+
 def owed(members: int, partitions: int, brokers: int, *, faults: int) -> Looked:
     """The contract of every group protocol, at a size at which nothing is cut."""
     from herdspec.protocols.contract_properties import CONTRACT
@@ -424,13 +441,16 @@ PLANS: dict[str, Callable[[Scale], Plan]] = {
 }
 """The protocols, in the order in which they build on each other."""
 
+MISTAKEN_IN_TURN: dict[str, Callable[[], list[Looked]]] = {"central_coordinator": central_mistaken}
+"""Where `MISTAKEN` is no good size: the sizes at which mistakes are looked for, in turn."""
+
 
 def plan_of(protocol: str, scale: Scale, *, mutate: bool = False) -> Plan:
     """
     The plan of a protocol by its name; raises `UsageError` for a name that is none.
 
-    With `mutate`, it is looked at whether the verified spec's properties would notice mistakes:
-    at `MISTAKEN`, whatever the scale of the rest, since there are hundreds of them.
+    With `mutate`, it is looked at whether the verified spec's properties would notice mistakes: at
+    `MISTAKEN` or `MISTAKEN_IN_TURN`, whatever the scale of the rest: there are hundreds of them.
     """
     if protocol not in PLANS:
         known = ", ".join(PLANS)
@@ -443,7 +463,16 @@ def mistaken(plan: Plan) -> Check:
     """Whether the properties of a protocol's verified spec notice mistakes."""
     spec, source = plan.specs[plan.verified], partial(verified_of, plan.protocol)
     looked = Looked(plan.verified, spec, MISTAKEN.sizes(spec), MISTAKEN.faults, source=source)
-    return mutation(looked, faults=MISTAKEN.faults)
+    further: Sequence[Looked] = ()
+    if plan.protocol in MISTAKEN_IN_TURN:
+        looked, *further = MISTAKEN_IN_TURN[plan.protocol]()
+        looked = replace(looked, source=partial(mistaken_of, plan.protocol))
+    return mutation(looked, faults=looked.faults, further=further)
+
+
+def mistaken_of(protocol: str) -> Specification:
+    """The spec of a protocol whose mistakes are looked at in turn, for processes that make it."""
+    return MISTAKEN_IN_TURN[protocol]()[0].spec
 
 
 def verified_of(protocol: str) -> Specification:

@@ -17,16 +17,14 @@ Assumed: connections are FIFO; the election keeps its contract. Under the assump
 only where a property says so: whom the coordinator takes for gone has closed its fetchers.
 Not modelled: more than one group (they share nothing but the coordinator), streams and threads,
 consultation (a consumer asks any broker), the answer to an accepted Register, retries of a ping
-(copies of one request), a coordinator's return to its own epoch after a doubt. A pause is a step
-that is put off. A topic has one partition; an interest in topics that do not exist yet stands for
-names and wildcards alike. A user's commit waits for the answers before it. A member's next
-connection is another element, or the same one once nobody has it in its books.
+(copies of one request). A pause is a step that is put off. A topic has one partition; an interest
+in topics that do not exist yet stands for names and wildcards alike. A user's commit waits for the
+answers before it. A member's next connection is another element, or the same one once nobody has
+it in its books.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import Annotated
 
 from herdspec import (
@@ -42,47 +40,17 @@ from herdspec import (
     require,
     weak,
 )
+from herdspec.protocols.central_coordinator_survivors import (  # `mutate` looks here
+    SURVIVORS as SURVIVORS,
+)
+from herdspec.protocols.central_coordinator_values import Asked as Asked
+from herdspec.protocols.central_coordinator_values import Kind as Kind
+from herdspec.protocols.central_coordinator_values import Message as Message
+from herdspec.protocols.central_coordinator_values import Phase as Phase
 from herdspec.protocols.election import Broker
 from herdspec.protocols.election_contract import ElectionContract
 from herdspec.protocols.group import Member as Member
 from herdspec.protocols.group import Partition as Partition
-
-
-class Kind(Enum):
-    """What a message is; a response has its request's name."""
-
-    REGISTER = "register"
-    PING = "ping"
-    STOP = "stop"
-    START = "start"
-    COMMIT = "commit"
-
-
-class Asked(Enum):
-    """The one request that is outstanding over a connection."""
-
-    NONE = "none"
-    PING = "ping"
-    STOP = "stop"
-    START = "start"
-
-
-class Phase(Enum):
-    """How far the coordinator is with the group; all but IDLE: `groupsBeingRebalanced`."""
-
-    IDLE = "idle"
-    QUEUED = "queued"
-    STOPPING = "stopping"
-    STARTING = "starting"
-    FAILED = "failed"  # visible to the operator; queued again after a back-off
-
-
-@dataclass(frozen=True)
-class Message:
-    """A request or a response, with the generation that it is about."""
-
-    kind: Kind
-    generation: Nat
 
 
 class CentralCoordinator(Spec):
@@ -148,7 +116,7 @@ class CentralCoordinator(Spec):
     def coordinator_startup(self, b: Broker) -> None:
         """coordinatorStartup: {b} reads topics and groups, and queues every group."""
         require(not self.election.leads[b])
-        self.election.take_up(b, True, False)
+        self.election.take_up(b, True, True)
         self.phase[b] = Phase.QUEUED
         for p in Partition:
             self.knows[b, p] = self.exists[p]
@@ -159,6 +127,13 @@ class CentralCoordinator(Spec):
         require(self.seat == b)
         self.election.give_up(b)
         self.seat = None
+
+    @action(kind=fault)
+    def doubt(self, b: Broker) -> None:
+        """{b} is not sure that its session lives, and steps down; it may lead on in its epoch."""
+        require(self.election.leads[b] and self.seat == b)
+        self.election.step_down(b, True)
+        self.reset(b)
 
     @action(fair=weak)
     def step_down(self, b: Broker) -> None:
@@ -250,11 +225,11 @@ class CentralCoordinator(Spec):
     # ── The rebalance ───────────────────────────────────────────────────────────────────────
 
     @action(fair=weak)
-    def begin_rebalance(self, b: Broker) -> None:
-        """{b} takes the group from its queue, and sees whether a rebalance is necessary."""
+    def begin_rebalance(self, b: Broker, uneven: bool) -> None:
+        """{b} takes the group, and sees if a rebalance is necessary (shares uneven: {uneven})."""
         require(self.election.leads[b] and self.phase[b] == Phase.QUEUED)
         self.dirty[b] = False
-        if self.necessary(b):
+        if self.necessary(b) or (uneven and self.has_members(b)):
             self.phase[b] = Phase.STOPPING
             for m in Member:
                 if self.books[m] == b:
@@ -377,7 +352,8 @@ class CentralCoordinator(Spec):
     @action
     def send_ping(self, m: Member, b: Broker) -> None:
         """pingScheduler: {b} asks {m} whether it lives."""
-        require(self.phase[b] == Phase.IDLE)
+        require(self.phase[b] != Phase.STOPPING or self.stopped[m])
+        require(self.phase[b] != Phase.STARTING or self.follows(m))
         self.ask(m, b, Asked.PING, Kind.PING)
 
     @action(fair=weak)
@@ -429,7 +405,7 @@ class CentralCoordinator(Spec):
 
     def lease_is_over(self, m: Member) -> bool:
         """Assumption `lease`: whom the coordinator takes for gone has closed its fetchers."""
-        return self.via[m] is None
+        return not self.link[m] and all(not self.fetching[m, p] for p in Partition)
 
     def accepts(self, m: Member, b: Broker) -> bool:
         """A coordinator accepts who has not heard of a later epoch."""
@@ -440,16 +416,14 @@ class CentralCoordinator(Spec):
         return self.has_members(b) and (
             any(self.books[m] == b and not self.follows(m) for m in Member)
             or any(self.wanted(p, b) and not self.is_owned(p, b) for p in Partition)
+            or any(self.owner[p] is not None and not self.is_owned(p, b) for p in Partition)
         )
 
     def is_free(self, p: Partition, b: Broker) -> bool:
-        """Nobody fetches the partition: its owner has stopped, or is gone for good."""
+        """Its owner has stopped with all the others, or is gone for good: nobody fetches it."""
         owner = self.owner[p]
         return (
-            owner is None
-            or self.orphan[p]
-            or (self.books[owner] == b and self.stopped[owner])
-            or (self.books[owner] != b and self.lease_is_over(owner))
+            owner is None or self.orphan[p] or self.books[owner] == b or self.lease_is_over(owner)
         )
 
     def request_rebalance(self, b: Broker) -> None:

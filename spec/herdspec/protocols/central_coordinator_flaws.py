@@ -74,11 +74,11 @@ def owned_by_id(self: CentralCoordinator, p: Partition, b: Broker) -> bool:
     return owner is not None and self.serves(owner, p, b)
 
 
-def begin_with_offsets(self: CentralCoordinator, b: Broker) -> None:
+def begin_with_offsets(self: CentralCoordinator, b: Broker, uneven: bool) -> None:
     """{b} takes the group from its queue, and reads the offsets that it will hand out."""
     require(self.election.leads[b] and self.phase[b] == Phase.QUEUED)
     self.dirty[b] = False
-    if self.necessary(b):
+    if self.necessary(b) or (uneven and self.has_members(b)):
         self.phase[b] = Phase.STOPPING
         for m in Member:
             if self.books[m] == b:
@@ -236,6 +236,7 @@ def _but(name: str, **functions: Callable[..., object]) -> Specification:
 EXCLUSIVE = "exclusive"
 SETTLES = "settles"
 TWICE = "a_start_is_at_the_stored_offset"
+STORED = "what_is_stored_is_of_the_present_epoch"
 
 FLAWS = {
     "no_barrier": _flaw(
@@ -299,14 +300,14 @@ FLAWS = {
             send_start=start_as_decided,
             finish_rebalance=finish_and_write,
             lose_session=lose_session_before_startup,
-        ).drop("OwnersWrittenLate", "fail", "cut", "time_out"),
+        ).drop("OwnersWrittenLate", "fail", "cut", "time_out", "doubt"),
         "owners_written_late",
         brokers=2,
     ),
     "partial_failover": _flaw(
         {EXCLUSIVE: Failure(23, "handle_start")},
         _but("partial_failover", lease_is_over=gone_is_gone).drop(
-            "PartialFailover", "fail", "cut", "time_out"
+            "PartialFailover", "fail", "cut", "time_out", "doubt"
         ),
         "partial_failover",
         brokers=2,
@@ -319,17 +320,18 @@ FLAWS = {
             fail=fail_after_pings,
             restart=restart_while_idle,
             lose_session=lose_session_before_startup,
-        ).drop("NoLease", "cut"),
+        ).drop("NoLease", "cut", "doubt"),
         "no_lease",
     ),
     "reconnects_fetching": _flaw(
-        {EXCLUSIVE: Failure(23, "handle_start")},
+        {EXCLUSIVE: Failure(24, "handle_start")},
         _but("reconnects_fetching", let_go=keep_fetching),
         "reconnects_fetching",
     ),
     "unfenced": _flaw(
         {
             "only_the_present_epoch_writes": Failure(11, "write_owners"),
+            STORED: Failure(11, "write_owners"),
             SETTLES: Failure(25, "on_lost_connection"),
         },
         _but("unfenced", fenced_write=any_version),
@@ -337,7 +339,7 @@ FLAWS = {
         brokers=2,
     ),
     "ignores_epoch": _flaw(
-        {"monotone": Failure(17, "handle_stop")},
+        {"monotone": Failure(15, "handle_ping")},
         _but("ignores_epoch", accepts=accept_any_epoch),
         "ignores_epoch",
         faults=2,
@@ -400,6 +402,8 @@ DRAFTED_000 = _flaw(
         EXCLUSIVE: Failure(20, "handle_start"),
         "exclusive_fenced": Failure(15, "handle_commit"),
         "only_the_present_epoch_writes": Failure(14, "finish_rebalance"),
+        STORED: Failure(14, "finish_rebalance"),
+        TWICE: Failure(24, "flush_offsets"),
         "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
         "complete": Failure(17, "begin_rebalance"),
     },
@@ -413,6 +417,8 @@ DRAFTED_002 = _flaw(
         EXCLUSIVE: Failure(20, "handle_start"),
         "exclusive_fenced": Failure(15, "handle_commit"),
         "only_the_present_epoch_writes": Failure(14, "finish_rebalance"),
+        STORED: Failure(14, "finish_rebalance"),
+        TWICE: Failure(24, "flush_offsets"),
         "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
         "complete": Failure(17, "begin_rebalance"),
     },

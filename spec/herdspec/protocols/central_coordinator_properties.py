@@ -47,6 +47,31 @@ def only_the_present_epoch_writes(s: CentralCoordinator) -> bool:
     return not s.election.stale_write_accepted
 
 
+@step
+def what_is_stored_is_of_the_present_epoch(
+    before: CentralCoordinator, after: CentralCoordinator
+) -> bool:
+    """Owners and offsets change only by who has taken up the current epoch."""
+    return (
+        (
+            before.generation == after.generation
+            and all(before.owner[p] == after.owner[p] for p in Partition)
+        )
+        or any(
+            before.phase[b] != after.phase[b] and before.election.token[b] == before.election.epoch
+            for b in Broker
+        )
+    ) and all(
+        before.committed[p] == after.committed[p]
+        or any(
+            before.noted[b, p] == after.committed[p]
+            and before.election.token[b] == before.election.epoch
+            for b in Broker
+        )
+        for p in Partition
+    )
+
+
 @always
 def one_coordinator(s: CentralCoordinator) -> bool:
     """At most one broker coordinates in any epoch."""
@@ -155,6 +180,111 @@ def two_coordinators_believe_in_themselves(s: CentralCoordinator) -> bool:
     return any(
         s.election.leads[a] and s.election.leads[b] for a in Broker for b in Broker if a != b
     )
+
+
+@sometimes
+def a_broken_connection_is_unnoticed(s: CentralCoordinator) -> bool:
+    """A connection is broken, and neither of its ends has learnt of it."""
+    return any(s.books[m] is not None and s.via[m] is not None and not s.link[m] for m in Member)
+
+
+@sometimes
+def a_member_is_counted_that_has_given_up(s: CentralCoordinator) -> bool:
+    """A member has given up, and its coordinator counts it as a live one."""
+    return any(s.books[m] is not None and s.via[m] is None for m in Member)
+
+
+@sometimes
+def an_expired_coordinator_goes_on(s: CentralCoordinator) -> bool:
+    """A coordinator's session has expired, and it does not know."""
+    return any(s.election.leads[b] and s.seat != b for b in Broker)
+
+
+@sometimes
+def an_epoch_may_be_taken_up_again(s: CentralCoordinator) -> bool:
+    """A coordinator that was in doubt has stepped down, and its node stands."""
+    return any(
+        not s.election.leads[b]
+        and s.election.won[b] > 0
+        and s.election.token[b] == s.election.won[b]
+        for b in Broker
+    )
+
+
+@sometimes
+def a_partition_is_not_known_yet(s: CentralCoordinator) -> bool:
+    """A partition has appeared, and the coordinator was not told of it."""
+    return any(
+        s.election.leads[b] and s.exists[p] and not s.knows[b, p] for b in Broker for p in Partition
+    )
+
+
+@sometimes
+def a_rebalance_fails_before_the_handover(s: CentralCoordinator) -> bool:
+    """A rebalance has failed before any owner was written."""
+    return any(s.phase[b] == Phase.FAILED for b in Broker) and s.generation == 0
+
+
+@sometimes
+def a_rebalance_fails_after_the_handover(s: CentralCoordinator) -> bool:
+    """A rebalance has failed whose owners are written, and whose Start is on its way."""
+    return any(
+        s.phase[b] == Phase.FAILED and s.books[m] == b and s.asked[m] == Asked.START
+        for b in Broker
+        for m in Member
+    )
+
+
+@sometimes
+def a_commit_is_on_its_way(s: CentralCoordinator) -> bool:
+    """A user's commit of some record is on its way."""
+    return any(
+        s.reported[m, p] > 0 and any(x.kind == Kind.COMMIT for x in s.up[m])
+        for m in Member
+        for p in Partition
+    )
+
+
+@sometimes
+def who_has_stopped_is_pinged(s: CentralCoordinator) -> bool:
+    """A member that has stopped is asked whether it lives."""
+    return any(
+        s.phase[b] == Phase.STOPPING
+        and s.books[m] == b
+        and s.stopped[m]
+        and s.asked[m] == Asked.PING
+        for b in Broker
+        for m in Member
+    )
+
+
+@sometimes
+def who_has_started_is_pinged(s: CentralCoordinator) -> bool:
+    """A member that has started is asked whether it lives, before the rebalance has ended."""
+    return any(
+        s.phase[b] == Phase.STARTING
+        and s.books[m] == b
+        and s.follows(m)
+        and s.asked[m] == Asked.PING
+        for b in Broker
+        for m in Member
+    )
+
+
+@sometimes
+def a_ping_is_answered_with_an_offset(s: CentralCoordinator) -> bool:
+    """The answer to a Ping tells how far the member is."""
+    return any(
+        s.reported[m, p] > 0 and any(x.kind == Kind.PING for x in s.up[m])
+        for m in Member
+        for p in Partition
+    )
+
+
+@sometimes
+def a_change_is_remembered(s: CentralCoordinator) -> bool:
+    """Something has changed while the flag was set, and is remembered."""
+    return any(s.dirty[b] for b in Broker)
 
 
 # ── Lemmas: with them the promises are inductive ────────────────────────────────────────────
@@ -313,7 +443,10 @@ def who_has_stopped_does_not_fetch(s: CentralCoordinator) -> bool:
         s.phase[b] != Phase.STOPPING
         or s.books[m] != b
         or not s.stopped[m]
-        or (s.asked[m] == Asked.NONE and all(not s.fetching[m, p] for p in Partition))
+        or (
+            (s.asked[m] == Asked.NONE or s.asked[m] == Asked.PING)
+            and all(not s.fetching[m, p] for p in Partition)
+        )
         for m in Member
         for b in Broker
     )
@@ -361,13 +494,19 @@ def what_is_missed_is_remembered(s: CentralCoordinator) -> bool:
 
 
 PROMISES = (
-    exclusive, exclusive_fenced, only_the_present_epoch_writes, one_coordinator, monotone,
-    nothing_skipped, a_start_is_at_the_stored_offset, who_does_not_lead_commands_nobody, complete,
+    exclusive, exclusive_fenced, only_the_present_epoch_writes,
+    what_is_stored_is_of_the_present_epoch, one_coordinator, monotone, nothing_skipped,
+    a_start_is_at_the_stored_offset, who_does_not_lead_commands_nobody, complete,
 )  # fmt: skip
 OF_THE_LEASE = (exclusive, a_start_is_at_the_stored_offset)
 """What is promised under the assumption `lease` alone."""
 POSSIBLE = (
     a_partition_is_consumed, offsets_are_stored, two_coordinators_believe_in_themselves,
+    a_broken_connection_is_unnoticed, a_member_is_counted_that_has_given_up,
+    an_expired_coordinator_goes_on, an_epoch_may_be_taken_up_again, a_partition_is_not_known_yet,
+    a_rebalance_fails_before_the_handover, a_rebalance_fails_after_the_handover,
+    a_commit_is_on_its_way, who_has_stopped_is_pinged, who_has_started_is_pinged,
+    a_ping_is_answered_with_an_offset, a_change_is_remembered,
 )  # fmt: skip
 LEMMAS = (
     epochs_are_won_by_one, one_request_at_a_time, books_are_true, nobody_follows_an_older_epoch,
@@ -386,6 +525,8 @@ CENTRAL_COORDINATOR = specification(
 )
 HELD = specification(CentralCoordinator, *PROMISES, settles)
 """The verified protocol and its promises, without the lemmas."""
+NOTICING = specification(CentralCoordinator, *PROMISES, *POSSIBLE, settles)
+"""All that should notice a mistake in the protocol, without what only its proof needs."""
 
 
 def gone_at_once(self: CentralCoordinator, m: Member) -> bool:

@@ -153,6 +153,7 @@ REFINEMENT = Refinement(
         "elect": ("elect", "supersede"),
         "coordinator_startup": ("take_office", STUTTER),
         "lose_session": ("retire", STUTTER),
+        "doubt": ("begin_anew",),
         "step_down": ("retire",),
         "restart": ("retire", STUTTER),
         "register": ("join",),

@@ -103,6 +103,12 @@ class GroupContract(Spec):
             self.forget()
         self.term[b] = 0
 
+    @action(kind=fault)
+    def begin_anew(self, b: Broker) -> None:
+        """{b} forgets what it knew, and coordinates on in its own epoch."""
+        require(self.coordinates(b))
+        self.forget()
+
     @action(fair=weak)
     def take_office(self, b: Broker) -> None:
         """{b} reads which partitions there are."""

@@ -1,0 +1,84 @@
+"""
+Traces of the central coordinator, replayed in its spec, one group after the other.
+
+Coordinators and consumers tell every step that they take (`central_coordinator/tracing.py`); the
+spec is led along these lines (`herdspec.check.follow`). What nobody tells is supposed where a line
+could not be without it: an election, a lost session, a connection that broke, a topic that
+appeared, records that were produced and finished.
+
+How a trace's values become the spec's:
+
+- a connection is a `Member`: the same one as its consumer's connection before, where nobody counts
+  on that any more;
+- offsets and epochs are numbered in their order, since the spec only compares them; offset 0 of the
+  spec is "none stored";
+- a write happens where it was sent, if it was answered "done" at all; where it was never answered,
+  or nobody knows, both are possible.
+
+Over a connection that is broken nothing travels in the spec, while sockets may still hand out what
+was on its way: such a line is no step. What a consumer does then is judged by its lease (`Leases`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+from herdproof.central_coordinator.tracing import CONSUMER, COORDINATOR
+from herdproof.link.central_consumers import CONSUMERS
+from herdproof.link.central_coordinators import COORDINATORS
+from herdproof.link.central_lines import Placed, check_sequences, read_central
+from herdproof.link.central_replay import GroupReplay, Watch
+from herdproof.link.central_view import View
+from herdspec.check.conform import Outcome, Progress, Verdict
+from herdspec.language.specification import Specification
+from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+
+STEPS = {
+    **{(COORDINATOR, action): made for action, made in COORDINATORS.items()},
+    **{(CONSUMER, action): made for action, made in CONSUMERS.items()},
+}
+"""What each line is to the spec, by role and action; others are nothing to it."""
+
+
+def conform_central(
+    paths: Sequence[Path], *, specification: Specification = CENTRAL_COORDINATOR,
+    progress: Progress | None = None,
+) -> Outcome:  # fmt: skip
+    """
+    Replay the traces of one run, one file or several; the first line that differs counts.
+
+    Files are merged by time: their clocks must agree. Raises `TraceError` where one cannot be read.
+    """
+    return conform_lines(read_central(paths), specification=specification, progress=progress)
+
+
+def conform_lines(
+    placed: Sequence[Placed], *, specification: Specification = CENTRAL_COORDINATOR,
+    watch: Watch | None = None, progress: Progress | None = None,
+) -> Outcome:  # fmt: skip
+    """Replay lines that are in the order of time."""
+    began = perf_counter()
+    objection = check_sequences(placed)
+    groups = sorted({p.line.group for p in placed if p.line.group})
+    found = Outcome(
+        Verdict.CONFORMS, len(placed), len(placed), {}, frozenset(), 1, 0.0, mismatch=objection
+    )
+    if objection is not None:
+        return replace(found, verdict=Verdict.DIFFERS, matched=0)
+    for group in groups:
+        replay = GroupReplay(View.of(placed, group), STEPS, specification, watch)
+        found = _worse(found, replay.run(progress))
+    return replace(found, seconds=perf_counter() - began)
+
+
+def _worse(a: Outcome, b: Outcome) -> Outcome:
+    """What two groups come to together."""
+    first = min(a, b, key=lambda o: o.matched)
+    return replace(
+        first, named=Counter(a.named) + Counter(b.named), inferred=a.inferred | b.inferred,
+        largest=max(a.largest, b.largest), steps=a.steps + b.steps,
+    )  # fmt: skip

@@ -1,0 +1,311 @@
+"""What the lines of a coordinator are to the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from herdproof.link.central_lines import Placed
+from herdproof.link.central_replay import GroupReplay, Make, State, broken, led, let_go
+from herdspec.check.follow import Call, Led, Way, differences
+from herdspec.protocols.central_coordinator import Asked, Kind, Phase
+
+# ── Coordinators ────────────────────────────────────────────────────────────────────────
+
+
+def start(replay: GroupReplay, place: Placed) -> Led | None:
+    """A process of a broker: another one than before, if there was one."""
+    b = replay.broker(place.line)
+    if place.line.node not in replay.view.started:
+        replay.view.started.add(place.line.node)
+        return None
+    replay.forget_writes(b)
+    return led([[("restart", (b,))]])
+
+
+def coordinator_startup(replay: GroupReplay, place: Placed) -> Led:
+    """A broker coordinates: in an epoch of its own that goes on, or in a new one."""
+    b, epoch = replay.broker(place.line), replay.view.epoch(place.line.epoch)
+
+    def ways(s: State) -> Iterable[Way]:
+        if s.seat == b and s.election.won[b] == epoch:
+            yield [("coordinator_startup", (b,))]
+            return
+        deposed: list[Call] = [] if s.seat is None else [("lose_session", (s.seat,))]
+        yield [*deposed, ("elect", (b,)), ("coordinator_startup", (b,))]
+
+    return led(ways, lambda s: differences({"the epoch": (s.election.token[b], epoch)}))
+
+
+def step_down(replay: GroupReplay, place: Placed) -> Led:
+    """It does no more: it cannot be sure of its session, or that is gone."""
+    b = replay.broker(place.line)
+    replay.forget_writes(b)
+
+    def ways(s: State) -> Iterable[Way]:
+        if not s.election.leads[b]:
+            yield []
+        elif s.seat == b:
+            yield [("doubt", (b,))]
+        else:
+            yield [("step_down", (b,))]
+
+    return led(ways, lambda s: differences({"whether it leads": (s.election.leads[b], False)}))
+
+
+def handle_register(replay: GroupReplay, place: Placed) -> Led | None:
+    """A Register was accepted, or refused."""
+    connection = replay.connection(place.line)
+    if connection is None:
+        return None
+    connection.handled = True
+    m, b = connection.member, replay.broker(place.line)
+    accepted = place.line.outcome == "accepted"
+    wanted = b if accepted else None
+    if accepted:
+        replay.connections.name(place.line.member, connection)
+
+    def ways(s: State) -> Iterable[Way]:
+        yield [("handle_register", (m, b))] if accepted or s.link[m] else []
+
+    return led(ways, lambda s: differences({"whose member it is": (s.books[m], wanted)}))
+
+
+def handle_closed(replay: GroupReplay, place: Placed) -> Led | None:
+    """A member's connection is closed, or its coordinator has waited too long."""
+    connection = replay.connection(place.line)
+    if connection is None:
+        return None
+    m, b = connection.member, replay.broker(place.line)
+
+    def ways(s: State) -> Iterable[Way]:
+        if place.line.action == "fail" and s.asked[m] != Asked.NONE:
+            yield [("fail", (m, b))]
+        yield [*broken(s, connection), ("handle_closed", (m, b))]
+
+    return led(ways, lambda s: differences({"whose member it is": (s.books[m], None)}))
+
+
+def topic_change_listener(replay: GroupReplay, place: Placed) -> Led:
+    """A topic is known, or has more partitions; whoever tells it first makes them appear."""
+    b = replay.broker(place.line)
+    found = [p for p, _ in replay.places(place.line)]
+
+    def ways(s: State) -> Iterable[Way]:
+        yield [
+            call
+            for p in found
+            for call in (
+                *([] if s.exists[p] else [("appear", (p,))]),
+                *([("topic_change_listener", (b, p))] if not s.knows[b, p] else []),
+            )
+            if call[0] == "appear" or s.election.leads[b]
+        ]
+
+    return led(ways)
+
+
+# ── Rebalances ──────────────────────────────────────────────────────────────────────────
+
+
+def begin_rebalance(replay: GroupReplay, place: Placed) -> Led:
+    """A group is taken from its queue."""
+    b = replay.broker(place.line)
+    wanted = Phase.STOPPING if place.line.outcome == "necessary" else Phase.IDLE
+
+    def ways(s: State) -> Iterable[Way]:
+        before: list[Call] = []
+        if s.phase[b] == Phase.FAILED:
+            before = [("requeue", (b,))]
+        yield [*before, ("begin_rebalance", (b, False))]
+        yield [*before, ("begin_rebalance", (b, True))]
+
+    return led(ways, lambda s: differences({"the phase": (s.phase[b], wanted)}))
+
+
+def send(replay: GroupReplay, place: Placed, action: str, kind: Kind) -> Led | None:
+    """A request to a member; of what a deposed coordinator tells nothing is claimed."""
+    connection = replay.connection(place.line)
+    if connection is None:
+        return None
+    m, b = connection.member, replay.broker(place.line)
+    generation = replay.view.generation(place.line.generation)
+    given = dict(replay.places(place.line))
+
+    def claims(s: State) -> Sequence[str]:
+        if s.seat != b:
+            return ()
+        message = s.down[m][-1]
+        wanted: dict[str, Any] = {"the generation": (message.generation, generation)}
+        if kind is Kind.START:
+            mine = {p for p in replay.partitions if s.given[m, p]}
+            wanted["what is given"] = (mine, set(given))
+            for p in mine & given.keys():
+                wanted[f"where {replay.view.shown(p)} begins"] = (s.begin[m, p], given[p])
+        return differences(wanted)
+
+    return led([[(action, (m, b))]], claims)
+
+
+def response(replay: GroupReplay, place: Placed, action: str, handle: str) -> Led | None:
+    """A member's answer; one that a broken connection still hands out is lost in the spec."""
+    connection = replay.connection(place.line)
+    if connection is None:
+        return None
+    m, b = connection.member, replay.broker(place.line)
+
+    def ways(s: State) -> Iterable[Way]:
+        if not s.link[m]:
+            yield []
+        elif not s.up[m] and place.line.outcome:
+            yield [(handle, (m,)), (action, (m, b))]  # refused: the spec knows no such answer
+        else:
+            yield [(action, (m, b))]
+
+    return led(ways)
+
+
+def handle_commit(replay: GroupReplay, place: Placed) -> Led | None:
+    """A commit; if the spec has not sent it yet, it does so now, and what followed it."""
+    connection = replay.connection(place.line)
+    if connection is None:
+        return None
+    m, b = connection.member, replay.broker(place.line)
+    late = None
+    if connection.commits:
+        connection.commits -= 1
+    elif connection.unsent:
+        late = connection.unsent.popleft()
+    then = []
+    while connection.unsent and connection.unsent[0].action != "commit":
+        then.append(connection.unsent.popleft())
+
+    def ways(s: State) -> Iterable[Way]:
+        at = replay.positions(s, m)
+        sent = [] if late is None else [*replay.consumed(s, at, m, late), ("commit", (m,))]
+        answers = [call for line in then for call in replay.answer(s, at, m, line)]
+        if late is None and s.up[m] and s.up[m][0].kind == Kind.COMMIT:
+            yield [("handle_commit", (m, b)), *answers]
+        elif s.link[m]:
+            yield [*sent, ("handle_commit", (m, b)), *answers]
+        yield answers if s.link[m] else []  # who fetches nothing commits nothing, in the spec
+
+    return led(ways)
+
+
+def flush_offsets(replay: GroupReplay, place: Placed) -> Led | None:
+    """A write of offsets; one that is not known to be done may be, or may be sent again."""
+    b, done = replay.broker(place.line), replay.view.outcome(place.line) == "done"
+    written = dict(replay.places(place.line))
+
+    def missing(s: State) -> list[str]:
+        return [
+            f"{replay.view.shown(p)} is stored at {s.committed[p]}, the trace wrote {offset}"
+            for p, offset in written.items()
+            if s.committed[p] < offset
+        ]
+
+    def ways(s: State) -> Iterable[Way]:
+        if missing(s):
+            yield [("flush_offsets", (b,))]
+        if not done or not missing(s):
+            yield []
+
+    return led(ways, missing if done else lambda _: (), every=not done)
+
+
+def write_owners(replay: GroupReplay, place: Placed) -> Led | None:
+    """A write was sent: from now on it may be done, until it is known whether it was."""
+    line, outcome = place.line, replay.view.outcome(place.line)
+    if outcome == "refused":
+        return None
+    b, generation = replay.broker(line), replay.view.generation(line.generation)
+    replay.forget_writes(b)
+    owners = {
+        replay.partitions[replay.view.partitions[topic, number]]: replay.connections.registered(who)
+        for topic, number, who in line.owners
+        if (topic, number) in replay.view.partitions
+    }
+    plan = {p: owners.get(p) or replay.members[0] for p in replay.partitions}
+
+    def ways(s: State) -> Iterable[Way]:
+        if s.generation < generation:
+            gone = [call for m in _gone(replay, s, b, line.time_ns) for call in let_go(s, m)]
+            yield [*gone, ("write_owners", (b, plan))]
+        yield []
+
+    def claims(s: State) -> Sequence[str]:
+        if s.generation < generation:
+            return ()
+        named = {p: s.owner[p] for p in replay.partitions if s.owner[p] is not None}
+        return differences(
+            {"the generation": (s.generation, generation), "the owners": (named, owners)}
+        )
+
+    replay.pending[b, line.number] = led(ways, claims, every=True)
+    return replay.pending[b, line.number]
+
+
+def answered(replay: GroupReplay, place: Placed) -> Led | None:
+    """A write was done, or nobody knows; only then it must have been done by now."""
+    b, number = replay.broker(place.line), place.line.number
+    write = replay.pending.get((b, number))
+    if write is None or place.line.outcome != "done":
+        return None
+    del replay.pending[b, number]
+    return Led("", "", lambda s: [way for way in write.ways(s) if way] or [[]], write.claims)
+
+
+def _gone(replay: GroupReplay, s: State, b: Any, time_ns: int) -> list[Any]:
+    """Owners that are in no book of this coordinator, and whose lease is over by then."""
+    return [
+        m
+        for m in {s.owner[p] for p in replay.partitions if not s.orphan[p]}
+        if m is not None
+        and s.books[m] != b
+        and not s.lease_is_over(m)
+        and replay.connections.is_over(m, time_ns)
+    ]
+
+
+def finish_rebalance(replay: GroupReplay, place: Placed) -> Led:
+    """Everybody has started."""
+    return led([[("finish_rebalance", (replay.broker(place.line),))]])
+
+
+def fail_rebalance(replay: GroupReplay, place: Placed) -> Led:
+    """A rebalance has failed, and will be tried again."""
+    b = replay.broker(place.line)
+
+    def ways(s: State) -> Iterable[Way]:
+        under_way = s.phase[b] in (Phase.STOPPING, Phase.STARTING)
+        yield [("fail_rebalance", (b,))] if under_way else []
+
+    return led(ways)
+
+
+COORDINATORS: Mapping[str, Make] = {
+    "start": start,
+    "coordinator_startup": coordinator_startup,
+    "step_down": step_down,
+    "handle_register": handle_register,
+    "handle_closed": handle_closed,
+    "fail": handle_closed,
+    "topic_change_listener": topic_change_listener,
+    "begin_rebalance": begin_rebalance,
+    "send_ping": partial(send, action="send_ping", kind=Kind.PING),
+    "send_stop": partial(send, action="send_stop", kind=Kind.STOP),
+    "send_start": partial(send, action="send_start", kind=Kind.START),
+    "handle_ping_response": partial(response, action="handle_ping_response", handle="handle_ping"),
+    "handle_stop_response": partial(response, action="handle_stop_response", handle="handle_stop"),
+    "handle_start_response": partial(
+        response, action="handle_start_response", handle="handle_start"
+    ),
+    "handle_commit": handle_commit,
+    "flush_offsets": flush_offsets,
+    "write_owners": write_owners,
+    "answered": answered,
+    "finish_rebalance": finish_rebalance,
+    "fail_rebalance": fail_rebalance,
+}

@@ -1,0 +1,183 @@
+"""One group's replay: the spec, who stands for whom, and what is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from herdproof.central_coordinator.tracing import CentralLine
+from herdproof.link.central_lines import Placed
+from herdproof.link.central_view import Connection, Connections, View
+from herdspec.check.conform import Outcome, Progress, Verdict
+from herdspec.check.follow import Call, Follower, Led, TooManyStates, Way
+from herdspec.check.mismatch import Mismatch
+from herdspec.check.run import Machine
+from herdspec.engine.ground import Ground
+from herdspec.language.specification import Specification
+from herdspec.protocols.central_coordinator import CentralCoordinator, Phase
+
+State = CentralCoordinator
+Watch = Callable[[Any, str, tuple[Any, ...], Any], None]
+Make: TypeAlias = "Callable[[GroupReplay, Placed], Led | None]"
+
+
+class GroupReplay:
+    """Leads the spec along one group's lines."""
+
+    def __init__(
+        self, view: View, steps: Mapping[tuple[str, str], Make], specification: Specification,
+        watch: Watch | None,
+    ) -> None:  # fmt: skip
+        self.view = view
+        self._steps = steps
+        sizes = {
+            "Broker": max(1, len(view.brokers)), "Partition": max(1, len(view.partitions)),
+            "Member": max(1, view.most_members),
+        }  # fmt: skip
+        machine = Machine(Ground(specification, sizes, bound=1, faults=1))
+        self.brokers = machine.elements("Broker")
+        self.members = machine.elements("Member")
+        self.partitions = machine.elements("Partition")
+        self.follower = Follower(machine, [self._start(machine)], watch=watch)
+        self.connections = Connections(self.members)
+        self.pending: dict[tuple[Any, int], Led] = {}
+        """Writes of owners that may be done at any time now: by broker and number."""
+
+    def run(self, progress: Progress | None) -> Outcome:
+        """Go along all lines, or up to the first that differs."""
+        total, matched = len(self.view.placed), len(self.view.placed)
+        mismatch, reason, follower = None, "", self.follower
+        named: set[str] = set()
+        for number, place in self.view.ordered():
+            try:
+                mismatch = self.line(place)
+            except TooManyStates:
+                reason = f"too many states are possible at {place.where}"
+            if mismatch or reason:
+                matched = number
+                break
+            named.add(place.line.action)
+            if progress:
+                progress(number + 1, len(follower.states))
+        verdict = Verdict.UNKNOWN if reason else Verdict.DIFFERS if mismatch else Verdict.CONFORMS
+        return Outcome(
+            verdict, total, matched, {a: n for a, n in follower.taken.items() if a in named},
+            frozenset(follower.taken) - named, follower.largest, 0.0, reason, mismatch,
+            follower.tried,
+        )  # fmt: skip
+
+    def line(self, place: Placed) -> Mismatch | None:
+        """Go along one line of the trace."""
+        led = self.led(place)
+        return None if led is None else self.follow(led)
+
+    def follow(self, line: Led) -> Mismatch | None:
+        """Go along a line; whatever may have been written before it may have been, or not."""
+        for untold in (*self.pending.values(), self._abandon):
+            self.follower.follow(untold)
+        return self.follower.follow(line)
+
+    @property
+    def _abandon(self) -> Led:
+        """An empty group's rebalance ends without a word, as soon as no lease is waited for."""
+
+        def ways(s: State) -> Iterable[Way]:
+            yield []
+            for b in self.brokers:
+                if s.phase[b] == Phase.STOPPING and not s.has_members(b):
+                    yield [("abandon_rebalance", (b,))]
+
+        return led(ways, every=True)
+
+    def _start(self, machine: Machine) -> Any:
+        """Nothing has happened; the offsets stored before the trace begins are there already."""
+        state: Any = machine.initial()
+        for partition, offset in self.view.stored.items():
+            p = self.partitions[self.view.partitions[partition]]
+            for kept in (state.committed, state.finished, state.end):
+                kept[p] = self.view.rank(partition, offset)
+        return state
+
+    # ── A line ──────────────────────────────────────────────────────────────────────────────
+
+    def led(self, place: Placed) -> Led | None:
+        """How the spec is to be led along a line; None where it is nothing to it."""
+        line = place.line
+        make = self._steps.get((line.role, line.action))
+        made = None if make is None else make(self, place)
+        if made is None:
+            return None
+        about = f" of {line.consumer}" if line.consumer else ""
+        return replace(made, where=place.where, name=f"{line.action}{about} at {line.node}")
+
+    def broker(self, line: CentralLine) -> Any:
+        """The spec's broker behind a coordinator's line."""
+        return self.brokers[self.view.brokers[line.node]]
+
+    def connection(self, line: CentralLine) -> Connection | None:
+        """The connection that a line is about, if it is one that the spec knows."""
+        return self.connections.of(self.view.connection(line))
+
+    def places(self, line: CentralLine) -> Iterator[tuple[Any, int]]:
+        """The line's partitions and offsets, in the spec's terms."""
+        for topic, number, offset in line.partitions:
+            index = self.view.partitions.get((topic, number))
+            if index is not None:
+                yield self.partitions[index], self.view.rank((topic, number), offset)
+
+    def forget_writes(self, b: Any) -> None:
+        """What this broker sent before is done by now, or never will be."""
+        for key in [key for key in self.pending if key[0] == b]:
+            del self.pending[key]
+
+    def answer(self, s: State, at: dict[Any, int], m: Any, line: CentralLine) -> list[Call]:
+        """A request is obeyed, after what its answer reports was consumed."""
+        reported = [] if line.action == "handle_start" else self.consumed(s, at, m, line)
+        return [*reported, (line.action, (m,))]
+
+    def positions(self, s: State, m: Any) -> dict[Any, int]:
+        """Where a member is in what it fetches."""
+        return {p: s.position[m, p] for p in self.partitions if s.fetching[m, p]}
+
+    def consumed(self, s: State, at: dict[Any, int], m: Any, line: CentralLine) -> list[Call]:
+        """
+        The records that must have been produced and finished by what a member reports.
+
+        `at` is where it is when it does, and where it is then.
+        """
+        calls: list[Call] = []
+        for p, offset in self.places(line):
+            if p in at and offset > at[p]:
+                calls += [("produce", (p,))] * (offset - max(s.end[p], at[p]))
+                calls += [("consume", (m, p))] * (offset - at[p])
+                at[p] = offset
+        return calls
+
+
+def led(
+    ways: Callable[[Any], Iterable[Way]] | Sequence[Way],
+    claims: Callable[[Any], Sequence[str]] = lambda _: (), *, every: bool = False,
+) -> Led:  # fmt: skip
+    """How the spec is led; where and by which line is said later."""
+    return Led("", "", ways if callable(ways) else lambda _: ways, claims, every)
+
+
+def refused(why: str) -> Led:
+    """A line that nothing leads to."""
+    return led([[]], lambda _: [why])
+
+
+def broken(s: State, connection: Connection) -> list[Call]:
+    """What made a connection break of which its coordinator learns now."""
+    m = connection.member
+    if not s.link[m]:
+        return []
+    return let_go(s, m) if connection.released else [("cut", (m,))]
+
+
+def let_go(s: State, m: Any) -> list[Call]:
+    """A member closes its fetchers."""
+    if s.via[m] is None:
+        return []
+    return [("time_out" if s.link[m] else "on_lost_connection", (m,))]

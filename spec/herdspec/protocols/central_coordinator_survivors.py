@@ -1,0 +1,573 @@
+"""
+Mistakes in the central coordinator that none of its promises notices, and why they may live.
+
+`herdproof mutate central_coordinator` puts mistakes into the spec, one at a time, and explores each
+at four small sizes in turn (`central_mistaken` in `check/plans.py`). Most break a promise. Those
+below do not, and each has its reason: mostly the promise that is missing. Such promises are tested
+(`properties/test_mutate_central.py`): each holds of the protocol, and kills the mutants that it
+stands beside. Some mutants are noticed at a larger size only, which is tested as well; of the rest
+the reason is said in words.
+
+What survives for want of a promise does so for one cause: what the contract owes is about who
+consumes, from where on, and that the group settles. A rebalance too many, an offset that is noted
+one answer later, state that nobody reads any more cost time. A reason is stale, and `mutate` fails,
+once its mutant is killed or is no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# ── Missing promises ────────────────────────────────────────────────────────────────────────
+
+PHASES = (
+    "a step promise that a rebalance goes from phase to phase in order, and none begins without "
+    "members, would kill it; a rebalance too many, or one that is called failed, costs time only"
+)
+TAKES_UP = (
+    "a step promise that who takes an epoch up reads the topics and queues the group would kill "
+    "it; what it does not read, its listeners tell it, and whoever comes back queues the group"
+)
+QUEUES = (
+    "a step promise that whoever comes or goes is a reason for a rebalance, and nothing else but a "
+    "new partition is, would kill it"
+)
+BEGINS_CLEAN = (
+    "a step promise that a rebalance begins, and queues the group again, with nothing to remember "
+    "would kill it; what is remembered twice costs a rebalance"
+)
+IDLE_IS_CLEAN = (
+    "an always promise that nothing is remembered where the flag is reset would kill it; what is "
+    "remembered in vain costs a rebalance"
+)
+RESTS = (
+    "an always promise that a broker which does not coordinate knows nothing and has nothing to do "
+    "would kill it; coordinatorStartup reads and queues everything anew, and the fence refuses the "
+    "rest"
+)
+EXISTS = (
+    "an always promise that nobody knows of what is not there, and that it has no records, would "
+    "kill it"
+)
+ONE_BY_ONE = (
+    "a step promise that records and generations are counted one by one would kill it; only their "
+    "order matters"
+)
+FINISHED_IS_THERE = (
+    "an always promise that what was finished was appended before would kill it; that is the log's "
+    "and the application's, the coordinator only carries the offset"
+)
+NOWHERE = (
+    "an always promise that who does not fetch a partition has no position in it would kill it; "
+    "its offset is of nobody's generation, and not taken"
+)
+CONNECTION = (
+    "an always promise that what belongs to a connection is gone with it, and a new one carries "
+    "nothing but a Register, would kill it; nobody reads the rest"
+)
+ANEW = (
+    "an always promise that who is not connected, or has only registered, has heard of no "
+    "generation would kill it; its offsets are refused, or are none"
+)
+STRUCK = (
+    "an always promise that nothing is remembered of who is in no books would kill it (a lemma of "
+    "the proof says so, and does); who is taken into the books again is stopped first"
+)
+SEAT = (
+    "an always promise that who has won an epoch has the seat until it has lost it would kill it; "
+    "that is the election's to keep (`election`), and a second winner fences the first"
+)
+NOTED = (
+    "a step promise that an owner's offset is noted when its answer is read would kill it; what "
+    "one answer loses the next one brings, and what is lost for good is delivered again"
+)
+ANSWERS = (
+    "a step promise that who answers tells how far it is and heeds the epoch, and that only who "
+    "fetches commits, would kill it"
+)
+ONE_STOP = (
+    "an always promise that who has stopped is not stopped again would kill it (a lemma of the "
+    "proof says so, and does); a Stop too many is answered, and does no harm"
+)
+AWAITED = (
+    "an always promise that whatever is on its way is the one request outstanding, or its answer, "
+    "would kill it (a lemma of the proof says so, and does)"
+)
+HANDED_OVER = (
+    "a step promise that a handover gives away just what the coordinator knows and somebody is "
+    "interested in would kill it; `complete` speaks through the same helper, and so does not see "
+    "it"
+)
+NAMED = (
+    "an always promise that ZooKeeper names nobody who does not serve once a group with members is "
+    "stable would kill it; the next handover waits for that owner's lease"
+)
+TOLD = (
+    "an always promise that every member of a stable group has acknowledged a Start would kill it; "
+    "who is given nothing misses nothing"
+)
+CHANNELS = (
+    "a step promise that who steps down closes every channel, also to who has just connected, "
+    "would kill it; that one's Register is refused"
+)
+COMES_BACK = (
+    "a possibility that a member comes back to the coordinator whose epoch it has heard of would "
+    "kill it"
+)
+STARTS_AT = (
+    "a step promise that who starts a partition begins where the Start says would kill it; who "
+    "begins earlier delivers again"
+)
+
+# ── What no promise tells ───────────────────────────────────────────────────────────────────
+
+CAUSES_OF_LOSS = (
+    "a fault that never happens, or happens more often; `cut`, and what both ends do when they "
+    "learn of it, lead to the same states with as many faults"
+)
+AS_OTHER = (
+    "it is the step of another action as well (a time-out, a step down): no promise could tell the "
+    "two apart"
+)
+CHANGES_NOTHING = "what it allows besides changes nothing: no promise could tell"
+REDUNDANT = (
+    "it follows from the other guards (only who coordinates has a phase or members; who fetches "
+    "has a generation; both ends of a life reset `barred`; a Stop clears the acknowledgement): "
+    "kept because the flaws and the implementation rest on it alone"
+)
+BARRED = (
+    "one request at a time is outstanding, so that no Start follows a Stop that was sent after it: "
+    "`barred` matters only where Stops are not waited for (`no_barrier`)"
+)
+UNEVEN = (
+    "a rebalance that is not necessary may begin all the same, because shares are uneven: the step "
+    "is there already, under another argument"
+)
+REFUSED_ANYWAY = (
+    "a broker that does not coordinate has only the connections of who is about to register: it "
+    "refuses them, or they break; as `cut` and `handle_register` lead to the same, no promise "
+    "could tell"
+)
+FAIRNESS = (
+    "whoever is not counted yet, or was deposed, is nobody that the group waits for; a leads-to "
+    "promise that every Register is answered and every deposed coordinator learns of it would kill "
+    "it"
+)
+OBSERVER = (
+    "it decides what is noted, or what is seen of it, where another than the owner of the present "
+    "generation reports: under the lease nobody does, and without it `exclusive_fenced` and the "
+    "refinement to the contract notice (`stale_commit`)"
+)
+ASSERTION = "it says to the type checker what the guard of the same action has said"
+BALANCE = (
+    "shares are no matter of this spec: the step is there so that an implementation which evens "
+    "them out conforms; a trace of one notices its loss"
+)
+COMMITS = (
+    "a possibility that who fetches one of two partitions commits would kill it; its next answer "
+    "tells its offset all the same"
+)
+WAITS_LONGER = (
+    "the owner's former life has closed its fetchers before it came back, and soon is in the "
+    "books, or refused: it only waits longer"
+)
+OVERWRITTEN = (
+    "the next Start overwrites it before anybody reads it; it is cleared to keep the states few"
+)
+IN_WORDS = (
+    CAUSES_OF_LOSS,
+    AS_OTHER,
+    CHANGES_NOTHING,
+    REDUNDANT,
+    BARRED,
+    UNEVEN,
+    REFUSED_ANYWAY,
+    FAIRNESS,
+    OBSERVER,
+    ASSERTION,
+    BALANCE,
+    COMMITS,
+    WAITS_LONGER,
+    OVERWRITTEN,
+)
+"""Reasons beside which no promise stands in the tests."""
+
+# ── What a larger size notices ──────────────────────────────────────────────────────────────
+
+Size = tuple[int, int, int, int]
+"""Members, partitions, brokers, faults."""
+LARGER: Mapping[str, tuple[Size, str]] = {
+    "register: drop `self.orphan[p]`": (
+        (2, 1, 1, 1), "settles",
+    ),
+    "on_lost_connection: skip `self.let_go(m)`": (
+        (2, 1, 1, 1), "settles",
+    ),
+    "on_lost_connection: remove its fairness": (
+        (2, 1, 1, 1), "settles",
+    ),
+    "flush_offsets: remove its fairness": (
+        (2, 1, 1, 1), "settles",
+    ),
+    "all_stopped: drop `self.books[m] != b`": (
+        (2, 1, 1, 1), "settles",
+    ),
+    "is_free: drop `self.books[owner] == b`": (
+        (2, 1, 1, 1), "settles",
+    ),
+    "is_free: drop `self.lease_is_over(owner)`": (
+        (2, 1, 1, 1), "settles",
+    ),
+    "send_stop: skip `self.acked[m] = 0`": (
+        (1, 1, 1, 2), "settles",
+    ),
+    "lease_is_over: drop `not self.link[m]`": (
+        (2, 1, 2, 1), "exclusive",
+    ),
+    "is_given: drop `not self.orphan[p]`": (
+        (2, 1, 1, 2), "a_start_is_at_the_stored_offset",
+    ),
+    (
+        "write_owners: `all(self.noted[b, p] <= self.committed[p] for p in Partition)` becomes "
+        "`any(self.noted[b, p] <= self.committed[p] for p in Partition)`"
+    ): (
+        (1, 2, 1, 2), "a_start_is_at_the_stored_offset",
+    ),
+    (
+        "write_owners: `all(self.is_free(p, b) for p in Partition)` becomes "
+        "`any(self.is_free(p, b) for p in Partition)`"
+    ): (
+        (2, 2, 1, 1), "exclusive",
+    ),
+    (
+        "write_owners: `all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in "
+        "Partition)` becomes `any(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in "
+        "Partition)`"
+    ): (
+        (2, 2, 1, 1), "complete",
+    ),
+    (
+        "lease_is_over: `all(not self.fetching[m, p] for p in Partition)` becomes `any(not "
+        "self.fetching[m, p] for p in Partition)`"
+    ): (
+        (2, 2, 1, 1), "exclusive",
+    ),
+}  # fmt: skip
+"""Where each of these is missed, and by which promise."""
+
+
+def larger(size: Size, promise: str) -> str:
+    """The reason of who is noticed at another size only."""
+    members, partitions, brokers, faults = size
+    return (
+        f"{promise} fails with {members} members, {partitions} partitions, {brokers} brokers and "
+        f"{faults} faults"
+    )
+
+
+def because(reason: str, *mutants: str) -> dict[str, str]:
+    """The same reason for several mutants."""
+    return dict.fromkeys(mutants, reason)
+
+
+# ── The survivors ───────────────────────────────────────────────────────────────────────────
+
+CENTRAL: Mapping[str, str] = {
+    **{mutant: larger(*at) for mutant, at in LARGER.items()},
+    **because(
+        PHASES,
+        "begin_rebalance: drop `self.phase[b] == Phase.QUEUED`",
+        "begin_rebalance: drop `self.has_members(b)`",
+        "abandon_rebalance: drop `self.phase[b] == Phase.STOPPING`",
+        "necessary: drop `self.has_members(b)`",
+        "has_members: drop `any(self.books[m] == b for m in Member)`",
+        "all_stopped: drop `self.has_members(b)`",
+    ),
+    **because(
+        TAKES_UP,
+        "coordinator_startup: skip `self.phase[b] = Phase.QUEUED`",
+        "coordinator_startup: skip `self.knows[b, p] = self.exists[p]`",
+    ),
+    **because(
+        QUEUES,
+        "coordinator_startup: drop `not self.election.leads[b]`",
+        "step_down: skip `self.election.step_down(b, False)`",
+        "handle_closed: skip `self.handle_group_member_change(b)`",
+        "fail: skip `self.remove(m)`",
+        "fail: skip `self.handle_group_member_change(b)`",
+        "topic_change_listener: negate `not self.knows[b, p]`",
+        "topic_change_listener: drop `not self.knows[b, p]`",
+        "topic_change_listener: skip `self.knows[b, p] = True`",
+    ),
+    **because(
+        BEGINS_CLEAN,
+        "finish_rebalance: skip `self.dirty[b] = False`",
+    ),
+    **because(
+        IDLE_IS_CLEAN,
+        "begin_rebalance: skip `self.dirty[b] = False`",
+        "abandon_rebalance: skip `self.dirty[b] = False`",
+        "reset: skip `self.dirty[b] = False`",
+    ),
+    **because(
+        RESTS,
+        "handle_closed: drop `self.books[m] == b`",
+        "fail: drop `self.books[m] == b`",
+        "topic_change_listener: drop `self.election.leads[b]`",
+        "fail_rebalance: drop `self.phase[b] == Phase.STOPPING or self.phase[b] == Phase.STARTING`",
+        "requeue: drop `self.phase[b] == Phase.FAILED`",
+        "requeue: negate `self.phase[b] == Phase.FAILED`",
+        "hear: drop `self.books[m] == b`",
+        "reset: skip `self.phase[b] = Phase.IDLE`",
+        "reset: skip `self.knows[b, p] = False`",
+        "reset: skip `self.noted[b, p] = 0`",
+    ),
+    **because(
+        EXISTS,
+        "topic_change_listener: drop `self.exists[p]`",
+        "produce: drop `self.exists[p]`",
+    ),
+    **because(
+        ONE_BY_ONE,
+        "write_owners: `self.generation + 1` becomes `self.generation + 2`",
+        "produce: `self.end[p] + 1` becomes `self.end[p] + 2`",
+    ),
+    **because(
+        FINISHED_IS_THERE,
+        "consume: negate `self.position[m, p] < self.end[p]`",
+        "consume: drop `self.position[m, p] < self.end[p]`",
+        "consume: `self.position[m, p] < self.end[p]` becomes `self.position[m, p] <= self.end[p]`",
+        "consume: `self.position[m, p] + 1` becomes `self.position[m, p] + 2`",
+    ),
+    **because(
+        NOWHERE,
+        "handle_stop: skip `self.position[m, p] = 0`",
+        "handle_start: negate `self.given[m, p]`",
+        "consume: drop `self.fetching[m, p]`",
+        "let_go: skip `self.position[m, p] = 0`",
+    ),
+    **because(
+        CONNECTION,
+        "register: skip `self.via[m] = b`",
+        (
+            "register: `self.up[m].append(Message(kind=Kind.REGISTER, generation=0))` becomes "
+            "`self.up[m].append(Message(kind=Kind.REGISTER, generation=1))`"
+        ),
+        "commit: negate `self.link[m]`",
+        "commit: drop `self.link[m]`",
+        "disconnect: skip `self.given[m, p] = False`",
+        "disconnect: `self.begin[m, p] = 0` becomes `self.begin[m, p] = 1`",
+        "disconnect: skip `self.reported[m, p] = 0`",
+        "disconnect: `self.reported[m, p] = 0` becomes `self.reported[m, p] = 1`",
+    ),
+    **because(
+        ANEW,
+        "register: `self.barred[m] = 0` becomes `self.barred[m] = 1`",
+        "let_go: skip `self.at[m] = 0`",
+        "let_go: `self.at[m] = 0` becomes `self.at[m] = 1`",
+        "let_go: `self.barred[m] = 0` becomes `self.barred[m] = 1`",
+    ),
+    **because(
+        STRUCK,
+        "remove: skip `self.stopped[m] = False`",
+        "remove: skip `self.acked[m] = 0`",
+        "remove: `self.acked[m] = 0` becomes `self.acked[m] = 1`",
+    ),
+    **because(
+        SEAT,
+        "elect: drop `self.seat is None`",
+        "elect: skip `self.election.elect(b)`",
+        "elect: skip `self.seat = b`",
+        "lose_session: drop `self.seat == b`",
+    ),
+    **because(
+        NOTED,
+        "handle_stop_response: skip `self.note(m, b, answer.generation)`",
+        "handle_ping_response: skip `self.note(m, b, answer.generation)`",
+        "handle_commit: skip `self.note(m, b, self.up[m][0].generation)`",
+    ),
+    **because(
+        ANSWERS,
+        "handle_stop: skip `self.report(m)`",
+        "handle_ping: skip `self.report(m)`",
+        "commit: negate `len(self.up[m]) == 0`",
+        "commit: drop `len(self.up[m]) == 0`",
+        "commit: `len(self.up[m]) == 0` becomes `len(self.up[m]) == 1`",
+        "commit: drop `any(self.fetching[m, p] for p in Partition)`",
+        "commit: skip `self.report(m)`",
+        "take: skip `self.seen[m] = self.election.token[broker]`",
+    ),
+    **because(
+        ONE_STOP,
+        "send_stop: drop `not self.stopped[m]`",
+    ),
+    **because(
+        AWAITED,
+        "handle_stop: skip `self.down[m].clear()`",
+        "handle_stop_response: skip `self.up[m].clear()`",
+        "handle_start_response: skip `self.up[m].clear()`",
+        "handle_ping: skip `self.down[m].clear()`",
+        "handle_ping_response: skip `self.up[m].clear()`",
+    ),
+    **because(
+        HANDED_OVER,
+        "write_owners: skip `self.phase[b] = Phase.STARTING`",
+        "wanted: drop `self.knows[b, p]`",
+        (
+            "wanted: `any(self.serves(m, p, b) for m in Member)` becomes `all(self.serves(m, p, "
+            "b) for m in Member)`"
+        ),
+        "serves: negate `self.interest[m, p]`",
+        "serves: drop `self.interest[m, p]`",
+    ),
+    **because(
+        NAMED,
+        (
+            "necessary: drop `any(self.owner[p] is not None and (not self.is_owned(p, b)) for p "
+            "in Partition)`"
+        ),
+        (
+            "necessary: `any(self.owner[p] is not None and (not self.is_owned(p, b)) for p in "
+            "Partition)` becomes `all(self.owner[p] is not None and (not self.is_owned(p, b)) for "
+            "p in Partition)`"
+        ),
+    ),
+    **because(
+        TOLD,
+        "follows: drop `self.acked[m] > 0`",
+        "follows: `self.acked[m] > 0` becomes `self.acked[m] >= 0`",
+    ),
+    **because(
+        CHANNELS,
+        "reset: drop `self.via[m] == b`",
+    ),
+    **because(
+        COMES_BACK,
+        (
+            "accepts: `self.seen[m] <= self.election.token[b]` becomes `self.seen[m] < "
+            "self.election.token[b]`"
+        ),
+    ),
+    **because(
+        STARTS_AT,
+        "handle_start: skip `self.position[m, p] = self.begin[m, p] if self.given[m, p] else 0`",
+    ),
+    **because(
+        CAUSES_OF_LOSS,
+        "time_out: negate `self.via[m] is not None`",
+        "time_out: negate `self.link[m]`",
+        "time_out: skip `self.let_go(m)`",
+        "fail: negate `self.books[m] == b`",
+        "fail: negate `self.link[m]`",
+        "fail: negate `self.asked[m] != Asked.NONE`",
+        "fail: drop `self.asked[m] != Asked.NONE`",
+    ),
+    **because(
+        AS_OTHER,
+        "doubt: drop `self.seat == b`",
+        "on_lost_connection: drop `not self.link[m]`",
+        "time_out: drop `self.link[m]`",
+    ),
+    **because(
+        CHANGES_NOTHING,
+        "on_lost_connection: drop `self.via[m] is not None`",
+        "time_out: drop `self.via[m] is not None`",
+        "cut: drop `self.link[m]`",
+        "fail: drop `self.link[m]`",
+        "appear: drop `not self.exists[p]`",
+        "flush_offsets: drop `any(self.noted[b, p] > self.committed[p] for p in Partition)`",
+        (
+            "flush_offsets: `self.noted[b, p] > self.committed[p]` becomes `self.noted[b, p] >= "
+            "self.committed[p]`"
+        ),
+    ),
+    **because(
+        REDUNDANT,
+        "register: skip `self.barred[m] = 0`",
+        "begin_rebalance: drop `self.election.leads[b]`",
+        "commit: drop `self.at[m] > 0`",
+        "commit: `self.at[m] > 0` becomes `self.at[m] >= 0`",
+        "follows: drop `self.acked[m] == self.generation`",
+        "ask: drop `self.election.leads[b]`",
+        "let_go: skip `self.barred[m] = 0`",
+        "reset: drop `self.books[m] == b`",
+    ),
+    **because(
+        BARRED,
+        "handle_stop: skip `self.barred[m] = stop.generation`",
+        (
+            "handle_start: `start.generation > self.barred[m]` becomes `start.generation >= "
+            "self.barred[m]`"
+        ),
+    ),
+    **because(
+        UNEVEN,
+        "begin_rebalance: drop `uneven`",
+        (
+            "necessary: drop `any(self.books[m] == b and (not self.follows(m)) for m in Member) "
+            "or any(self.wanted(p, b) and (not self.is_owned(p, b)) for p in Partition) or "
+            "any(self.owner[p] is not None and (not self.is_owned(p, b)) for p in Partition)`"
+        ),
+        "necessary: drop `self.books[m] == b`",
+        "necessary: drop `not self.follows(m)`",
+        "necessary: drop `self.wanted(p, b)`",
+        "necessary: drop `not self.is_owned(p, b)`",
+        "necessary: drop `self.owner[p] is not None`",
+        "necessary: drop `not self.is_owned(p, b)` (#2)",
+    ),
+    **because(
+        REFUSED_ANYWAY,
+        "doubt: drop `self.election.leads[b]`",
+        "step_down: negate `self.election.leads[b]`",
+        "step_down: drop `self.election.leads[b]`",
+    ),
+    **because(
+        FAIRNESS,
+        "step_down: remove its fairness",
+        "handle_register: remove its fairness",
+    ),
+    **because(
+        OBSERVER,
+        "accepts_offset: drop `self.owns(m, p, generation)`",
+        "owns: drop `self.owner[p] == m`",
+        "owns: drop `not self.orphan[p]`",
+        "owns: drop `generation == self.generation`",
+        (
+            "note: `any(self.accepts_offset(m, p, generation) and self.reported[m, p] > 0 and "
+            "(not self.owns(m, p, generation)) for p in Partition)` becomes "
+            "`all(self.accepts_offset(m, p, generation) and self.reported[m, p] > 0 and (not "
+            "self.owns(m, p, generation)) for p in Partition)`"
+        ),
+        "note: drop `self.accepts_offset(m, p, generation)`",
+        "note: drop `self.reported[m, p] > 0`",
+        "note: `self.reported[m, p] > 0` becomes `self.reported[m, p] >= 0`",
+        "note: `self.reported[m, p] > 0` becomes `self.reported[m, p] > 1`",
+        "note: skip `self.stale_commit_accepted = True`",
+    ),
+    **because(
+        ASSERTION,
+        "take: drop `broker is not None`",
+    ),
+    **because(
+        BALANCE,
+        "begin_rebalance: drop `uneven and self.has_members(b)`",
+    ),
+    **because(
+        COMMITS,
+        (
+            "commit: `any(self.fetching[m, p] for p in Partition)` becomes `all(self.fetching[m, "
+            "p] for p in Partition)`"
+        ),
+    ),
+    **because(
+        WAITS_LONGER,
+        "is_free: drop `self.orphan[p]`",
+    ),
+    **because(
+        OVERWRITTEN,
+        "disconnect: skip `self.begin[m, p] = 0`",
+    ),
+}  # fmt: skip
+
+SURVIVORS: Mapping[str, Mapping[str, str]] = {"CentralCoordinator": CENTRAL}
+"""The accepted mutants of each spec of this protocol: their ids, each with its reason."""
