@@ -182,7 +182,7 @@ def test_children_die_with_a_minder_that_is_killed(tmp_path: Path) -> None:
 
 def test_a_server_can_be_killed_and_restarted_on_its_data() -> None:
     """A killed server loses nothing that it confirmed; its clients come back with their session."""
-    with EmbeddedZooKeeper() as server, connected(server.hosts) as client:
+    with EmbeddedZooKeeper() as server, connected(server.hosts, 40.0) as client:
         client.perform(Create("/a", ephemeral=True))
         session = client.session
 

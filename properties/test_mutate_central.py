@@ -9,6 +9,7 @@ kill. The guards, the barrier and the fences are killed one by one, in the short
 from __future__ import annotations
 
 from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,7 @@ from herdspec.protocols.central_coordinator import (
 )
 from herdspec.protocols.central_coordinator_properties import NOTICING, stable
 from herdspec.protocols.election import Broker
+from properties.specs import LOCK_SERVER
 
 pytestmark = pytest.mark.xdist_group("mutate central")  # its mutants are made once
 SIZES = [(1, 1, 1, 1), (1, 2, 1, 1), (1, 1, 2, 2), (2, 1, 1, 1)]
@@ -517,6 +519,27 @@ def test_mistakes_are_looked_for_at_sizes_that_hold() -> None:
         tuple(elements(size)[sort] for sort in ("Broker", "Member", "Partition")) for size in SIZES
     ]
     assert [at.faults for at in central_mistaken()] == [size[3] for size in SIZES]
+
+
+def test_what_a_small_size_does_not_notice_a_further_one_does() -> None:
+    """Sizes in turn kill what the last of them kills alone, and say which of them did."""
+    small, large = (dict.fromkeys(LOCK_SERVER.sorts, n) for n in (1, 2))
+    alone = mutate(LOCK_SERVER, large, faults=1)
+
+    found = mutate(LOCK_SERVER, small, faults=1, further=[Bounds(large, 1)])
+
+    assert {k.id for k in alone.killed} <= {k.id for k in found.killed}
+    assert {k.at for k in found.killed} == {0, 1}
+    assert len(found.at) == 2
+
+
+def test_the_page_says_how_many_there_are() -> None:
+    """The figures of docs/central_coordinator.md are those of the spec and of the reasons."""
+    page = (Path(__file__).parents[1] / "docs" / "central_coordinator.md").read_text()
+
+    assert f"Of the {len(made())} mistakes" in page
+    assert f"; {len(why.CENTRAL)} are accepted" in page
+    assert f"; {len(why.LARGER)} are noticed at a larger size only" in page
 
 
 # ── What takes longer ───────────────────────────────────────────────────────────────────────

@@ -252,6 +252,9 @@ LARGER: Mapping[str, tuple[Size, str]] = {
     ): (
         (2, 2, 1, 1), "exclusive",
     ),
+    "lease_is_over: negate `not self.link[m]`": (
+        (2, 1, 2, 1), "exclusive",
+    ),
 }  # fmt: skip
 """Where each of these is missed, and by which promise."""
 
@@ -292,9 +295,7 @@ CENTRAL: Mapping[str, str] = {
         QUEUES,
         "coordinator_startup: drop `not self.election.leads[b]`",
         "step_down: skip `self.election.step_down(b, False)`",
-        "handle_closed: skip `self.handle_group_member_change(b)`",
         "fail: skip `self.remove(m)`",
-        "fail: skip `self.handle_group_member_change(b)`",
         "topic_change_listener: negate `not self.knows[b, p]`",
         "topic_change_listener: drop `not self.knows[b, p]`",
         "topic_change_listener: skip `self.knows[b, p] = True`",
@@ -353,7 +354,6 @@ CENTRAL: Mapping[str, str] = {
             "register: `self.up[m].append(Message(kind=Kind.REGISTER, generation=0))` becomes "
             "`self.up[m].append(Message(kind=Kind.REGISTER, generation=1))`"
         ),
-        "commit: negate `self.link[m]`",
         "commit: drop `self.link[m]`",
         "disconnect: skip `self.given[m, p] = False`",
         "disconnect: `self.begin[m, p] = 0` becomes `self.begin[m, p] = 1`",
@@ -404,14 +404,12 @@ CENTRAL: Mapping[str, str] = {
     **because(
         AWAITED,
         "handle_stop: skip `self.down[m].clear()`",
-        "handle_stop_response: skip `self.up[m].clear()`",
         "handle_start_response: skip `self.up[m].clear()`",
         "handle_ping: skip `self.down[m].clear()`",
         "handle_ping_response: skip `self.up[m].clear()`",
     ),
     **because(
         HANDED_OVER,
-        "write_owners: skip `self.phase[b] = Phase.STARTING`",
         "wanted: drop `self.knows[b, p]`",
         (
             "wanted: `any(self.serves(m, p, b) for m in Member)` becomes `all(self.serves(m, p, "
