@@ -134,7 +134,7 @@ def send(replay: GroupReplay, place: Placed, action: str, kind: Kind) -> Led | N
     given = dict(replay.places(place.line))
 
     def claims(s: State) -> Sequence[str]:
-        if s.seat != b:
+        if s.seat != b or kind is Kind.PING:  # a ping's generation is of no meaning to anybody
             return ()
         message = s.down[m][-1]
         wanted: dict[str, Any] = {"the generation": (message.generation, generation)}
