@@ -145,7 +145,7 @@ def drive(examples: int, steps: int, *, shrinks: bool = True, **config: Any) -> 
     """Run so many examples; raises what an example finds, with the fewest steps if it `shrinks`."""
 
     class Driven(Environment):
-        pass
+        """The environment of these cores."""
 
     Driven.config = Config(brokers=2, consumers=3, faults=0, settle_ms=SETTLES_MS, **config)
     run_state_machine_as_test(
