@@ -251,8 +251,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "a commit is answered before it is stored",
         Change(
             Commits.handle_commit,
-            "self._offsets.flush(group.name,",
-            "self._answer(number, frame, ErrorCode.NONE)\n    self._offsets.flush(group.name,",
+            "self._offsets.flush(",
+            "self._answer(number, frame, ErrorCode.NONE)\n    self._offsets.flush(",
         ),
     ),
     Mutant(
