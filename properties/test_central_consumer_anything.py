@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from herdproof.central_coordinator.consumer import FLAWS, NEXT, Phase
@@ -63,6 +63,7 @@ FRAMES = st.builds(
     epoch=st.integers(0, 3),
     generation=st.integers(0, 4),
 )
+OLD_PING = Frame(Ping(num_retries=0), correlation_id=1, epoch=0, generation=0)
 HAPPENINGS = st.one_of(
     FRAMES,
     st.sampled_from(
@@ -88,6 +89,11 @@ HAPPENINGS = st.one_of(
     happenings=st.lists(st.tuples(HAPPENINGS, st.sampled_from([0, 0, 1, 700, 4_000, 9_999]))),
     listens=st.booleans(),
     flaws=st.one_of(st.just(frozenset[str]()), st.sets(st.sampled_from(sorted(FLAWS)), max_size=1)),
+)
+@example(  # nothing that "go on" could do after a broker answered wrongly
+    happenings=[(OLD_PING, 0), (Tick, 700), (OLD_PING, 0), ("go on", 0)],
+    listens=False,
+    flaws=frozenset(),
 )
 def test_whatever_happens_the_core_keeps_its_word(
     happenings: list[tuple[Any, int]], listens: bool, flaws: frozenset[str]
@@ -121,11 +127,9 @@ class Shell:
         channel = script.core.channel
         if happening == "go on":
             if script.core.phase is Phase.BACKING_OFF:
-                script(Tick(), after_ms=10_000)
-                script.consult()(Connected(script.channel))
-                script.answer(RegisterResponse(ErrorCode.NONE))
-                self.fetching = self.fetching and not script.core.fetcher_stopped
-        elif happening in (Connected, ConnectFailed, Closed):
+                self.go_on()
+            return
+        if happening in (Connected, ConnectFailed, Closed):
             if channel is None or channel in self.closed:
                 return
             script(happening(channel), after_ms)
@@ -133,6 +137,16 @@ class Shell:
             script(Received(channel or 0, happening), after_ms)
         else:
             script(happening() if isinstance(happening, type) else happening, after_ms)
+        self.check()
+
+    def go_on(self) -> None:
+        """The wait is over; a broker names the coordinator, and that accepts the Register."""
+        script = self.script
+        script(Tick(), after_ms=10_000)
+        self.check()
+        script.consult()
+        self.check()
+        script(Connected(script.channel)).answer(RegisterResponse(ErrorCode.NONE))
         self.check()
 
     def check(self) -> None:

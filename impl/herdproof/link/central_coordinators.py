@@ -197,6 +197,7 @@ def handle_commit(replay: GroupReplay, place: Placed) -> Led | None:
 def flush_offsets(replay: GroupReplay, place: Placed) -> Led | None:
     """A write of offsets; one that is not known to be done may be, or may be sent again."""
     b, done = replay.broker(place.line), replay.view.outcome(place.line) == "done"
+    replay.view.flushes[place.line.node].popleft()
     written = dict(replay.places(place.line))
 
     def missing(s: State) -> list[str]:

@@ -74,9 +74,29 @@ class GroupReplay:
 
     def follow(self, line: Led) -> Mismatch | None:
         """Go along a line; whatever may have been written before it may have been, or not."""
-        for untold in (*self.pending.values(), self._abandon):
+        for untold in (*self.pending.values(), self._flush, self._abandon):
             self.follower.follow(untold)
         return self.follower.follow(line)
+
+    @property
+    def _flush(self) -> Led:
+        """
+        A coordinator's next write of offsets is of those that it had noted when it took them.
+
+        It may be sent later, behind another write, when more is noted: so it is done, if it ever
+        is, where just its offsets are noted.
+        """
+
+        def ways(s: State) -> Iterable[Way]:
+            yield []
+            for node, lines in self.view.flushes.items():
+                b = self.brokers[self.view.brokers[node]]
+                noted = {p: s.noted[b, p] for p in self.partitions}
+                new = {p: offset for p, offset in noted.items() if offset > s.committed[p]}
+                if new and lines and new.items() <= dict(self.places(lines[0])).items():
+                    yield [("flush_offsets", (b,))]
+
+        return led(ways, every=True)
 
     @property
     def _abandon(self) -> Led:

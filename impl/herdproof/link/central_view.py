@@ -37,6 +37,8 @@ class View:
     _epochs: list[int] = field(default_factory=list)
     _base: int = 0
     _handled: dict[Key, str] = field(default_factory=dict)
+    flushes: dict[str, deque[CentralLine]] = field(default_factory=dict)
+    """By node, the writes of offsets that the replay has not come to."""
     _outcomes: dict[tuple[str, int, int], str] = field(default_factory=dict)
     _lives: dict[int, int] = field(default_factory=dict)
     """By line, which process of its node it is of."""
@@ -88,6 +90,8 @@ class View:
             return
         if line.action == "handle_register" and line.outcome in MODELLED:
             self._handled[self.connection(line)] = line.node
+        if line.action == "flush_offsets":
+            self.flushes.setdefault(line.node, deque()).append(line)
         if line.action == "write_owners" and not self._base:
             self._base = line.generation
         if line.action == "answered":
