@@ -1,0 +1,78 @@
+"""
+The Spark session of a job: on this machine by default, on a cluster unchanged.
+
+On a cluster the workers get Herdproof's two packages as one zip; the libraries that it stands on
+have to be there (docs/pipeline.md).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from herdproof.java import find_java
+
+LOCAL = "local[*]"
+
+
+def spark_session(
+    name: str, master: str | None = LOCAL, settings: Mapping[str, str] | None = None
+) -> Any:
+    """
+    A session of that name; `master` None takes what `spark-submit` was told.
+
+    Raises `HerdError` where there is no Java.
+    """
+    find_java()
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"herdproof {name}")
+    for key, value in {**_settings(master), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    if not str(spark.sparkContext.master).startswith("local"):
+        spark.sparkContext.addPyFile(str(packed(Path(mkdtemp(prefix="herdproof-")))))
+    return spark
+
+
+def _settings(master: str | None) -> dict[str, str]:
+    """What every job wants; a user's own `spark.…` settings go before."""
+    wanted = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if master is None:
+        return wanted
+    wanted["spark.master"] = master
+    if master.startswith("local"):
+        wanted |= {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        }
+    return wanted
+
+
+def packed(into: Path) -> Path:
+    """Both packages as one zip, as `spark-submit --py-files` takes it."""
+    import herdproof
+    import herdspec
+
+    made = into / "herdproof.zip"
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in (herdproof, herdspec):
+            assert package.__file__ is not None, "both are regular packages"
+            root = Path(package.__file__).parent
+            for path in sorted(root.rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    archive.write(path, Path(root.name) / path.relative_to(root))
+    return made

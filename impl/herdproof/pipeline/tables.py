@@ -1,0 +1,197 @@
+"""
+The tables that an audit or a campaign writes: one Parquet directory each, one schema, said once.
+
+Every table begins with `run` and `group`: a run is what one trace calls so, or the name that the
+user gave a cluster. Times are nanoseconds since 1970; what is not known is null, never 0 or "".
+Rows that whoever makes them leaves out columns of are filled with nulls (`filled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+Row = Mapping[str, Any]
+Rows = dict[str, list[Row]]
+"""Rows by the name of their table."""
+
+ARROW = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "array<string>": pa.list_(pa.string()),
+}
+"""A column's kind, in Spark's words, as Arrow has it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its kind in Spark's words, and what it says."""
+
+    name: str
+    kind: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: what one row is, and its columns."""
+
+    name: str
+    says: str
+    columns: tuple[Column, ...]
+
+    @property
+    def ddl(self) -> str:
+        """The schema in Spark's words."""
+        return ", ".join(f"`{c.name}` {c.kind}" for c in self.columns)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The schema as Arrow has it."""
+        return pa.schema([(c.name, ARROW[c.kind]) for c in self.columns])
+
+    def filled(self, rows: Sequence[Row]) -> pa.Table:
+        """Rows as an Arrow table; a column that a row does not name is null."""
+        known = {c.name for c in self.columns}
+        for row in rows:
+            if unknown := row.keys() - known:
+                raise KeyError(f"{self.name} has no column {', '.join(sorted(unknown))}")
+        whole = [{name: row.get(name) for name in known} for row in rows]
+        return pa.Table.from_pylist(whole, schema=self.arrow)
+
+
+def _table(name: str, says: str, columns: str) -> Table:
+    """A table from lines of `name kind: what it says`; `run` and `group` come first."""
+    rows = [line.strip().split(" ", 2) for line in columns.strip().splitlines()]
+    return Table(
+        name,
+        says,
+        (
+            Column("run", "string", "what the trace calls its run, or the name of the cluster"),
+            Column("group", "string", "the consumer group; empty for what concerns all groups"),
+            *(Column(column, kind.rstrip(":"), what) for column, kind, what in rows),
+        ),
+    )
+
+
+_TABLES = (
+    _table(
+        "generations",
+        "A generation of a group: from its rebalance's beginning until it was stable, or failed.",
+        """
+        epoch long: of the coordinator that began it
+        generation long: its number
+        coordinator string: the node that began it
+        begun_ns long: when its rebalance began
+        written_ns long: when its owners were stored
+        settled_ns long: when every member had started
+        members long: how many members it has
+        partitions long: how many partitions are assigned in it
+        outcome string: settled, failed, superseded or open
+        """,
+    ),
+    _table(
+        "memberships",
+        "A member of a group, from its registration until it was gone.",
+        """
+        member string: the registration, as its coordinator names it
+        consumer string: the consumer's id
+        joined_ns long: when it was accepted
+        left_ns long: when its coordinator counted it as gone
+        how string: left, closed, failed, deposed or open
+        """,
+    ),
+    _table(
+        "ownership",
+        "An interval in which a consumer could deliver a partition's records.",
+        """
+        topic string: the topic
+        partition string: the partition's number
+        consumer string: who had it
+        member string: its registration, where the source tells it
+        epoch long: of the request that began it
+        generation long: of the request that began it
+        from_ns long: when it began
+        to_ns long: when it ended: nothing was delivered any more
+        from_offset long: where it began
+        to_offset long: up to where it is known to have finished
+        ended string: stopped, lost_connection, lease_over or open
+        known boolean: false where late or missing events leave open what happened
+        """,
+    ),
+    _table(
+        "commits",
+        "An offset that was committed, or refused.",
+        """
+        topic string: the topic
+        partition string: the partition's number
+        offset long: the first offset that was not finished
+        consumer string: who committed it, where the source tells it
+        epoch long: of the coordinator that took it
+        generation long: in which it was taken
+        time_ns long: when
+        outcome string: accepted, refused, stored or unknown
+        """,
+    ),
+    _table(
+        "violations",
+        "Something that a sentence of the contract, or the protocol's spec, does not allow.",
+        """
+        property string: the sentence's name, or `conforms` for a replay that differs
+        sentence string: what is promised
+        time_ns long: when it was seen
+        place string: the file and line, or topic, partition and offset, that showed it
+        told string: what happened, in a sentence
+        story array<string>: the events that led to it, the last one last: `time_ns|from|to|what`
+        """,
+    ),
+    _table(
+        "verdicts",
+        "What a sentence of the contract came to for one group, from this source.",
+        """
+        protocol string: of the trace; `__consumer_offsets` for Kafka's own log
+        property string: the sentence's name, or `conforms` for the replay in the spec
+        verdict string: holds, violated, not observable or unknown
+        why string: what could not be observed, or is unknown
+        checked long: how many events were held against it
+        """,
+    ),
+    _table(
+        "coverage",
+        "How often an action of the spec was taken in the replay of a group.",
+        """
+        protocol string: of the trace
+        action string: the spec's action
+        taken long: how often
+        """,
+    ),
+    _table(
+        "figures",
+        "A measured value: one for each occurrence (with its time), or one for the group.",
+        """
+        name string: rebalance_latency_s, rebalances, partition_downtime_s, churn and others
+        time_ns long: when it was measured; null for a value of the whole group
+        about string: what it is of: a partition, a member; null for the group
+        value double: the value
+        unit string: s, count or records
+        """,
+    ),
+    _table(
+        "quarantine",
+        "A record that was not audited: malformed, late, twice there or of an unknown kind.",
+        """
+        reason string: malformed, unknown_version, unknown_protocol, late or duplicate
+        why string: what exactly is wrong with it
+        place string: the file and line, or topic, partition and offset
+        time_ns long: its own time, where it has one
+        raw binary: the record as it was read, at most 64 kB of it
+        """,
+    ),
+)
+TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
