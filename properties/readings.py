@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import z3
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from herdspec.check.explore import Explorer
 from herdspec.check.run import Machine
 from herdspec.engine.columns import Columns
-from herdspec.engine.ground import Ground
+from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.scripted import Overflows, Step, scripted
 from herdspec.engine.smt import Emitter
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
@@ -34,6 +36,8 @@ UNDEFINED: Numbers = (-1,)
 """An action's name and its arguments' numbers."""
 
 FAULTS = 2
+SCRIPTS: WeakKeyDictionary[Explorer, list[tuple[Instance, Step]]] = WeakKeyDictionary()
+"""The emitted Python of each explorer's instances: examples share it."""
 
 
 def explorer(spec: Specification, symmetry: bool | None = False) -> Explorer:
@@ -89,10 +93,50 @@ def by_columns(ex: Explorer, rows: Sequence[Numbers]) -> list[dict[Call, Numbers
     return found
 
 
+def by_script(
+    ex: Explorer, rows: Sequence[Numbers]
+) -> tuple[list[dict[Call, Numbers]], list[set[Call]]]:
+    """What the emitted Python leads to (no budget binds it), and what overflows a channel."""
+    if ex not in SCRIPTS:
+        places = {key: place for place, key in enumerate(ex.ground.slots)}
+        SCRIPTS[ex] = [(instance, scripted(instance, places)) for instance in ex.ground.instances]
+    found: list[dict[Call, Numbers]] = [{} for _ in rows]
+    overflows: list[set[Call]] = [set() for _ in rows]
+    for instance, step in SCRIPTS[ex]:
+        call = (instance.action.name, instance.arguments)
+        for k, row in enumerate(rows):
+            try:
+                after = step([*row])
+            except Overflows:
+                overflows[k].add(call)
+                continue
+            if after is not None:
+                found[k][call] = (*map(int, after[:-1]), row[-1] + instance.action.disturbs)
+    return found, overflows
+
+
+def compare_scripts(
+    ex: Explorer, rows: Sequence[Numbers], columns: list[dict[Call, Numbers]]
+) -> None:
+    """The emitted Python takes the steps that the columns take, if within the bound."""
+    slots = ex.ground.slots.values()
+    for k, (found, overflows) in enumerate(zip(*by_script(ex, rows), strict=True)):
+        expected = {call: after for call, after in columns[k].items() if after != UNDEFINED}
+        within = {
+            call: after
+            for call, after in found.items()
+            if all(n < s.values for n, s in zip(after, slots, strict=True))
+        }
+        assert within == expected, ex.machine.state(rows[k])
+        assert not overflows & expected.keys(), ex.machine.state(rows[k])
+
+
 def compare_steps(ex: Explorer, rows: Sequence[Numbers]) -> None:
-    """The plain Python and the columns take the same steps from these states."""
+    """The plain Python, the columns and the emitted Python take the same steps from these."""
     overflowing = too_full(ex, rows)
-    for k, (row, found) in enumerate(zip(rows, by_columns(ex, rows), strict=True)):
+    columns = by_columns(ex, rows)
+    compare_scripts(ex, rows, columns)
+    for k, (row, found) in enumerate(zip(rows, columns, strict=True)):
         expected = by_python(ex.machine, row)
         # A message too many is beyond the bound, even if the same step takes it out again.
         for call in overflowing[k] & expected.keys():

@@ -27,7 +27,7 @@ from herdproof.link.central_runs import Traced, traced
 from herdproof.simulator.central import DEFAULT
 from herdproof.trace import TraceError
 from herdspec.check.conform import Outcome, Verdict
-from herdspec.check.follow import Follower, Led, TooManyStates
+from herdspec.check.follow import Follower, Led, PlainSteps, TooManyStates
 from herdspec.check.run import machine
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 from properties.locks import LOCK, spec
@@ -346,13 +346,13 @@ def test_the_examples_are_lines() -> None:
 def follower() -> Follower:
     """A lock's spec, at its beginning."""
     lock = machine(spec(LOCK), Client=2)
-    return Follower(lock, [lock.initial()])
+    return Follower(PlainSteps(lock), [lock.initial()])
 
 
 def test_the_furthest_way_explains_a_miss() -> None:
     """Of two ways that fail, the one is told that came further, with the condition that failed."""
     found = follower()
-    one, two = found.machine.elements("Client")
+    one, two = found.steps.machine.elements("Client")
 
     missed = found.follow(
         Led(
@@ -368,7 +368,7 @@ def test_the_furthest_way_explains_a_miss() -> None:
 def test_what_is_left_open_is_carried_on() -> None:
     """Where a line may have been two things, both are possible, until a later one tells."""
     found = follower()
-    one, two = found.machine.elements("Client")
+    one, two = found.steps.machine.elements("Client")
     found.follow(Led("", "", lambda _: [[("grant", (one,))], []], every=True))
     assert len(found.states) == 2
 
@@ -380,7 +380,7 @@ def test_too_many_states_are_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None
     """A bound that is hit is told, not passed over."""
     monkeypatch.setattr("herdspec.check.follow.CAP", 1)
     found = follower()
-    one, _ = found.machine.elements("Client")
+    one, _ = found.steps.machine.elements("Client")
 
     with pytest.raises(TooManyStates):
         found.follow(Led("", "", lambda _: [[("grant", (one,))], []], every=True))

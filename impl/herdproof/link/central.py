@@ -32,8 +32,9 @@ from herdproof.link.central_consumers import CONSUMERS
 from herdproof.link.central_coordinators import COORDINATORS
 from herdproof.link.central_lines import Placed, check_sequences, read_central
 from herdproof.link.central_replay import GroupReplay, Watch
-from herdproof.link.central_view import View
+from herdproof.link.central_view import NoElement, View
 from herdspec.check.conform import Outcome, Progress, Verdict
+from herdspec.engine.scripted import Overflows
 from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 
@@ -58,9 +59,9 @@ def conform_central(
 
 def conform_lines(
     placed: Sequence[Placed], *, specification: Specification = CENTRAL_COORDINATOR,
-    watch: Watch | None = None, progress: Progress | None = None,
+    watch: Watch | None = None, progress: Progress | None = None, plain: bool = False,
 ) -> Outcome:  # fmt: skip
-    """Replay lines that are in the order of time."""
+    """Replay lines that are in the order of time; `plain`: by the spec's own Python."""
     began = perf_counter()
     objection = check_sequences(placed)
     groups = sorted({p.line.group for p in placed if p.line.group})
@@ -70,9 +71,26 @@ def conform_lines(
     if objection is not None:
         return replace(found, verdict=Verdict.DIFFERS, matched=0)
     for group in groups:
-        replay = GroupReplay(View.of(placed, group), STEPS, specification, watch)
-        found = _worse(found, replay.run(progress))
+        found = _worse(found, _replayed(placed, group, specification, watch, progress, plain))
     return replace(found, seconds=perf_counter() - began)
+
+
+def _replayed(
+    placed: Sequence[Placed], group: str, specification: Specification, watch: Watch | None,
+    progress: Progress | None, plain: bool,
+) -> Outcome:  # fmt: skip
+    """A group's replay, by the smallest spec that has members enough, compiled where it can be."""
+    view = View.of(placed, group)
+    most, members = view.most_members, 2 * view.consumers
+    while True:
+        view.most_members = min(most, members)
+        try:
+            return GroupReplay(view, STEPS, specification, watch, plain=plain).run(progress)
+        except NoElement:
+            members *= 2
+        except Overflows:  # plain Python has no bound that a channel could overflow
+            plain = True
+        view = View.of(placed, group)
 
 
 def _worse(a: Outcome, b: Outcome) -> Outcome:

@@ -65,7 +65,7 @@ def commit(replay: GroupReplay, place: Placed) -> Led | None:
     if connection is None:
         return None
     m, states = connection.member, replay.follower.states
-    if connection.unsent or any(s.up[m] for s in states):  # type: ignore[attr-defined]
+    if connection.unsent or any(s.up[m] for s in states):
         connection.unsent.append(place.line)
         return None
     connection.commits += 1

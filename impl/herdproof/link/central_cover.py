@@ -113,7 +113,7 @@ def cover(graph: Graph, seeds: Iterable[int], config: Config = CONFIG) -> Cover:
         view = View.of(lines, "g1")
         view.most_members = SIZES["Member"]
         try:
-            replay = GroupReplay(view, STEPS, HELD, watch)
+            replay = GroupReplay(view, STEPS, HELD, watch, plain=True)
             outcome = replay.run(None)
             assert outcome.mismatch is None, outcome.mismatch
         except NoElement:

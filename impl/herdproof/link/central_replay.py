@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from herdproof.central_coordinator.tracing import CentralLine
 from herdproof.link.central_lines import Placed
 from herdproof.link.central_view import Connection, Connections, View
 from herdspec.check.conform import Outcome, Progress, Verdict
-from herdspec.check.follow import Call, Follower, Led, TooManyStates, Way
+from herdspec.check.follow import (
+    Call,
+    Follower,
+    Led,
+    PlainSteps,
+    Steps,
+    TooManyStates,
+    Way,
+)
 from herdspec.check.mismatch import Mismatch
 from herdspec.check.run import Machine
+from herdspec.check.scripted import Scripted
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import Specification
+from herdspec.language.surface import sizes_of_sorts
 from herdspec.protocols.central_coordinator import CentralCoordinator, Phase
 
 State = CentralCoordinator
@@ -22,12 +33,16 @@ Watch = Callable[[Any, str, tuple[Any, ...], Any], None]
 Make: TypeAlias = "Callable[[GroupReplay, Placed], Led | None]"
 
 
+NOTING = frozenset({"handle_ping_response", "handle_stop_response", "handle_commit"})
+"""Lines after which more offsets may be noted."""
+
+
 class GroupReplay:
     """Leads the spec along one group's lines."""
 
     def __init__(
         self, view: View, steps: Mapping[tuple[str, str], Make], specification: Specification,
-        watch: Watch | None,
+        watch: Watch | None, *, plain: bool = False,
     ) -> None:  # fmt: skip
         self.view = view
         self._steps = steps
@@ -35,31 +50,39 @@ class GroupReplay:
             "Broker": max(1, len(view.brokers)), "Partition": max(1, len(view.partitions)),
             "Member": max(1, view.most_members),
         }  # fmt: skip
-        machine = Machine(Ground(specification, sizes, bound=1, faults=1))
+        taken: Steps = (
+            plain_steps(specification, sizes)
+            if plain
+            else _COMPILER.of(specification, sizes, len(view.placed))
+        )
+        machine = taken.machine
         self.brokers = machine.elements("Broker")
         self.members = machine.elements("Member")
         self.partitions = machine.elements("Partition")
-        self.follower = Follower(machine, [self._start(machine)], watch=watch)
+        self.follower = Follower(taken, [taken.initial(self._stored())], watch=watch)
         self.connections = Connections(self.members)
         self.pending: dict[tuple[Any, int], Led] = {}
         """Writes of owners that may be done at any time now: by broker and number."""
+        self._noted = False
+        """Whether offsets were noted since a write of them was last looked for."""
 
     def run(self, progress: Progress | None) -> Outcome:
         """Go along all lines, or up to the first that differs."""
         total, matched = len(self.view.placed), len(self.view.placed)
         mismatch, reason, follower = None, "", self.follower
         named: set[str] = set()
-        for number, place in self.view.ordered():
-            try:
-                mismatch = self.line(place)
-            except TooManyStates:
-                reason = f"too many states are possible at {place.where}"
-            if mismatch or reason:
-                matched = number
-                break
-            named.add(place.line.action)
-            if progress:
-                progress(number + 1, len(follower.states))
+        with sizes_of_sorts(follower.steps.machine.sizes):
+            for number, place in self.view.ordered():
+                try:
+                    mismatch = self.line(place)
+                except TooManyStates:
+                    reason = f"too many states are possible at {place.where}"
+                if mismatch or reason:
+                    matched = number
+                    break
+                named.add(place.line.action)
+                if progress:
+                    progress(number + 1, len(follower.states))
         verdict = Verdict.UNKNOWN if reason else Verdict.DIFFERS if mismatch else Verdict.CONFORMS
         return Outcome(
             verdict, total, matched, {a: n for a, n in follower.taken.items() if a in named},
@@ -69,13 +92,27 @@ class GroupReplay:
 
     def line(self, place: Placed) -> Mismatch | None:
         """Go along one line of the trace."""
-        led = self.led(place)
-        return None if led is None else self.follow(led)
+        line = place.line
+        make = self._steps.get((line.role, line.action))
+        led = None if make is None else make(self, place)
+        if led is None:
+            return None
+        missed = self.follow(led)
+        self._noted = self._noted or line.action in NOTING
+        if missed is None:
+            return None
+        about = f" of {line.consumer}" if line.consumer else ""
+        return replace(missed, where=place.where, action=f"{line.action}{about} at {line.node}")
 
     def follow(self, line: Led) -> Mismatch | None:
         """Go along a line; whatever may have been written before it may have been, or not."""
-        for untold in (*self.pending.values(), self._flush, self._abandon):
-            self.follower.follow(untold)
+        for pending in self.pending.values():
+            self.follower.follow(pending)
+        if self._noted:
+            self.follower.follow(self._flush)
+            self._noted = False
+        if any(self._empty(s) for s in self.follower.states):
+            self.follower.follow(self._abandon)
         return self.follower.follow(line)
 
     @property
@@ -104,32 +141,26 @@ class GroupReplay:
 
         def ways(s: State) -> Iterable[Way]:
             yield []
-            for b in self.brokers:
-                if s.phase[b] == Phase.STOPPING and not s.has_members(b):
-                    yield [("abandon_rebalance", (b,))]
+            for b in self._empty(s):
+                yield [("abandon_rebalance", (b,))]
 
         return led(ways, every=True)
 
-    def _start(self, machine: Machine) -> Any:
-        """Nothing has happened; the offsets stored before the trace begins are there already."""
-        state: Any = machine.initial()
-        for partition, offset in self.view.stored.items():
-            p = self.partitions[self.view.partitions[partition]]
-            for kept in (state.committed, state.finished, state.end):
-                kept[p] = self.view.rank(partition, offset)
-        return state
+    def _empty(self, s: State) -> list[Any]:
+        """The brokers that stop a group without members."""
+        return [b for b in self.brokers if s.phase[b] is Phase.STOPPING and not s.has_members(b)]
+
+    def _stored(self) -> dict[tuple[str, Any], int]:
+        """The offsets that were stored before the trace begins."""
+        return {
+            (kept, self.partitions[self.view.partitions[partition]]): self.view.rank(
+                partition, offset
+            )
+            for partition, offset in self.view.stored.items()
+            for kept in ("committed", "finished", "end")
+        }
 
     # ── A line ──────────────────────────────────────────────────────────────────────────────
-
-    def led(self, place: Placed) -> Led | None:
-        """How the spec is to be led along a line; None where it is nothing to it."""
-        line = place.line
-        make = self._steps.get((line.role, line.action))
-        made = None if make is None else make(self, place)
-        if made is None:
-            return None
-        about = f" of {line.consumer}" if line.consumer else ""
-        return replace(made, where=place.where, name=f"{line.action}{about} at {line.node}")
 
     def broker(self, line: CentralLine) -> Any:
         """The spec's broker behind a coordinator's line."""
@@ -173,6 +204,37 @@ class GroupReplay:
                 calls += [("consume", (m, p))] * (offset - at[p])
                 at[p] = offset
         return calls
+
+
+WORTH_IT = 2_000
+"""Compiling a spec takes about as long as the plain Python takes for so many lines."""
+
+
+@dataclass
+class _Compiler:
+    """The compiled steps of each size that enough lines were seen of; groups share them."""
+
+    steps: dict[tuple[int, ...], Scripted] = field(default_factory=dict)
+    lines: Counter[tuple[int, ...]] = field(default_factory=Counter)
+
+    def of(self, specification: Specification, sizes: Mapping[str, int], lines: int) -> Steps:
+        """How the steps of a spec at these sizes (or a bit above) are to be taken."""
+        larger = {name: size if size < 4 else size + -size % 4 for name, size in sizes.items()}
+        key = (id(specification), *larger.values())
+        self.lines[key] += lines
+        if self.lines[key] < WORTH_IT:
+            return plain_steps(specification, sizes)
+        if key not in self.steps:
+            self.steps[key] = Scripted(specification, larger)
+        return self.steps[key]
+
+
+_COMPILER = _Compiler()
+
+
+def plain_steps(specification: Specification, sizes: Mapping[str, int]) -> PlainSteps:
+    """Steps by the spec's own Python."""
+    return PlainSteps(Machine(Ground(specification, sizes, bound=1, faults=1)))
 
 
 def led(

@@ -31,6 +31,8 @@ class View:
     stored: dict[Partition, int] = field(default_factory=dict)
     """Offsets that were stored before the trace begins."""
     most_members: int = 0
+    """How many connections there were: no more members of the spec can be needed."""
+    consumers: int = 0
     started: set[str] = field(default_factory=set)
     """The brokers of which a process has been seen, as far as the replay has come."""
     _offsets: dict[Partition, list[int]] = field(default_factory=dict)
@@ -59,6 +61,7 @@ class View:
         for offsets in view._offsets.values():
             offsets[:] = sorted(set(offsets) - {-1})
         view.most_members = len(view._handled)
+        view.consumers = len({consumer for consumer, _, _ in view._handled})
         return view
 
     def _number_processes(self) -> None:

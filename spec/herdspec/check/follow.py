@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from linecache import getline
 from traceback import FrameSummary, extract_tb
-from typing import Any
+from typing import Any, Protocol
 
 from herdspec.check.mismatch import Mismatch
 from herdspec.check.run import NOT_THERE, Machine
@@ -54,32 +54,76 @@ class Led:
     """Whether the line leaves open which way it was: all that are possible are taken."""
 
 
+class Steps(Protocol):
+    """How steps are taken: by the spec's own Python, or compiled (`scripted.py`)."""
+
+    @property
+    def machine(self) -> Machine:
+        """The spec at its sizes."""
+
+    def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
+        """The state after; None where the step is not possible."""
+
+    def plain(self, state: Any) -> Spec:
+        """A state as the spec's own Python has it."""
+
+    def initial(self, changes: Mapping[tuple[str, Any], int]) -> Any:
+        """The declared initial state, but for these entries (field, element) of its maps."""
+
+
+@dataclass(frozen=True)
+class PlainSteps:
+    """Steps by the spec's own Python."""
+
+    machine: Machine
+
+    def take(self, before: Spec, action: str, arguments: tuple[Any, ...]) -> Spec | None:
+        """A step of a copy; None where it is not possible."""
+        after = before.copy()
+        try:
+            self.machine.method(after, action, arguments)
+        except (Disabled, AssertionError, *NOT_THERE):
+            return None
+        return after
+
+    def plain(self, state: Spec) -> Spec:
+        """The state itself."""
+        return state
+
+    def initial(self, changes: Mapping[tuple[str, Any], int]) -> Spec:
+        """The declared initial state, but for these entries (field, element) of its maps."""
+        state = self.machine.initial()
+        for (field_name, element), number in changes.items():
+            getattr(state, field_name)[element] = number
+        return state
+
+
 @dataclass
 class Follower:
     """A spec on its way along a trace; `states` are those that it may be in."""
 
-    machine: Machine
-    states: list[Spec]
+    steps: Steps
+    states: list[Any]
     taken: Counter[str] = field(default_factory=Counter)
     """How often each action was taken."""
     tried: int = 0
     largest: int = 1
-    watch: Callable[[Spec, str, tuple[Any, ...], Spec], None] | None = None
+    watch: Callable[[Any, str, tuple[Any, ...], Any], None] | None = None
     """Told of each step of the spec that was taken: before, action, arguments, after."""
 
     def follow(self, line: Led) -> Mismatch | None:
         """Go along one line; what is wrong with it, if no way leads there."""
-        with sizes_of_sorts(self.machine.sizes):
+        with sizes_of_sorts(self.steps.machine.sizes):
             after = [state for before in self.states for state in self._led(before, line)]
             if not after:
                 return self._missed(line)
-        self.states = _distinct(after)
+        self.states = _distinct(after) if len(after) > 1 else after
         self.largest = max(self.largest, len(self.states))
         if len(self.states) > CAP:
             raise TooManyStates
         return None
 
-    def _led(self, before: Spec, line: Led) -> list[Spec]:
+    def _led(self, before: Any, line: Led) -> list[Any]:
         found = []
         for way in line.ways(before):
             path = self._path(before, way)
@@ -91,13 +135,13 @@ class Follower:
                 break
         return found
 
-    def _note(self, path: Sequence[Spec], way: Way) -> None:
+    def _note(self, path: Sequence[Any], way: Way) -> None:
         for (action, arguments), before, after in zip(way, path, path[1:], strict=False):
             self.taken[action] += 1
             if self.watch is not None:
                 self.watch(before, action, arguments, after)
 
-    def _path(self, before: Spec, way: Way) -> list[Spec] | None:
+    def _path(self, before: Any, way: Way) -> list[Any] | None:
         """The states along a way; None where a guard does not allow it."""
         path = [before]
         for action, arguments in way:
@@ -107,15 +151,10 @@ class Follower:
             path.append(after)
         return path
 
-    def take(self, before: Spec, action: str, arguments: tuple[Any, ...]) -> Spec | None:
-        """A step by the spec's own Python; None where it is not possible."""
+    def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
+        """A step of the spec; None where it is not possible."""
         self.tried += 1
-        after = before.copy()
-        try:
-            self.machine.method(after, action, arguments)
-        except (Disabled, AssertionError, *NOT_THERE):
-            return None
-        return after
+        return self.steps.take(before, action, arguments)
 
     # ── Why not ─────────────────────────────────────────────────────────────────────────────
 
@@ -127,7 +166,7 @@ class Follower:
                 best = max(best, self._miss(before, way, line), key=lambda miss: miss[0])
         return Mismatch(line.where, line.name, best[1], best[2])
 
-    def _miss(self, before: Spec, way: Way, line: Led) -> tuple[int, str, tuple[str, ...]]:
+    def _miss(self, before: Any, way: Way, line: Led) -> tuple[int, str, tuple[str, ...]]:
         state = before
         for number, (action, arguments) in enumerate(way):
             after = self.take(state, action, arguments)
@@ -136,11 +175,11 @@ class Follower:
             state = after
         return len(way), "after", tuple(line.claims(state))
 
-    def _refused(self, state: Spec, action: str, arguments: tuple[Any, ...]) -> tuple[str, ...]:
+    def _refused(self, state: Any, action: str, arguments: tuple[Any, ...]) -> tuple[str, ...]:
         """The condition that does not allow a step, as the spec's source has it."""
         call = f"{action}({', '.join(map(repr, arguments))}) is not possible"
         try:
-            self.machine.method(state.copy(), action, arguments)
+            self.steps.machine.method(self.steps.plain(state).copy(), action, arguments)
         except (Disabled, AssertionError, *NOT_THERE) as error:
             frames = [f for f in extract_tb(error.__traceback__) if f.name != "require"]
             return (call, *map(source_of, frames[-1:]))
@@ -154,8 +193,8 @@ def source_of(frame: FrameSummary) -> str:
     return " ".join(line.strip() for line in lines)
 
 
-def _distinct(states: Sequence[Spec]) -> list[Spec]:
-    found: list[Spec] = []
+def _distinct(states: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
     for state in states:
         if state not in found:
             found.append(state)

@@ -31,6 +31,7 @@ from herdspec.language.types import (
     Range,
     Scalar,
     SortOf,
+    Table,
     Type,
 )
 from herdspec.language.values import encode
@@ -138,9 +139,9 @@ class Ground:
         found[FAULTS, ()] = Slot(FAULTS, (), NAT, self.faults + 1, 0)
         return found
 
-    def indices(self, kind: Type) -> list[tuple[int, ...]]:
+    def indices(self, kind: Type | Table) -> list[tuple[int, ...]]:
         """The indices of a map's entries, in order; of anything else the empty one."""
-        keys = kind.keys if isinstance(kind, MapOf) else ()
+        keys = kind.keys if isinstance(kind, MapOf | Table) else ()
         return list(product(*(range(self.values(k)) for k in keys)))
 
     def values(self, kind: Scalar) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -76,14 +75,19 @@ class Sort(metaclass=_SortType):
 _S = TypeVar("_S", bound=Sort)
 
 
-@contextmanager
-def sizes_of_sorts(sizes: Mapping[str, int]) -> Iterator[None]:
+class sizes_of_sorts:  # noqa: N801  (a context manager; as a generator it would cost thrice)
     """Within this context, `for b in Broker` runs over that many brokers."""
-    token = _sizes.set(sizes)
-    try:
-        yield
-    finally:
-        _sizes.reset(token)
+
+    __slots__ = ("_sizes", "_token")
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+
+    def __enter__(self) -> None:
+        self._token = _sizes.set(self._sizes)
+
+    def __exit__(self, *_: object) -> None:
+        _sizes.reset(self._token)
 
 
 class Kind(Enum):

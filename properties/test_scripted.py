@@ -1,0 +1,149 @@
+"""
+The compiled reading of one state at a time: it is the plain Python, and read like it.
+
+That each emitted operator means what it does in the other readings, `readings.compare_steps` checks
+wherever they are compared; here it is made wrong, and noticed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from herdproof.link import central_replay
+from herdproof.link.central import conform_lines
+from herdproof.link.central_runs import Traced, traced
+from herdproof.simulator.chance import Config
+from herdspec.check.conform import Outcome, Verdict
+from herdspec.check.run import Machine
+from herdspec.check.scripted import Scripted
+from herdspec.engine import scripted as emitter
+from herdspec.engine.ground import Ground
+from herdspec.engine.scripted import Overflows
+from herdspec.language.graph import Expr
+from herdspec.language.specification import from_source
+from herdspec.language.surface import sizes_of_sorts
+from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+from properties import readings
+from properties.test_emitters import BODIES, COLUMNS, COUNTING, explored
+from properties.test_rich_language import HEADER, some_states
+
+SIZES = {"Broker": 2, "Member": 2, "Partition": 2}
+SEEDS = (3, 5)
+ACTION = "    @action\n    def act(self, a: Node, b: Node) -> None:\n"
+
+
+@pytest.mark.parametrize("operator", COLUMNS)
+def test_an_operator_of_the_emitted_python_made_wrong_is_noticed(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Emitted code in which one operator means something else disagrees with the columns."""
+    ex, rows = explored((*BODIES, *COUNTING))
+    right = emitter._Code._text
+
+    def wrong(self: Any, e: Expr) -> str:
+        text = right(self, e)
+        if e.op != operator:
+            return text
+        return f"({text} + 1)" if e.op in ("add", "plus", "minus", "count") else f"(not {text})"
+
+    readings.compare_steps(ex, rows)
+    monkeypatch.setattr(emitter._Code, "_text", wrong)
+    monkeypatch.delitem(readings.SCRIPTS, ex)
+    with pytest.raises((AssertionError, IndexError, KeyError)):
+        readings.compare_steps(ex, rows)
+
+
+def test_a_state_is_read_by_the_names_of_the_spec() -> None:
+    """Every field of any state is the same to whoever reads it, whichever reading has it."""
+    spec = from_source(HEADER + ACTION + "        self.n = 1", "Rich")
+    sizes = dict.fromkeys(spec.sorts, 2)
+    machine, compiled = Machine(Ground(spec, sizes, bound=3, faults=1)), Scripted(spec, sizes)
+    for numbers in some_states(readings.explorer(spec), 40):
+        state = machine.state(numbers)
+        seen = compiled._seen([*numbers])
+        for name, value in state.__dict__.items():
+            found = getattr(seen, name)
+            assert (dict(found) if isinstance(value, dict) else found) == value, name
+        assert compiled.plain(seen) == state
+
+
+def test_a_helper_of_the_spec_can_be_called_and_nothing_written() -> None:
+    """Who reads a state may call the spec's helpers; a view is no state to be changed."""
+    compiled = Scripted(CENTRAL_COORDINATOR, SIZES)
+    b, m, p = (compiled.machine.elements(sort)[0] for sort in SIZES)
+    state = compiled.initial({("committed", p): 7})
+    elected = compiled.take(compiled.take(state, "elect", (b,)), "coordinator_startup", (b,))
+    joined = compiled.take(elected, "register", (m, b, {p}))
+    accepted = compiled.take(joined, "handle_register", (m, b))
+    with sizes_of_sorts(SIZES):
+        assert not joined.has_members(b)
+        assert accepted.has_members(b)
+    assert (state.committed[p], accepted.election.leads[b], accepted.seat) == (7, True, b)
+    assert compiled.take(accepted, "elect", (b,)) is None
+    with pytest.raises(AttributeError, match="read only"):
+        accepted.seat = None
+
+
+def test_a_channel_that_is_too_full_is_said() -> None:
+    """What lies beyond a channel's capacity is not guessed."""
+    spec = from_source(HEADER + ACTION + "        " + BODIES[-1], "Rich")
+    compiled = Scripted(spec, dict.fromkeys(spec.sorts, 2))
+    one, two = compiled.machine.elements("Node")
+    state = compiled.initial({})
+    while len(state.inbox[one]) < 2:
+        state = compiled.take(state, "act", (one, two))
+
+    with pytest.raises(Overflows):
+        compiled.take(state, "act", (one, two))
+
+
+# ── Traces ──────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def run(seed: int, flaw: str = "") -> Traced:
+    """A simulated run, of a mistaken coordinator maybe."""
+    return traced(seed, Config(coordinator_flaws=frozenset({flaw} - {""})))
+
+
+def compiled_and_plain(made: Traced, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, Outcome]:
+    """Its replay by both readings; compiled from the first line on."""
+    monkeypatch.setattr(central_replay, "WORTH_IT", 0)
+    monkeypatch.setattr(central_replay, "_COMPILER", central_replay._Compiler())
+    compiled = conform_lines(made.lines)
+    assert central_replay._COMPILER.steps
+    return compiled, conform_lines(made.lines, plain=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_trace_is_replayed_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same verdict, by the same steps."""
+    compiled, plain = compiled_and_plain(run(seed), monkeypatch)
+
+    assert compiled.verdict is Verdict.CONFORMS
+    assert facts(compiled) == facts(plain)
+
+
+def test_a_trace_that_differs_is_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line, and the condition of the spec's source that does not hold."""
+    found = (compiled_and_plain(run(seed, "no_barrier"), monkeypatch) for seed in range(40))
+    compiled, plain = next(both for both in found if both[1].verdict is Verdict.DIFFERS)
+
+    assert facts(compiled)[:-1] == facts(plain)[:-1]
+    assert compiled.mismatch is not None
+    assert plain.mismatch is not None
+    assert compiled.mismatch.where == plain.mismatch.where
+    # What was tried may name more partitions than there are: sizes are rounded up.
+    assert compiled.mismatch.differences[1:] == plain.mismatch.differences[1:]
+    assert any("require(" in text for text in compiled.mismatch.lines)
+
+
+def facts(outcome: Outcome) -> tuple[Any, ...]:
+    """All but the time it took."""
+    return (
+        outcome.verdict, outcome.matched, outcome.named, outcome.inferred, outcome.largest,
+        outcome.steps, outcome.mismatch,
+    )  # fmt: skip

@@ -1,0 +1,190 @@
+"""
+The *run* reading of one state at a time, compiled: for long traces.
+
+A state is a list of numbers (`engine/scripted.py`); `Seen` lets whoever knows the spec's own state
+read it by the same names, and call its helpers. What it says is what the plain Python says, which
+the suites compare step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import islice
+from operator import itemgetter
+from typing import Any, ClassVar
+
+from herdspec.check.run import Machine
+from herdspec.engine.ground import Ground, SlotKey
+from herdspec.engine.scripted import Numbers, Step, scripted
+from herdspec.language.rich import parts
+from herdspec.language.specification import Specification
+from herdspec.language.surface import Spec
+from herdspec.language.types import MachineOf, MapOf, Nat, Option, Rich, Shape, Table, is_scalar
+from herdspec.language.values import Plain, decode, encode
+
+PLANS = 1024
+"""How many choices of arguments are kept compiled where one of them is a map."""
+KEPT_VALUES = 1024
+"""How many values of several numbers (a channel's messages) are kept, of each entry."""
+MOST_KEPT = 1_000_000
+"""How many lowered expressions are kept for the next step to share."""
+
+
+class Scripted:
+    """A spec at given sizes, its steps compiled as they are asked for."""
+
+    def __init__(self, specification: Specification, sizes: Mapping[str, int]) -> None:
+        self.machine = Machine(Ground(specification, sizes, bound=1, faults=1))
+        ground = self.machine.ground
+        self._places = {key: n for n, key in enumerate(ground.slots)}
+        self._actions = {a.name: a for a in specification.actions}
+        self._steps: dict[tuple[Any, ...], Step] = {}
+        self._planned = lru_cache(PLANS)(self._compiled)
+        views = _Views(ground, self.machine.plain, self._places)
+        self._seen = views.of(specification.state, specification.shape, "")
+
+    def initial(self, changes: Mapping[tuple[str, Any], int]) -> Any:
+        """The declared initial state, but for these entries of maps to numbers."""
+        numbers = [slot.initial for slot in self.machine.ground.slots.values()]
+        for (field, element), number in changes.items():
+            numbers[self._places[field, (element.index,)]] = number
+        return self._seen(numbers)
+
+    def plain(self, seen: Any) -> Spec:
+        """The reverse of `seen`."""
+        return self.machine.state(tuple(seen.numbers))
+
+    def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
+        """The state after; None where it is not possible. Raises `Overflows`."""
+        try:
+            step = self._steps.get((action, *arguments))
+        except TypeError:  # a map or a set among the arguments
+            step = self._planned(action, self._numbers(action, arguments))
+        else:
+            if step is None:
+                step = self._compiled(action, self._numbers(action, arguments))
+                self._steps[action, *arguments] = step
+        after = step(before.numbers)
+        return None if after is None else self._seen(after)
+
+    def _numbers(self, action: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        kinds = (p.kind for _, p in self._actions[action].parameters)
+        return tuple(map(self._number, kinds, arguments))
+
+    def _number(self, kind: Any, argument: Any) -> Any:
+        if not isinstance(kind, MapOf):
+            return encode(kind, argument)
+        keys = self.machine.plain.keys(kind.keys)
+        if isinstance(argument, set):
+            return tuple(int(key in argument) for key in keys)
+        return tuple(encode(kind.value, argument[key]) for key in keys)
+
+    def _compiled(self, action: str, numbers: tuple[Any, ...]) -> Step:
+        ground = self.machine.ground
+        step = scripted(ground.instance(self._actions[action], numbers), self._places)
+        if len(ground.memo) > MOST_KEPT:
+            ground.memo.clear()
+        return step
+
+
+class _Seen:
+    """What every view of a state is."""
+
+    numbers: Numbers
+
+    def __init__(self, numbers: Numbers) -> None:
+        object.__setattr__(self, "numbers", numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Seen) and self.numbers == other.numbers
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name}: a view of a state is read only")
+
+
+class _Views:
+    """Makes the classes of views."""
+
+    def __init__(self, ground: Ground, plain: Plain, places: Mapping[SlotKey, int]) -> None:
+        self._ground = ground
+        self._plain = plain
+        self._places = places
+
+    def of(self, state: type[Spec], shape: Shape, prefix: str) -> type[Any]:
+        """A subclass of a spec's state whose fields are read from numbers."""
+        fields = {
+            name: property(self._reader(kind, f"{prefix}{name}"))
+            for name, kind in shape.rich.items()
+        }
+        return type(f"Seen{state.__name__}", (_Seen, state), fields, variant=True)
+
+    def _reader(self, kind: Rich, name: str) -> Callable[[Any], Any]:
+        """What a property calls for a field."""
+        if isinstance(kind, MachineOf):
+            inner = self.of(kind.shape.state, kind.shape, f"{name}.")
+            return lambda seen: inner(seen.numbers)
+        if isinstance(kind, Table):
+            keys = zip(self._plain.keys(kind.keys), self._ground.indices(kind), strict=True)
+            entries = _entries({key: self._value(kind.value, name, at) for key, at in keys})
+            return lambda seen: entries(seen.numbers)
+        return self._value_of(self._value(kind, name, ()))
+
+    @staticmethod
+    def _value_of(value: Callable[[Numbers], Any]) -> Callable[[Any], Any]:
+        return lambda seen: value(seen.numbers)
+
+    def _value(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
+        """How one value is read."""
+        sorts = self._plain.sorts
+        if is_scalar(kind):
+            place = self._places[name, index]
+            if isinstance(kind, Nat):
+                return itemgetter(place)
+            if isinstance(kind, Option) and isinstance(kind.of, Nat):
+                return lambda numbers: numbers[place] - 1 if numbers[place] else None
+            known = [decode(kind, n, sorts) for n in range(self._ground.values(kind))]
+            if known == [False, True]:
+                return itemgetter(place)  # 0 and 1 will do
+            return lambda numbers: known[numbers[place]]
+        return self._built(kind, name, index)
+
+    def _built(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
+        """How a value of several numbers is read; what was built once is kept."""
+        flats = [(flat, self._ground.indices(of)) for flat, of in parts(kind, name)]
+        places = [self._places[flat, (*index, *inner)] for flat, of in flats for inner in of]
+        widths = [len(of) for _, of in flats]
+        gather = itemgetter(*places) if len(places) > 1 else lambda numbers: (numbers[places[0]],)
+
+        @lru_cache(KEPT_VALUES)
+        def build(gathered: tuple[int, ...]) -> Any:
+            one_by_one = iter(gathered)
+            return self._plain.build(kind, [[*islice(one_by_one, w)] for w in widths])
+
+        return lambda numbers: build(gather(numbers))
+
+
+class _Entries(Mapping[Any, Any]):
+    """A map's entries, each read when it is asked for."""
+
+    __slots__ = ("_numbers",)
+    _read: ClassVar[Mapping[Any, Callable[[Numbers], Any]]]
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._read[key](self._numbers)
+
+    def __iter__(self) -> Any:
+        return iter(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+
+def _entries(read: Mapping[Any, Callable[[Numbers], Any]]) -> type[_Entries]:
+    """A map's own class."""
+    return type("Entries", (_Entries,), {"_read": read, "__slots__": ()})
