@@ -103,8 +103,7 @@ def obey(replay: GroupReplay, place: Placed) -> Led | None:
         wanted: dict[str, Any] = {"the epoch": (s.seen[m], replay.view.epoch(line.epoch))}
         if line.action == "handle_start":
             wanted["the generation"] = (s.at[m], replay.view.generation(line.generation))
-            mine = {p: s.position[m, p] for p in replay.partitions if s.fetching[m, p]}
-            wanted["what it fetches"] = (mine, given)
+            wanted["what it fetches"] = (replay.positions(s, m), given)
         return differences(wanted)
 
     def ways(s: State) -> Iterable[Way]:

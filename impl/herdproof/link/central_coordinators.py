@@ -139,7 +139,8 @@ def send(replay: GroupReplay, place: Placed, action: str, kind: Kind) -> Led | N
         message = s.down[m][-1]
         wanted: dict[str, Any] = {"the generation": (message.generation, generation)}
         if kind is Kind.START:
-            mine = {p for p in replay.partitions if s.given[m, p]}
+            says = s.given
+            mine = {p for p in replay.partitions if says[m, p]}
             wanted["what is given"] = (mine, set(given))
             for p in mine & given.keys():
                 wanted[f"where {replay.view.shown(p)} begins"] = (s.begin[m, p], given[p])
@@ -201,10 +202,11 @@ def flush_offsets(replay: GroupReplay, place: Placed) -> Led | None:
     written = dict(replay.places(place.line))
 
     def missing(s: State) -> list[str]:
+        stored = s.committed
         return [
-            f"{replay.view.shown(p)} is stored at {s.committed[p]}, the trace wrote {offset}"
+            f"{replay.view.shown(p)} is stored at {stored[p]}, the trace wrote {offset}"
             for p, offset in written.items()
-            if s.committed[p] < offset
+            if stored[p] < offset
         ]
 
     def ways(s: State) -> Iterable[Way]:

@@ -126,11 +126,14 @@ class GroupReplay:
 
         def ways(s: State) -> Iterable[Way]:
             yield []
+            stored, noted = s.committed, s.noted
             for node, lines in self.view.flushes.items():
+                if not lines:
+                    continue
                 b = self.brokers[self.view.brokers[node]]
-                noted = {p: s.noted[b, p] for p in self.partitions}
-                new = {p: offset for p, offset in noted.items() if offset > s.committed[p]}
-                if new and lines and new.items() <= dict(self.places(lines[0])).items():
+                offsets = ((p, noted[b, p]) for p in self.partitions)
+                new = {p: offset for p, offset in offsets if offset > stored[p]}
+                if new and new.items() <= dict(self.places(lines[0])).items():
                     yield [("flush_offsets", (b,))]
 
         return led(ways, every=True)
@@ -189,7 +192,8 @@ class GroupReplay:
 
     def positions(self, s: State, m: Any) -> dict[Any, int]:
         """Where a member is in what it fetches."""
-        return {p: s.position[m, p] for p in self.partitions if s.fetching[m, p]}
+        position, fetching = s.position, s.fetching
+        return {p: position[m, p] for p in self.partitions if fetching[m, p]}
 
     def consumed(self, s: State, at: dict[Any, int], m: Any, line: CentralLine) -> list[Call]:
         """

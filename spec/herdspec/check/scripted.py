@@ -20,7 +20,17 @@ from herdspec.engine.scripted import Numbers, Step, scripted
 from herdspec.language.rich import parts
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec
-from herdspec.language.types import MachineOf, MapOf, Nat, Option, Rich, Shape, Table, is_scalar
+from herdspec.language.types import (
+    NAT,
+    MachineOf,
+    MapOf,
+    Nat,
+    Option,
+    Rich,
+    Shape,
+    Table,
+    is_scalar,
+)
 from herdspec.language.values import Plain, decode, encode
 
 PLANS = 1024
@@ -128,9 +138,28 @@ class _Views:
             return lambda seen: inner(seen.numbers)
         if isinstance(kind, Table):
             keys = zip(self._plain.keys(kind.keys), self._ground.indices(kind), strict=True)
-            entries = _entries({key: self._value(kind.value, name, at) for key, at in keys})
-            return lambda seen: entries(seen.numbers)
+            return self._entries(kind.value, name, dict(keys))
         return self._value_of(self._value(kind, name, ()))
+
+    def _entries(
+        self, kind: Any, name: str, indices: Mapping[Any, tuple[int, ...]]
+    ) -> Callable[[Any], Any]:
+        """How a map is read, of which entries are looked at one by one."""
+        known = self._known(kind)
+        if known is None and not isinstance(kind, Nat):
+            read = {key: self._value(kind, name, index) for key, index in indices.items()}
+            entries = type("Entries", (_Entries,), {"read": read, "__slots__": ()})
+        else:
+            places = {key: self._places[name, index] for key, index in indices.items()}
+            base, made = (_Numbers, {}) if known is None else (_Known, {"known": known})
+            entries = type("Entries", (base,), {"read": places, **made, "__slots__": ()})
+        return lambda seen: entries(seen.numbers)
+
+    def _known(self, kind: Any) -> list[Any] | None:
+        """What each number of a kind stands for; None where it stands for itself, or too many."""
+        if not is_scalar(kind) or kind == Option(NAT) or isinstance(kind, Nat):
+            return None
+        return [decode(kind, n, self._plain.sorts) for n in range(self._ground.values(kind))]
 
     @staticmethod
     def _value_of(value: Callable[[Numbers], Any]) -> Callable[[Any], Any]:
@@ -138,17 +167,14 @@ class _Views:
 
     def _value(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
         """How one value is read."""
-        sorts = self._plain.sorts
         if is_scalar(kind):
             place = self._places[name, index]
+            known = self._known(kind)
+            if known is not None:
+                return lambda numbers: known[numbers[place]]
             if isinstance(kind, Nat):
                 return itemgetter(place)
-            if isinstance(kind, Option) and isinstance(kind.of, Nat):
-                return lambda numbers: numbers[place] - 1 if numbers[place] else None
-            known = [decode(kind, n, sorts) for n in range(self._ground.values(kind))]
-            if known == [False, True]:
-                return itemgetter(place)  # 0 and 1 will do
-            return lambda numbers: known[numbers[place]]
+            return lambda numbers: numbers[place] - 1 if numbers[place] else None
         return self._built(kind, name, index)
 
     def _built(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
@@ -170,21 +196,35 @@ class _Entries(Mapping[Any, Any]):
     """A map's entries, each read when it is asked for."""
 
     __slots__ = ("_numbers",)
-    _read: ClassVar[Mapping[Any, Callable[[Numbers], Any]]]
+    read: ClassVar[Mapping[Any, Any]]
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
 
     def __getitem__(self, key: Any) -> Any:
-        return self._read[key](self._numbers)
+        return self.read[key](self._numbers)
 
     def __iter__(self) -> Any:
-        return iter(self._read)
+        return iter(self.read)
 
     def __len__(self) -> int:
-        return len(self._read)
+        return len(self.read)
 
 
-def _entries(read: Mapping[Any, Callable[[Numbers], Any]]) -> type[_Entries]:
-    """A map's own class."""
-    return type("Entries", (_Entries,), {"_read": read, "__slots__": ()})
+class _Numbers(_Entries):
+    """A map to naturals: `read` has their places."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._numbers[self.read[key]]
+
+
+class _Known(_Entries):
+    """A map to values of which there are few: `known`, by their numbers."""
+
+    __slots__ = ()
+    known: ClassVar[list[Any]]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.known[self._numbers[self.read[key]]]
