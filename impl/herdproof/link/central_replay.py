@@ -35,6 +35,8 @@ Make: TypeAlias = "Callable[[GroupReplay, Placed], Led | None]"
 
 NOTING = frozenset({"handle_ping_response", "handle_stop_response", "handle_commit"})
 """Lines after which more offsets may be noted."""
+QUIET = frozenset({"send_ping", "handle_ping", "commit", "flush_offsets", *NOTING})
+"""Lines that change nothing about who is a member, who leads, or how far a rebalance is."""
 
 
 class GroupReplay:
@@ -63,8 +65,10 @@ class GroupReplay:
         self.connections = Connections(self.members)
         self.pending: dict[tuple[Any, int], Led] = {}
         """Writes of owners that may be done at any time now: by broker and number."""
-        self._noted = False
-        """Whether offsets were noted since a write of them was last looked for."""
+        self._noted = ""
+        """The node that has noted offsets since a write of them was last looked for."""
+        self._stirred = True
+        """Whether a rebalance may be abandoned that could not be when that was last looked for."""
 
     def run(self, progress: Progress | None) -> Outcome:
         """Go along all lines, or up to the first that differs."""
@@ -98,7 +102,8 @@ class GroupReplay:
         if led is None:
             return None
         missed = self.follow(led)
-        self._noted = self._noted or line.action in NOTING
+        self._noted = line.node if line.action in NOTING else ""
+        self._stirred = line.action not in QUIET
         if missed is None:
             return None
         about = f" of {line.consumer}" if line.consumer else ""
@@ -110,8 +115,7 @@ class GroupReplay:
             self.follower.follow(pending)
         if self._noted:
             self.follower.follow(self._flush)
-            self._noted = False
-        if any(self._empty(s) for s in self.follower.states):
+        if self._stirred and any(self._empty(s) for s in self.follower.states):
             self.follower.follow(self._abandon)
         return self.follower.follow(line)
 
@@ -123,18 +127,15 @@ class GroupReplay:
         It may be sent later, behind another write, when more is noted: so it is done, if it ever
         is, where just its offsets are noted.
         """
+        node, lines = self._noted, self.view.flushes.get(self._noted)
+        written = dict(self.places(lines[0])) if lines else {}
 
         def ways(s: State) -> Iterable[Way]:
             yield []
-            stored, noted = s.committed, s.noted
-            for node, lines in self.view.flushes.items():
-                if not lines:
-                    continue
-                b = self.brokers[self.view.brokers[node]]
-                offsets = ((p, noted[b, p]) for p in self.partitions)
-                new = {p: offset for p, offset in offsets if offset > stored[p]}
-                if new and new.items() <= dict(self.places(lines[0])).items():
-                    yield [("flush_offsets", (b,))]
+            stored, noted, b = s.committed, s.noted, self.brokers[self.view.brokers[node]]
+            new = {p: noted[b, p] for p in self.partitions if noted[b, p] > stored[p]}
+            if new and new.items() <= written.items():
+                yield [("flush_offsets", (b,))]
 
         return led(ways, every=True)
 
@@ -151,7 +152,8 @@ class GroupReplay:
 
     def _empty(self, s: State) -> list[Any]:
         """The brokers that stop a group without members."""
-        return [b for b in self.brokers if s.phase[b] is Phase.STOPPING and not s.has_members(b)]
+        phase = s.phase
+        return [b for b in self.brokers if phase[b] is Phase.STOPPING and not s.has_members(b)]
 
     def _stored(self) -> dict[tuple[str, Any], int]:
         """The offsets that were stored before the trace begins."""

@@ -52,7 +52,6 @@ class View:
     def of(cls, placed: Sequence[Placed], group: str) -> View:
         """Look at every line once."""
         view = cls(placed, group)
-        view._number_processes()
         view._find_connections()
         for p in placed:
             view._look(p.line)
@@ -64,23 +63,22 @@ class View:
         view.consumers = len({consumer for consumer, _, _ in view._handled})
         return view
 
-    def _number_processes(self) -> None:
-        lives: dict[tuple[str, str], int] = {}
-        for p in self.placed:
-            node = (p.line.role, p.line.node)
-            if p.line.action == "start":
-                lives[node] = lives.get(node, 0) + 1
-            self._lives[id(p.line)] = lives.get(node, 0)
-
     def _find_connections(self) -> None:
         """A coordinator's line is about the latest connection of that consumer and number."""
+        lives: dict[tuple[str, str], int] = {}
         latest: dict[tuple[str, int], Key] = {}
         for p in self.placed:
             line = p.line
-            about = (line.consumer, line.connection)
-            if line.role != COORDINATOR:
-                latest[about] = (line.consumer, self._lives[id(line)], line.connection)
-            self._keys[id(line)] = latest.get(about, (*about, 0))
+            node, about = (line.role, line.node), (line.consumer, line.connection)
+            if line.action == "start":
+                lives[node] = lives.get(node, 0) + 1
+            life = lives.get(node, 0)
+            if line.number or line.action == "register":
+                self._lives[id(line)] = life
+            if line.connection:
+                if line.role != COORDINATOR:
+                    latest[about] = (line.consumer, life, line.connection)
+                self._keys[id(line)] = latest.get(about, (*about, 0))
 
     def _look(self, line: CentralLine) -> None:
         if line.role == COORDINATOR:

@@ -39,7 +39,7 @@ class TooManyStates(Exception):
     """More states are possible than are carried: nothing can be said."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Led:
     """A line of a trace, as the spec is to be led along it."""
 
@@ -117,39 +117,36 @@ class Follower:
             after = [state for before in self.states for state in self._led(before, line)]
             if not after:
                 return self._missed(line)
-        self.states = _distinct(after) if len(after) > 1 else after
-        self.largest = max(self.largest, len(self.states))
-        if len(self.states) > CAP:
-            raise TooManyStates
+        self.states = after
+        if len(after) > 1:
+            self.states = _distinct(after)
+            self.largest = max(self.largest, len(self.states))
+            if len(self.states) > CAP:
+                raise TooManyStates
         return None
 
     def _led(self, before: Any, line: Led) -> list[Any]:
-        found = []
+        """The states that a line leads to from one; the plain loops of a long trace."""
+        found: list[Any] = []
         for way in line.ways(before):
-            path = self._path(before, way)
-            if path is None or line.claims(path[-1]):
-                continue
-            self._note(path, way)
-            found.append(path[-1])
-            if not line.every:
-                break
+            path, state = [], before
+            for action, arguments in way:
+                after = self.take(state, action, arguments)
+                if after is None:
+                    break
+                path.append((state, action, arguments, after))
+                state = after
+            else:
+                if line.claims(state):
+                    continue
+                for step in path:
+                    self.taken[step[1]] += 1
+                    if self.watch is not None:
+                        self.watch(*step)
+                found.append(state)
+                if not line.every:
+                    break
         return found
-
-    def _note(self, path: Sequence[Any], way: Way) -> None:
-        for (action, arguments), before, after in zip(way, path, path[1:], strict=False):
-            self.taken[action] += 1
-            if self.watch is not None:
-                self.watch(before, action, arguments, after)
-
-    def _path(self, before: Any, way: Way) -> list[Any] | None:
-        """The states along a way; None where a guard does not allow it."""
-        path = [before]
-        for action, arguments in way:
-            after = self.take(path[-1], action, arguments)
-            if after is None:
-                return None
-            path.append(after)
-        return path
 
     def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
         """A step of the spec; None where it is not possible."""

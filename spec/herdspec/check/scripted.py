@@ -101,10 +101,11 @@ class Scripted:
 class _Seen:
     """What every view of a state is."""
 
+    __slots__ = ("numbers",)
     numbers: Numbers
 
     def __init__(self, numbers: Numbers) -> None:
-        object.__setattr__(self, "numbers", numbers)
+        _keep(self, numbers)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Seen) and self.numbers == other.numbers
@@ -113,6 +114,9 @@ class _Seen:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{name}: a view of a state is read only")
+
+
+_keep = _Seen.__dict__["numbers"].__set__
 
 
 class _Views:
