@@ -18,8 +18,8 @@ CODE = ("spec", "impl", "properties", "integration", "benchmarks", "conftest.py"
 SEE_BOTH_SIDES = (
     "impl/herdproof/link",
     "impl/herdproof/cli",
+    "impl/herdproof/pipeline",
     "impl/herdproof/report",
-    "impl/herdproof/pipeline/testing.py",
 )
 KNOW_KAZOO = (
     "impl/herdproof/zookeeper/client.py",

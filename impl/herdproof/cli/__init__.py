@@ -11,6 +11,8 @@ from __future__ import annotations
 import typer
 
 from herdproof.cli import (
+    audit,
+    campaign,
     conform,
     consume,
     coordinator,
@@ -27,6 +29,7 @@ from herdproof.cli import (
     search,
     simulate,
     step,
+    tables_report,
     verify,
     zookeeper,
 )
@@ -51,6 +54,7 @@ app.command()(mutate.mutate)
 app.command()(replay.replay)
 app.command()(diff.diff)
 app.command()(conform.conform)
+app.command()(audit.audit)
 app.command()(zookeeper.zookeeper)
 app.command()(kafka.kafka)
 app.command()(elect.elect)
@@ -58,6 +62,8 @@ app.command()(coordinator.coordinator)
 app.command()(consume.consume)
 app.add_typer(groups.groups)
 app.command()(new.new)
+app.command()(campaign.campaign)
+app.command()(tables_report.report)
 app.command()(doctor.doctor)
 
 __all__ = ["app"]

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from herdproof.cli.explore_spark import (
+    NOT_ON_SPARK,
+    CheckpointOption,
+    SparkOption,
+    check_options,
+    search_on_spark,
+)
 from herdproof.cli.explored import (
     exploration_json,
     print_conclusion,
@@ -72,6 +79,8 @@ def explore(
     resume: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on with a search that was put aside.")
     ] = None,
+    spark: SparkOption = None,
+    checkpoint: CheckpointOption = None,
     why: Annotated[bool, typer.Option("--why", help="Say why the space is large.")] = False,
     tell: Annotated[
         str | None,
@@ -95,8 +104,9 @@ def explore(
         spec=spec, size=size or [], tell=tell, may_end=may_end, why=why, graph=graph,
         save_stories=save_stories, constraint=constraint, faults=faults, bound=bound,
         symmetry=symmetry, memory_bytes=int(memory_gb * (1 << 30)), engine=engine,
-        threads=threads, save=save, resume=resume,
+        threads=threads, save=save, resume=resume, spark=spark, checkpoint=checkpoint,
     )  # fmt: skip
+    check_options(asked, watch)
     if watch:
         every_save(out, spec, partial(asked.check, out))
     subject = read(out, spec)
@@ -131,6 +141,8 @@ class Asked:
     threads: int | None
     save: Path | None
     resume: Path | None
+    spark: str | None
+    checkpoint: Path | None
 
     def check(self, out: Output, subject: Subject) -> Standing:
         """Explore, and print all that there is to say."""
@@ -151,7 +163,7 @@ class Asked:
             endless = self.live(out, spec, sizes, limit)
             findings += lived(subject.name, endless, subject.declared, exactly=exactly)
             stories |= endless.violations
-            also = f"liveness, without symmetry: {endless.measured}"
+            also = "" if self.spark else f"liveness, without symmetry: {endless.measured}"
         print_exploration(out, subject, result, findings)
         if also:
             out.line(also)
@@ -170,6 +182,9 @@ class Asked:
         """Explore, with its progress."""
         from herdspec.check.explore import explore as search
 
+        if self.spark is not None:
+            with out.progress(f"explore {spec.name} on Spark") as tell:
+                return search_on_spark(self, out, spec, sizes, limit, Shown(tell))
         with out.progress(f"explore {spec.name}") as tell, self.put_aside(out):
             shown = Shown(tell)
             found = search(
@@ -189,9 +204,10 @@ class Asked:
         from herdspec.check.liveness import Liveness, liveness
 
         bound = self.faults + 1 if self.bound is None else self.bound
-        if limit is not None:
+        if limit is not None or self.spark is not None:
             found = Liveness(spec, sizes, self.faults, bound, self.memory_bytes)
-            found.undecided = dict.fromkeys(found.promised, f"cut at the constraint {limit.name}")
+            why = f"cut at the constraint {limit.name}" if limit is not None else NOT_ON_SPARK
+            found.undecided = dict.fromkeys(found.promised, why)
             return found
         with out.progress(f"liveness of {spec.name}") as tell:
             return liveness(

@@ -22,7 +22,7 @@ was on its way: such a line is no step. What a consumer does then is judged by i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -45,6 +45,9 @@ STEPS = {
 """What each line is to the spec, by role and action; others are nothing to it."""
 
 
+Views = Callable[[], Watch]
+
+
 def conform_central(
     paths: Sequence[Path], *, specification: Specification = CENTRAL_COORDINATOR,
     progress: Progress | None = None,
@@ -60,12 +63,14 @@ def conform_central(
 def conform_lines(
     placed: Sequence[Placed], *, specification: Specification = CENTRAL_COORDINATOR,
     watch: Watch | None = None, progress: Progress | None = None, plain: bool = False,
-    numbered: bool = True,
+    numbered: bool = True, views: Views | None = None,
 ) -> Outcome:  # fmt: skip
     """
     Replay lines that are in the order of time.
 
     `plain`: by the spec's own Python. `numbered`: each process's lines should be all there.
+    `views` makes a watch that is content with views of compiled states: one for each try of a
+    group's replay, of which the last one counts.
     """
     began = perf_counter()
     objection = check_sequences(placed) if numbered else None
@@ -76,13 +81,14 @@ def conform_lines(
     if objection is not None:
         return replace(found, verdict=Verdict.DIFFERS, matched=0)
     for group in groups:
-        found = _worse(found, _replayed(placed, group, specification, watch, progress, plain))
+        replayed = _replayed(placed, group, specification, watch, progress, plain, views)
+        found = _worse(found, replayed)
     return replace(found, seconds=perf_counter() - began)
 
 
 def _replayed(
     placed: Sequence[Placed], group: str, specification: Specification, watch: Watch | None,
-    progress: Progress | None, plain: bool,
+    progress: Progress | None, plain: bool, views: Views | None,
 ) -> Outcome:  # fmt: skip
     """A group's replay, by the smallest spec that has members enough, compiled where it can be."""
     plain = plain or watch is not None  # who watches is told of the spec's own states
@@ -90,12 +96,17 @@ def _replayed(
     most, members = view.most_members, 2 * view.consumers
     while True:
         view.most_members = min(most, members)
+        told = views() if views else watch
         try:
-            return GroupReplay(view, STEPS, specification, watch, plain=plain).run(progress)
+            found = GroupReplay(view, STEPS, specification, told, plain=plain).run(progress)
         except NoElement:
             members *= 2
         except Overflows:  # plain Python has no bound that a channel could overflow
             plain = True
+        else:
+            if plain or found.mismatch is None:
+                return found
+            plain = True  # what differs is told at these sizes, not at those compiled before
         view = View.of(placed, group)
 
 

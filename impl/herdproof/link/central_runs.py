@@ -49,7 +49,11 @@ class Tracers:
 
     def lines(self) -> list[Placed]:
         """All that was traced so far."""
-        return placed_lines(self._stream.getvalue().splitlines(), f"seed {self.run.seed}")
+        return placed_lines(self.texts(), f"seed {self.run.seed}")
+
+    def texts(self) -> list[str]:
+        """The same, as it stands in a file."""
+        return self._stream.getvalue().splitlines()
 
 
 def _tracer(who: Process, run: Run, stream: io.StringIO) -> CoordinatorTracer | ConsumerTracer:

@@ -62,6 +62,14 @@ def conform_files(
     `TraceError` where a file cannot be read.
     """
     placed = read_all(paths)
+    return conform_placed(placed, specification=specification, slack_ns=slack_ns, progress=progress)
+
+
+def conform_placed(
+    placed: Sequence[Placed], *, specification: Specification = ELECTION, slack_ns: int = 0,
+    progress: Progress | None = None,
+) -> Outcome:  # fmt: skip
+    """Replay lines that are in the order of time."""
     nodes = {p.line.node: None for p in placed}
     brokers = {node: index for index, node in enumerate(nodes)}
     ledger = Ledger()

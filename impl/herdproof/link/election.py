@@ -20,7 +20,7 @@ from herdproof.simulator.tree import Nodes
 from herdproof.simulator.zookeeper import Session
 from herdproof.zookeeper.elector import Answered, Call, Elector, LeaderChanged, read_leader
 from herdproof.zookeeper.operations import Answer, Data, Done, Found, Link, Refusal, Stat, Why
-from herdproof.zookeeper.shell import NothingWaits
+from herdproof.zookeeper.shell import NothingWaits, Observe, ignore_event
 from herdspec.check.run import Machine, Step, said, told
 from herdspec.engine.ground import FAULTS, Ground, SlotKey
 from herdspec.language.specification import Specification
@@ -242,10 +242,11 @@ class Lockstep:
     """
 
     def __init__(
-        self, specification: Specification, size: int, *, flaws: frozenset[str] = frozenset()
-    ) -> None:
+        self, specification: Specification, size: int, *, flaws: frozenset[str] = frozenset(),
+        observe: Observe = ignore_event,
+    ) -> None:  # fmt: skip
         self.machine = Machine(Ground(specification, {"Broker": size}, BOUND, faults=0))
-        self.world = SimulatedElection(size, flaws=flaws)
+        self.world = SimulatedElection(size, flaws=flaws, observe=observe)
         self.observer = Observer(self.machine.ground)
         self._freezer: type[_Frozen] = cast(
             type[_Frozen],

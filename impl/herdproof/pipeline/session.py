@@ -37,7 +37,8 @@ def spark_session(
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    if not str(spark.sparkContext.master).startswith("local"):
+    local = str(spark.sparkContext.master).startswith("local")
+    if not local and Path(__file__).exists():  # else this is the zip that spark-submit has sent
         spark.sparkContext.addPyFile(str(packed(Path(mkdtemp(prefix="herdproof-")))))
     return spark
 

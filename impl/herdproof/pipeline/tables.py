@@ -104,7 +104,7 @@ _TABLES = (
         consumer string: the consumer's id
         joined_ns long: when it was accepted
         left_ns long: when its coordinator counted it as gone
-        how string: left, closed, failed, deposed or open
+        how string: left, closed, failed, deposed, open, or unknown where the source does not tell
         """,
     ),
     _table(
@@ -175,11 +175,11 @@ _TABLES = (
         "figures",
         "A measured value: one for each occurrence (with its time), or one for the group.",
         """
-        name string: rebalance_latency_s, rebalances, partition_downtime_s, churn and others
+        name string: one of the figures below
         time_ns long: when it was measured; null for a value of the whole group
         about string: what it is of: a partition, a member; null for the group
         value double: the value
-        unit string: s, count or records
+        unit string: s, count, records or 1/min
         """,
     ),
     _table(

@@ -120,6 +120,7 @@ def function_of(python: Callable[..., Any], names: Mapping[str, Any]) -> Functio
     if code is None:
         raise SpecError("<unknown>", 1, f"{python!r}, which is no function", "write a function")
     file = inspect.getsourcefile(code) or code.co_filename
+    linecache.lazycache(file, getattr(python, "__globals__", {}))
     found = definitions(file).get((code.co_firstlineno, code.co_name))
     plain = isinstance(python, FunctionType) and python.__code__ is code
     if not plain or not isinstance(found, ast.FunctionDef):
@@ -136,6 +137,7 @@ def function_of(python: Callable[..., Any], names: Mapping[str, Any]) -> Functio
 def class_of(name: str, frame: FrameType) -> tuple[str, ast.ClassDef]:
     """The file and the syntax tree of the class statement that this frame executes."""
     file = inspect.getsourcefile(frame) or frame.f_code.co_filename
+    linecache.lazycache(file, frame.f_globals)  # from an archive, as Spark ships modules
     for node in definitions(file).values():
         if isinstance(node, ast.ClassDef) and (node.name, node.lineno) == (name, frame.f_lineno):
             return file, node

@@ -1,0 +1,101 @@
+"""What a campaign wants of a simulator: a run of a seed, with its trace and what broke in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from herdproof.errors import HerdError
+
+Watch = Callable[[Any, str, tuple[Any, ...], Any], None]
+"""Told of each step of the spec: before, action, arguments, after."""
+
+
+class UnknownName(HerdError):
+    """There is no such protocol, mix or flaw."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run is to be; the same one is always the same run."""
+
+    protocol: str
+    number: int
+    """Which run of its campaign."""
+    seed: int
+    mix: str
+    flaw: str = ""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A promise that a monitor of the simulator saw broken."""
+
+    property: str
+    sentence: str
+    time_ns: int
+    told: str
+    story: Sequence[str]
+    """As the table of violations has it."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of a run."""
+
+    texts: Sequence[str]
+    """Its trace, line by line."""
+    place: str
+    """What the trace is called."""
+    steps: int
+    digest: str
+    watched: Mapping[str, str] = field(default_factory=dict)
+    """The promises that the simulator's own monitors watched: by name, their sentence."""
+    broken: Broken | None = None
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """Edges, where the run itself knows them: by edge, the action."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How often each action of the spec was taken, where the run itself knows."""
+
+
+class Simulated(Protocol):
+    """A protocol's simulator."""
+
+    @property
+    def name(self) -> str:
+        """The protocol, as its traces name it."""
+
+    @property
+    def mixes(self) -> Mapping[str, str]:
+        """Configurations with their faults: by name, what is special in it."""
+
+    @property
+    def flaws(self) -> Mapping[str, str]:
+        """Mistakes that the cores can be told to have: by name, what it is."""
+
+    def run(self, asked: Asked) -> Ran:
+        """Live through a run."""
+
+    def replay(self, lines: Sequence[Any], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
+        """A group's lines in the spec: `Replayed`, edges with their actions, steps of the spec."""
+
+    def story(self, asked: Asked, *, shrink: bool) -> list[str]:
+        """A run as people read it; `shrink`: with the fewest faults that break the same promise."""
+
+
+def chosen_mix(simulated: Simulated, seed: int, mixes: Sequence[str]) -> str:
+    """The mix of a seed: all in turn, or all of those that were named."""
+    names = list(mixes) or list(simulated.mixes)
+    for name in names:
+        if name not in simulated.mixes:
+            known = ", ".join(simulated.mixes)
+            raise UnknownName(f"{simulated.name} has no mix {name!r}; there are {known}")
+    return names[seed % len(names)]
+
+
+def check_flaw(simulated: Simulated, flaw: str) -> None:
+    """Raises `UnknownName` where a protocol's cores have no such flaw."""
+    if flaw and flaw not in simulated.flaws:
+        known = ", ".join(simulated.flaws) or "none"
+        raise UnknownName(f"{simulated.name} has no flaw {flaw!r}; there are {known}")

@@ -1,0 +1,102 @@
+"""
+Which numbers of a process's lines have been seen, where its lines belong to several groups.
+
+A coordinator numbers its lines through, whichever group they are about; so a group's lines alone do
+not tell whether one of its coordinator's is missing. Whoever reads lines notes their numbers, as
+intervals, and every group of the run is told where some are missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Node = tuple[str, str]
+"""A role and a node."""
+
+
+RESTART_NS = 500_000_000
+"""No process is up again sooner after its last line."""
+
+FOR_EVER = 2**64
+
+
+class Interval(NamedTuple):
+    """Lines without a gap: their numbers, and the times of the first and the last one."""
+
+    since_ns: int
+    first: int
+    last: int
+    until_ns: int
+
+
+@dataclass
+class Numbers:
+    """The intervals of each node; a node's processes each begin with 1."""
+
+    seen: dict[Node, list[Interval]] = field(default_factory=lambda: defaultdict(list))
+    _elsewhere: set[Node] = field(default_factory=set)
+    """Nodes of which others read lines too: the next number may be a later process's."""
+
+    def note(self, role: str, node: str, sequence: int, time_ns: int) -> None:
+        """A line was read."""
+        of = self.seen[role, node]
+        since_ns, first, last, until_ns = of[-1] if of else (0, 0, 0, 0)
+        if of and sequence not in (1, last + 1):
+            self._elsewhere.add((role, node))
+        longest_ns = RESTART_NS if (role, node) in self._elsewhere else FOR_EVER
+        if of and sequence == last + 1 and 0 <= time_ns - until_ns < longest_ns:
+            of[-1] = Interval(since_ns, first, sequence, time_ns)
+        else:
+            of.append(Interval(time_ns, sequence, sequence, time_ns))
+
+    def add(self, packed: bytes) -> None:
+        """What somebody else has noted."""
+        for role, node, intervals in json.loads(packed):
+            self.seen[role, node] += [Interval(*interval) for interval in intervals]
+
+    @property
+    def packed(self) -> bytes:
+        """What was noted, for somebody else to `add`."""
+        told = [(role, node, intervals) for (role, node), intervals in sorted(self.seen.items())]
+        return json.dumps(told).encode()
+
+    def gaps(self) -> list[tuple[int, str, int]]:
+        """When lines are missing: the time of the next one, which, the time of the last one."""
+        return sorted(
+            (after.since_ns, f"of {node}, lines {before + 1} to {after.first - 1}", since_ns)
+            for (_, node), intervals in self.seen.items()
+            for before, since_ns, after in _gaps(intervals)
+        )
+
+    def compact(self, before_ns: int) -> None:
+        """Join what is without a gap, up to a time before which nothing will come any more."""
+        for node, intervals in self.seen.items():
+            done = [i for i in intervals if i.until_ns < before_ns]
+            kept = [i for i in intervals if i.until_ns >= before_ns]
+            self.seen[node] = [*_joined(done), *kept]
+
+
+def _gaps(intervals: list[Interval]) -> Iterator[tuple[int, int, Interval]]:
+    """The last number before each gap and its time, and the interval after it."""
+    began_ns, last, since_ns = None, 0, 0
+    for interval in sorted(intervals):
+        if interval.first == 1 and interval.since_ns != began_ns:
+            began_ns, last = interval.since_ns, 0  # a process starts
+        if interval.first > last + 1:
+            yield last, since_ns, interval
+        last, since_ns = max(last, interval.last), max(since_ns, interval.until_ns)
+
+
+def _joined(intervals: list[Interval]) -> list[Interval]:
+    """The same, with those joined that follow each other."""
+    found: list[Interval] = []
+    for interval in sorted(intervals):
+        if found and interval.first == found[-1].last + 1:
+            found[-1] = found[-1]._replace(last=interval.last, until_ns=interval.until_ns)
+        else:
+            found.append(interval)
+    return found

@@ -1,0 +1,203 @@
+"""
+Lines in the order in which things happened, whoever wrote them and however they came.
+
+The lines of one process come by their numbers. Its node's processes, and the nodes among each
+other, are merged by time, which never goes back within a node; but where clocks are apart, what
+causes a line (a message, a generation that was written) comes before it all the same. A line that
+is there twice is known by its numbers, and so is one that is missing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Generic, Protocol, TypeVar
+
+
+class Numbered(Protocol):
+    """What every line of a trace has."""
+
+    @property
+    def run(self) -> str:
+        """What belongs together."""
+
+    @property
+    def group(self) -> str:
+        """The group; empty for what concerns all of its run."""
+
+    @property
+    def node(self) -> str:
+        """Who wrote it."""
+
+    @property
+    def role(self) -> str:
+        """As what: a node's processes of different roles number their lines apart."""
+
+    @property
+    def sequence(self) -> int:
+        """Its number: 1, 2, 3, … for each process."""
+
+    @property
+    def time_ns(self) -> int:
+        """Its node's clock."""
+
+    @property
+    def epoch(self) -> int:
+        """The coordinator's; 0 where the line tells none."""
+
+    @property
+    def generation(self) -> int:
+        """The group's; 0 where the line tells none."""
+
+    @property
+    def action(self) -> str:
+        """The step."""
+
+    @property
+    def place(self) -> str:
+        """Where the line stands."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether its process's numbers run through the lines of several groups."""
+
+    def written(self) -> str:
+        """The line as it stands in a file, without its end."""
+
+
+L = TypeVar("L", bound=Numbered)
+Node = tuple[str, str]
+"""A role and a node."""
+
+
+@dataclass
+class Ordered(Generic[L]):
+    """Lines in their order, what was there twice, and which lines come after a gap."""
+
+    lines: list[L] = field(default_factory=list)
+    twice: list[L] = field(default_factory=list)
+    gaps: dict[int, str] = field(default_factory=dict)
+    """By the index of a line: what is missing before it."""
+
+
+Link = tuple[Hashable | None, Hashable | None]
+"""What a line needs to have been said before, and what it says itself."""
+
+Links = Callable[[L], "Link | None"]
+"""Told of each node's lines in their order."""
+
+Entry = tuple[int, int, int, L, str, "Link | None"]
+"""A line with its time, its node, its place there; what is missing before it; its link."""
+
+
+def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
+    """All lines of a group, or of a run, in their order; the same for any order of the input."""
+    of: dict[Node, dict[tuple[int, int], L]] = defaultdict(dict)
+    found: Ordered[L] = Ordered()
+    for line in lines:
+        own = of[line.role, line.node]
+        key = (line.time_ns, line.sequence)
+        if key in own:
+            own[key] = _first(own[key], line, found.twice)
+        else:
+            own[key] = line
+    merged: list[Entry[L]] = []
+    for number, node in enumerate(sorted(of)):
+        time, index = 0, 0
+        for process in processes(of[node].values(), found.twice):
+            before = 0
+            for line in process:
+                time = max(time, line.time_ns)
+                missing = ""
+                if line.sequence != before + 1:
+                    missing = f"of {line.node}, lines {before + 1} to {line.sequence - 1}"
+                before = line.sequence
+                link = links(line) if links is not None else None
+                merged.append((time, number, index, line, missing, link))
+                index += 1
+    merged.sort()  # no two have the same node and index, so that lines are never compared
+    if links is not None and not _is_caused(merged):
+        merged = _by_cause(merged)
+    found.lines = [entry[3] for entry in merged]
+    found.gaps = {at: entry[4] for at, entry in enumerate(merged) if entry[4]}
+    found.twice.sort(key=lambda line: (line.time_ns, line.role, line.node, line.sequence))
+    return found
+
+
+def _is_caused(entries: Sequence[Entry[L]]) -> bool:
+    """Whether everything comes after what it needs, if that is there at all."""
+    early: set[Hashable] = set()
+    said: set[Hashable] = set()
+    for entry in entries:
+        link = entry[5]
+        if link is not None:
+            if link[0] is not None and link[0] not in said:
+                early.add(link[0])
+            if link[1] is not None:
+                if link[1] in early:
+                    return False
+                said.add(link[1])
+    return True
+
+
+def _by_cause(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
+    """The same entries, each as early as its time, its node and what it needs allow."""
+    of: dict[int, deque[Entry[L]]] = defaultdict(deque)
+    for entry in sorted(entries, key=lambda entry: entry[1:3]):
+        of[entry[1]].append(entry)
+    sayable = {entry[5][1] for entry in entries if entry[5] is not None}
+    said: set[Hashable] = set()
+    ready = [(own[0][0], number) for number, own in of.items()]
+    heapify(ready)
+    waiting: dict[Hashable, list[tuple[int, int]]] = {}
+    found: list[Entry[L]] = []
+    while ready or waiting:
+        if not ready:  # what they wait for waits for them: lines contradict each other
+            needs, _ = min(waiting.items(), key=lambda waits: min(waits[1]))
+            said.add(needs)
+            ready = waiting.pop(needs)
+            heapify(ready)
+        time, number = heappop(ready)
+        needs, says = of[number][0][5] or (None, None)
+        if needs is not None and needs in sayable and needs not in said:
+            waiting.setdefault(needs, []).append((time, number))
+            continue
+        found.append(of[number].popleft())
+        if of[number]:
+            heappush(ready, (of[number][0][0], number))
+        if says is not None and says not in said:
+            said.add(says)
+            for freed in waiting.pop(says, ()):
+                heappush(ready, freed)
+    return found
+
+
+def _first(kept: L, other: L, twice: list[L]) -> L:
+    """Of two lines with the same numbers, the one whose place comes first counts."""
+    first, second = sorted((kept, other), key=lambda line: line.place)
+    twice.append(second)
+    return first
+
+
+def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
+    """One node's lines by process, as these started, each in the order of its numbers."""
+    every = sorted(lines, key=lambda line: (line.time_ns, line.sequence))
+    starts = [line.time_ns for line in every if line.sequence == 1]
+    if len(starts) < 2:
+        return [_numbered(every, twice)]
+    of: dict[int, list[L]] = defaultdict(list)
+    for line in every:
+        of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
+    return [_numbered(of[number], twice) for number in sorted(of)]
+
+
+def _numbered(lines: Sequence[L], twice: list[L]) -> list[L]:
+    """A process's lines by number; of two with one number the first counts."""
+    known: dict[int, L] = {}
+    for line in lines:
+        if known.setdefault(line.sequence, line) is not line:
+            twice.append(line)
+    return [known[number] for number in sorted(known)]

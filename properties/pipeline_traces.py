@@ -1,0 +1,103 @@
+"""Traces of simulated runs for the tests of the audit, and small changes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from msgspec.structs import replace
+
+from herdproof.central_coordinator.tracing import CENTRAL
+from herdproof.link.central_runs import traced
+from herdproof.pipeline.central_trace import Line, line_of
+from herdproof.pipeline.judge import judge
+from herdproof.pipeline.tables import Rows
+from herdproof.simulator.central import DEFAULT
+from herdproof.simulator.chance import Config
+
+Trace = list[Line]
+
+
+@cache
+def _run(seed: int, config: Config) -> tuple[Line, ...]:
+    lines = []
+    for placed in traced(seed, config).lines:
+        line = line_of(placed.line)
+        line.place = placed.where
+        lines.append(line)
+    return tuple(lines)
+
+
+def run_of(seed: int, config: Config = DEFAULT) -> Trace:
+    """The trace of a simulated run, all its groups."""
+    return list(_run(seed, config))
+
+
+def trace(seed: int, group: str = "g1", config: Config = DEFAULT) -> Trace:
+    """The lines of one group of a simulated run, and those that concern all."""
+    return of_group(_run(seed, config), group)
+
+
+def of_group(lines: Iterable[Line], group: str = "g1") -> Trace:
+    """The lines that a group's judge is given."""
+    return [line for line in lines if line.group in ("", group)]
+
+
+def judged(lines: Sequence[Line], group: str = "g1", **options: Any) -> Rows:
+    """The rows of a trace's group, without a replay unless it is wanted."""
+    return judge(CENTRAL, lines[0].run, group, lines, **{"replay": False, **options})
+
+
+def violated(rows: Rows) -> set[str]:
+    """The sentences that rows say are violated; the verdicts must say the same."""
+    found = {str(row["property"]) for row in rows["violations"]}
+    told = {str(row["property"]) for row in rows["verdicts"] if row["verdict"] == "violated"}
+    assert found == told
+    return found
+
+
+def changed(lines: Sequence[Line], which: Line, **changes: Any) -> Trace:
+    """The trace with one line that tells something else."""
+    return [replace(line, **changes) if line is which else line for line in lines]
+
+
+def moved_before(lines: Sequence[Line], which: Line, other: Line) -> Trace:
+    """The trace with one line told just before another, which comes next, of the same process."""
+    between = [which.sequence, other.sequence]
+    assert (which.role, which.node) == (other.role, other.node)
+    assert between[0] == between[1] + 1, "the two are neighbours"
+    one = replace(which, sequence=other.sequence, time_ns=other.time_ns)
+    two = replace(other, sequence=which.sequence, time_ns=which.time_ns)
+    return [two if line is which else one if line is other else line for line in lines]
+
+
+def told_after(lines: Sequence[Line], which: Line, **more: Any) -> Trace:
+    """The trace with one line more, of the same process, just after this one."""
+    found: Trace = []
+    behind = False
+    for line in lines:
+        if (line.role, line.node) != (which.role, which.node):
+            found.append(line)
+            continue
+        behind = behind and line.sequence != 1
+        found.append(replace(line, sequence=line.sequence + 1) if behind else line)
+        if line is which:
+            behind = True
+            blank = line_of_nothing(which)
+            found.append(replace(blank, **{"sequence": which.sequence + 1, **more}))
+    return found
+
+
+def line_of_nothing(like: Line) -> Line:
+    """A line of the same process and time, that says nothing else."""
+    return Line(
+        schema=1, protocol="central_coordinator", run=like.run, node=like.node, role=like.role,
+        sequence=like.sequence, time_ns=like.time_ns, action="",
+        place=f"{like.place}, planted",
+    )  # fmt: skip
+
+
+def first(lines: Iterable[Line], wanted: Callable[[Line], bool]) -> Line | None:
+    """The first line that is like that."""
+    return next(filter(wanted, lines), None)

@@ -1,0 +1,302 @@
+"""
+Lines as the audit reads them: quickly, and with the same word for what is wrong as the readers.
+
+And their order, and elections, whose lines the same pipeline takes.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from herdproof.central_coordinator.tracing import CENTRAL, CentralLine
+from herdproof.link.central_lines import read_central_line
+from herdproof.pipeline.auditor import Malformed
+from herdproof.pipeline.central_trace import central_line
+from herdproof.pipeline.election_trace import trace_line
+from herdproof.pipeline.findings import SENTENCES
+from herdproof.pipeline.judge import CONFORMS, judge
+from herdproof.pipeline.ordering import Ordered, ordered
+from herdproof.pipeline.protocols import PROTOCOLS, read_line
+from herdproof.pipeline.tables import Rows
+from herdproof.trace import ELECTION, TraceError
+from herdproof.trace import read_line as read_election_line
+from properties.pipeline_traces import run_of, trace, violated
+from properties.test_conform import walk
+
+ELECTIONS = PROTOCOLS[ELECTION]
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_are_read_as_their_reader_reads_them(seed: int) -> None:
+    """Every field of every line, and where it stands; and written again as they were."""
+    for number, line in enumerate(run_of(seed)):
+        text = line.written()
+        read = read_line(text, f"f, line {number}")
+
+        assert central_line(read) == read_central_line(text) == central_line(line)
+        assert (read.place, read.written()) == (f"f, line {number}", text)
+
+
+def raw(**changes: Any) -> dict[str, Any]:
+    """A line's fields, with some changed; None takes one away."""
+    fields = {**asdict(central_line(run_of(0)[40])), **changes}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False),
+    st.text(max_size=5), st.sampled_from(["7", "1.0", " 3 ", "1e3", "true"]),
+    st.lists(st.one_of(st.integers(), st.text(max_size=2)), max_size=3),
+    st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2), st.integers(-5, 5)), max_size=2),
+    st.lists(st.lists(st.text(max_size=2), min_size=3, max_size=3), max_size=2),
+)  # fmt: skip
+NAMES = st.sampled_from([*CentralLine.__dataclass_fields__, "unknown", "place", "(place)"])
+
+
+def as_its_reader_reads(text: str) -> CentralLine | str:
+    """A line, or what is wrong with it."""
+    try:
+        return read_central_line(text)
+    except TraceError as problem:
+        return str(problem)
+
+
+@given(changes=st.dictionaries(NAMES, ODD, min_size=1, max_size=3))
+@settings(max_examples=600, deadline=None)
+def test_what_the_reader_takes_is_taken_and_what_it_refuses_is_refused(
+    changes: dict[str, Any],
+) -> None:
+    """With the same value, or for the same reason."""
+    text = json.dumps(raw(**changes))
+    wanted = as_its_reader_reads(text)
+    if isinstance(wanted, str):
+        with pytest.raises(Malformed) as refused:
+            PROTOCOLS[CENTRAL].read(text, "f:1")
+        assert refused.value.why == wanted
+        return
+    whole = [n for n in asdict(wanted).values() if isinstance(n, int)]
+    if all(-(2**63) <= n < 2**63 for n in whole):
+        read = PROTOCOLS[CENTRAL].read(text, "f:1")
+        assert (central_line(read), read.place) == (wanted, "f:1")
+    else:
+        with pytest.raises(Malformed, match="beyond 64 bits"):
+            PROTOCOLS[CENTRAL].read(text, "f:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "why"),
+    [
+        ("", "malformed", "no JSON"),
+        ("{", "malformed", "no JSON"),
+        ("[" * 100_000, "malformed", "no JSON"),
+        ("[]", "malformed", "a JSON object"),
+        ("null", "malformed", "a JSON object"),
+        ("{}", "unknown_protocol", "the protocol is None"),
+        (json.dumps(raw(protocol="raft")), "unknown_protocol", "the protocol is 'raft'"),
+        (json.dumps(raw(protocol=7)), "unknown_protocol", "the protocol is 7"),
+        (json.dumps(raw(protocol=[])), "unknown_protocol", r"the protocol is \[\]"),
+        (json.dumps(raw(schema=2)), "unknown_version", "this reader knows version 1"),
+        (json.dumps(raw(schema=None)), "unknown_version", "this reader knows version 1"),
+        (json.dumps(raw(node=None)), "malformed", "`node`"),
+        (json.dumps(raw(sequence="x")), "malformed", "`sequence`"),
+        (json.dumps(raw(time_ns=2**63)), "malformed", "`time_ns` is beyond 64 bits"),
+        (json.dumps(raw(until_ns=-(2**63) - 1)), "malformed", "`until_ns` is beyond 64 bits"),
+        (json.dumps(raw(partitions=[["t", "0"]])), "malformed", r"`partitions\.0"),
+        (json.dumps(raw(consumer="\ud800")), "malformed", "half a character"),
+    ],
+)  # fmt: skip
+def test_what_is_no_line_is_said_why(text: str, reason: str, why: str) -> None:
+    """The quarantine's reason, and what exactly is wrong."""
+    with pytest.raises(Malformed, match=why) as refused:
+        read_line(text, "f:1")
+
+    assert refused.value.reason == reason
+
+
+@given(text=st.one_of(st.text(), st.binary().map(lambda b: b.decode("latin-1"))))
+@settings(max_examples=300, deadline=None)
+def test_anything_else_is_malformed(text: str) -> None:
+    """Whatever stands there, no other error comes of it."""
+    with pytest.raises(Malformed):
+        read_line(text, "f:1")
+
+
+def test_whitespace_and_the_order_of_fields_are_of_no_matter() -> None:
+    """Another implementation writes its JSON as it likes."""
+    fields = raw()
+    text = json.dumps(dict(reversed(fields.items())), indent=2)
+
+    assert central_line(read_line(text, "f:1")) == read_central_line(json.dumps(fields))
+
+
+def test_an_error_survives_a_pickle() -> None:
+    """Workers hand it on."""
+    error = pickle.loads(pickle.dumps(Malformed("malformed", "it is blue")))
+
+    assert (error.reason, error.why, str(error)) == ("malformed", "it is blue", "it is blue")
+
+
+# ── Order ───────────────────────────────────────────────────────────────────────────────────
+
+
+def numbers(found: Ordered[Any]) -> list[tuple[str, int]]:
+    """Who told which line."""
+    return [(line.node, line.sequence) for line in found.lines]
+
+
+def test_lines_come_by_number_and_time() -> None:
+    """A process's lines by their numbers, though its clock goes back; the others' by time."""
+    some = run_of(0)[0]
+    lines = [
+        replace(some, node=node, role="consumer", sequence=sequence, time_ns=time_ns)
+        for node, sequence, time_ns in [
+            ("a", 1, 10), ("a", 2, 30), ("a", 3, 20), ("b", 1, 15), ("b", 2, 25), ("b", 3, 35),
+            ("a", 1, 40), ("a", 2, 41),
+        ]
+    ]  # fmt: skip
+    Random(2).shuffle(lines)
+
+    assert numbers(ordered(lines)) == [
+        ("a", 1), ("b", 1), ("b", 2), ("a", 2), ("a", 3), ("b", 3), ("a", 1), ("a", 2),
+    ]  # fmt: skip
+    assert ordered(lines).gaps == {}
+
+
+def test_gaps_and_doubles_are_told() -> None:
+    """What is missing at its beginning, too."""
+    some = run_of(0)[0]
+    lines = [
+        replace(some, node="a", sequence=sequence, time_ns=10 * sequence, place=f"f:{sequence}")
+        for sequence in (3, 4, 8)
+    ]
+    again = replace(lines[1], place="g:1")
+
+    found = ordered([*lines, again])
+
+    assert numbers(found) == [("a", 3), ("a", 4), ("a", 8)]
+    assert found.gaps == {0: "of a, lines 1 to 2", 2: "of a, lines 5 to 7"}
+    assert [line.place for line in found.twice] == ["g:1"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_true_times_are_kept(seed: int) -> None:
+    """Where clocks agree, causes change nothing: every line stands at its time."""
+    found = PROTOCOLS[CENTRAL].ordered(trace(seed))
+
+    assert all(a.time_ns <= b.time_ns for a, b in pairwise(found.lines))
+    assert found.lines == ordered(trace(seed)).lines
+
+
+def test_lines_that_contradict_each_other_are_ordered_all_the_same() -> None:
+    """Who claims to have obeyed a Start before it sent what caused it gets no endless loop."""
+    lines = [line for line in trace(0) if line.action in ("send_start", "handle_start_response")]
+    start, response = lines[0], next(x for x in lines if x.action == "handle_start_response")
+    odd = [
+        replace(response, role="coordinator", node="x", sequence=1, time_ns=1),
+        replace(start, role="coordinator", node="x", sequence=2, time_ns=2),
+        replace(start, action="handle_start", role="consumer", node="c", sequence=1, time_ns=3),
+    ]
+
+    found = PROTOCOLS[CENTRAL].ordered(odd)
+
+    assert sorted(numbers(found)) == [("c", 1), ("x", 1), ("x", 2)]
+
+
+# ── Elections ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def election(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The lines of an election in which all kinds of things happen."""
+    path = tmp_path_factory.mktemp("election") / "trace"
+    walk(path, 2, brokers=3, steps=130)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def elected(lines: Sequence[dict[str, Any]], *, replay: bool = False) -> Rows:
+    """The rows of an election's run."""
+    run = str(lines[0]["run"])
+    read = [read_line(json.dumps(line), f"f, line {n}") for n, line in enumerate(lines, start=1)]
+    return judge(ELECTION, run, "", read, replay=replay)
+
+
+def of(rows: Rows) -> dict[str, str]:
+    """The verdicts."""
+    return {row["property"]: row["verdict"] for row in rows["verdicts"]}
+
+
+def test_an_election_is_audited_by_the_same_code(election: list[dict[str, Any]]) -> None:
+    """The run is judged; of groups and members it says nothing."""
+    rows = elected(election, replay=True)
+
+    assert violated(rows) == set()
+    found = of(rows)
+    assert {found[s] for s in ("ONE_COORDINATOR", "FENCED_WRITE", CONFORMS)} == {"holds"}
+    assert {found[s] for s in SENTENCES if ELECTIONS.observable[s]} == {"not observable"}
+    taken = {row["action"]: row["taken"] for row in rows["coverage"]}
+    assert taken["stand"] == sum(line["action"] == "stand" for line in election) > 1
+
+
+def test_elections_are_read_as_their_reader_reads_them(election: list[dict[str, Any]]) -> None:
+    """Every field, and written again as it was."""
+    for line in election:
+        text = json.dumps(line, separators=(",", ":"))
+        read = read_line(text, "f:1")
+        assert trace_line(read) == read_election_line(text)
+        assert read.written() == text
+    with pytest.raises(Malformed, match=r"`state\.due`") as refused:
+        read_line(json.dumps({**election[0], "state": {**election[0]["state"], "due": 1}}), "f:1")
+    assert refused.value.reason == "malformed"
+
+
+def test_two_leaders_of_one_epoch_are_found(election: list[dict[str, Any]]) -> None:
+    """A broker says that it leads, in an epoch that was another one's."""
+    leads = [line for line in election if line["state"]["leads"]]
+    one = leads[0]
+    two = next(x for x in leads if x["node"] != one["node"])
+    lied = {**two, "state": {**two["state"], "token": one["state"]["token"]}}
+
+    rows = elected([lied if line is two else line for line in election])
+
+    assert violated(rows) == {"ONE_COORDINATOR"}
+
+
+def test_a_write_of_a_past_epoch_is_found(election: list[dict[str, Any]]) -> None:
+    """It was sent when another one led, and was done."""
+    first = next(line for line in election if line["state"]["leads"])
+    later = next(
+        line
+        for line in election
+        if line["state"]["leads"] and line["state"]["token"] > first["state"]["token"]
+    )
+    writes = [line for line in election if line["action"] == "write"]
+    write = next(
+        x for x in writes if x["answered"]["outcome"] == "done" and x["since_ns"] > later["time_ns"]
+    )
+    lied = {**write, "answered": {**write["answered"], "epoch": first["state"]["token"]}}
+
+    rows = elected([lied if line is write else line for line in election])
+
+    assert violated(rows) == {"FENCED_WRITE"}
+    assert violated(elected(election)) == set()
+
+
+def test_every_protocol_says_what_its_traces_can_decide() -> None:
+    """Of every sentence."""
+    assert set(PROTOCOLS) == {CENTRAL, ELECTION}
+    for name, auditor in PROTOCOLS.items():
+        assert auditor.name == name
+        assert set(auditor.observable) == set(SENTENCES)
