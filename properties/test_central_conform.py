@@ -24,6 +24,8 @@ from herdproof.cli import app
 from herdproof.link.central import conform_central, conform_lines
 from herdproof.link.central_lines import Placed, read_central, read_central_line
 from herdproof.link.central_runs import Traced, traced
+from herdproof.pipeline.campaign_central import Central
+from herdproof.pipeline.campaign_runs import Asked
 from herdproof.simulator.central import DEFAULT
 from herdproof.trace import TraceError
 from herdspec.check.conform import Outcome, Verdict
@@ -89,6 +91,15 @@ def test_many_runs_conform() -> None:
         lines += outcome.lines
     print(f"1,000 runs, {lines:,} lines; runs by action: {covered.most_common()}")
     assert {a.name for a in CENTRAL_COORDINATOR.actions} <= covered.keys()
+
+
+@pytest.mark.parametrize(("seed", "mix"), [(183, "usual/sessions"), (201, "usual/brokers")])
+def test_an_election_may_be_heard_of_after_the_next_one(seed: int, mix: str) -> None:
+    """A coordinator that learns of its epoch when that is over does nothing in it (a campaign)."""
+    config = Central().config(Asked("central_coordinator", 0, seed, mix))
+    outcome = conform_lines(traced(seed, config).lines)
+
+    assert outcome.verdict is Verdict.CONFORMS, shown(outcome)
 
 
 # ── Mistaken cores do not ───────────────────────────────────────────────────────────────────

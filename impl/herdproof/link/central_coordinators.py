@@ -29,13 +29,24 @@ def coordinator_startup(replay: GroupReplay, place: Placed) -> Led:
     b, epoch = replay.broker(place.line), replay.view.epoch(place.line.epoch)
 
     def ways(s: State) -> Iterable[Way]:
-        if s.seat == b and s.election.won[b] == epoch:
+        if s.election.epoch > epoch:
+            # It hears so late of its election that another one has won since, and it will hear of
+            # that next. In the spec it takes nothing up; whatever else it did would differ.
+            yield []
+        elif s.seat == b and s.election.won[b] == epoch:
             yield [("coordinator_startup", (b,))]
-            return
-        deposed: list[Call] = [] if s.seat is None else [("lose_session", (s.seat,))]
-        yield [*deposed, ("elect", (b,)), ("coordinator_startup", (b,))]
+        else:
+            before: list[Call] = [] if s.seat is None else [("lose_session", (s.seat,))]
+            for missed in range(s.election.epoch + 1, epoch):  # whose winner will hear of it later
+                other = replay.brokers[replay.view.brokers[replay.view.winner(missed)]]
+                before += [("elect", (other,)), ("lose_session", (other,))]
+            yield [*before, ("elect", (b,)), ("coordinator_startup", (b,))]
 
-    return led(ways, lambda s: differences({"the epoch": (s.election.token[b], epoch)}))
+    def claims(s: State) -> Sequence[str]:
+        over = s.election.epoch > epoch
+        return () if over else differences({"the epoch": (s.election.token[b], epoch)})
+
+    return led(ways, claims)
 
 
 def step_down(replay: GroupReplay, place: Placed) -> Led:

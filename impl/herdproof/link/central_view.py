@@ -37,6 +37,7 @@ class View:
     """The brokers of which a process has been seen, as far as the replay has come."""
     _offsets: dict[Partition, list[int]] = field(default_factory=dict)
     _epochs: list[int] = field(default_factory=list)
+    _winners: dict[int, str] = field(default_factory=dict)
     _base: int = 0
     _handled: dict[Key, str] = field(default_factory=dict)
     flushes: dict[str, deque[CentralLine]] = field(default_factory=dict)
@@ -55,8 +56,9 @@ class View:
         view._find_connections()
         for p in placed:
             view._look(p.line)
-        epochs = {p.line.epoch for p in placed if p.line.action == "coordinator_startup"}
-        view._epochs = sorted(epochs)
+        startups = (p.line for p in placed if p.line.action == "coordinator_startup")
+        view._winners = {line.epoch: line.node for line in startups}
+        view._epochs = sorted(view._winners)
         for offsets in view._offsets.values():
             offsets[:] = sorted(set(offsets) - {-1})
         view.most_members = len(view._handled)
@@ -136,6 +138,10 @@ class View:
     def epoch(self, epoch: int) -> int:
         """The place of an epoch among those that anybody coordinated in."""
         return bisect_left(self._epochs, epoch) + 1 if epoch in self._epochs else 0
+
+    def winner(self, place: int) -> str:
+        """The node that coordinated in the epoch at this place."""
+        return self._winners[self._epochs[place - 1]]
 
     def generation(self, generation: int) -> int:
         """A generation, counted from the first that the trace tells."""

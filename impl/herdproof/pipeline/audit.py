@@ -12,6 +12,7 @@ driver.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -101,6 +102,8 @@ class Audit:
         work, replay = self.work, self.replay
 
         def judge(batches: Iterable[Any]) -> Iterator[Any]:
+            # In a worker: it keeps lines by the million and makes few cycles to be looked for.
+            gc.set_threshold(100_000, 50, 100)
             return judge_bucket(batches, work, replay)
 
         spread = lines.repartitionById(self.buckets, "bucket")
