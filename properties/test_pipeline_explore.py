@@ -419,9 +419,10 @@ class Strange(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-@pytest.mark.parametrize("spec", [ELECTION, LOCK_SERVER, TWO_PHASE_COMMIT], ids=str)
-def test_workers_need_not_know_the_specs_classes(spec: Specification) -> None:
+@pytest.mark.parametrize("name", ["renamed", "lock", "recoverable"])
+def test_workers_need_not_know_the_specs_classes(name: str) -> None:
     """A kernel is plain data: it arrives where the user's spec is not installed."""
+    spec, *_ = CASES[name]
     ground = Ground(spec, dict.fromkeys(spec.sorts, 2), 2, 1)
     explorer = SparkExplorer(spec, ground.sizes, 1)
 
