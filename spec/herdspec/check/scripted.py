@@ -9,6 +9,7 @@ the suites compare step by step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
@@ -17,17 +18,23 @@ from typing import Any, ClassVar
 from herdspec.check.run import Machine
 from herdspec.engine.ground import Ground, SlotKey
 from herdspec.engine.scripted import Numbers, Step, scripted
+from herdspec.language import graph as g
 from herdspec.language.rich import parts
-from herdspec.language.specification import Specification
+from herdspec.language.specification import Action, Specification
 from herdspec.language.surface import Spec
 from herdspec.language.types import (
+    BOOL,
     NAT,
+    Bool,
+    EnumOf,
     MachineOf,
     MapOf,
     Nat,
     Option,
+    Range,
     Rich,
     Shape,
+    SortOf,
     Table,
     is_scalar,
 )
@@ -91,11 +98,28 @@ class Scripted:
         return tuple(encode(kind.value, argument[key]) for key in keys)
 
     def _compiled(self, action: str, numbers: tuple[Any, ...]) -> Step:
-        ground = self.machine.ground
-        step = scripted(ground.instance(self._actions[action], numbers), self._places)
+        ground, found = self.machine.ground, chosen(self._actions[action], numbers)
+        step = scripted(ground.instance(found, numbers), self._places)
         if len(ground.memo) > MOST_KEPT:
             ground.memo.clear()
         return step
+
+
+def chosen(action: Action, numbers: tuple[Any, ...]) -> Action:
+    """An action with its plain parameters put in: most of it folds before it is lowered."""
+    parameters = zip(action.parameters, numbers, strict=True)
+    by = {
+        p: g.boolean(bool(n)) if p.kind == BOOL else g.const(p.kind, n)
+        for (_, p), n in parameters
+        if isinstance(p.kind, Bool | SortOf | EnumOf | Range | Nat)
+    }
+    return replace(
+        action,
+        guard=g.substitute(action.guard, by),
+        defined=g.substitute(action.defined, by),
+        fits=g.substitute(action.fits, by),
+        updates={name: g.substitute(new, by) for name, new in action.updates.items()},
+    )
 
 
 class _Seen:

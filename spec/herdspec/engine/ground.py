@@ -206,7 +206,7 @@ class Ground:
             return Instance(action, arguments, guard, {})
         updates: dict[SlotKey, Expr] = {}
         for name, new in action.updates.items():
-            for k in self.indices(new.kind):
+            for k in self._touched(name, new):
                 made = self.lower(g.select(new, *_constants(new.kind, k)), env)
                 if made is not self.slots[name, k].expr:
                     updates[name, k] = made
@@ -218,6 +218,20 @@ class Ground:
             updates[FAULTS, ()] = g.add(taken, 1)
         defined, fits = self.lower(action.defined, env), self.lower(action.fits, env)
         return Instance(action, arguments, guard, updates, defined, fits)
+
+    def _touched(self, name: str, new: Expr) -> list[tuple[int, ...]]:
+        """The entries that an update may change: not those of a key that it plainly leaves."""
+        indices = self.indices(new.kind)
+        if not isinstance(new.kind, MapOf) or len(new.kind.keys) < 2:
+            return indices
+        first, *others = new.kind.keys
+        rest = tuple(g.fresh("k", kind) for kind in others)
+        left = set()
+        for n in range(self.values(first)):
+            at = _constants(MapOf((first,), new.kind.value), (n,))
+            if g.select(new, *at, *rest) is g.select(g.field(name, new.kind), *at, *rest):
+                left.add(n)
+        return [k for k in indices if k[0] not in left]
 
     def environment(
         self, parameters: tuple[tuple[str, Expr], ...], arguments: tuple[Number, ...]
