@@ -22,6 +22,7 @@ SEEDS = (1, 3)
 PATIENCE_S = 300.0
 
 
+@pytest.mark.long  # a minute and more: three JVMs on two cores
 @pytest.mark.timeout(500)
 def test_a_cluster_writes_the_tables_that_this_machine_writes(spark: Any, tmp_path: Path) -> None:
     """Neither its driver nor its workers have Herdproof but from the zip that is shipped."""
