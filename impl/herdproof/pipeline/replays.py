@@ -48,7 +48,10 @@ def replay_election(lines: Sequence[tuple[TraceLine, str]]) -> Replayed:
 def replayed(outcome: Outcome, spec: Specification, time_ns: int | None) -> Replayed:
     """An outcome as the pipeline tells it."""
     mismatch = outcome.mismatch
-    told = outcome.reason if mismatch is None else "; ".join(mismatch.lines)
+    told = outcome.reason
+    if mismatch is not None:
+        head, *reasons = mismatch.lines
+        told = f"{head} {'; '.join(map(str.strip, reasons))}"
     return Replayed(
         verdict=outcome.verdict.value,
         told=told,
