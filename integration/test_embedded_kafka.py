@@ -106,7 +106,7 @@ def test_a_broker_serves_no_topic_that_it_does_not_know(kafka: EmbeddedKafka) ->
     """A broker that answers serves what it knows, and no more."""
     kafka.create_topic("known", 1)
 
-    assert kafka.topics.served_by(kafka.broker_id, {"known"})
+    eventually(lambda: kafka.topics.served_by(kafka.broker_id, {"known"}))  # it has 1 s to answer
     assert not kafka.topics.served_by(kafka.broker_id, {"known", "absent"})
 
 
