@@ -49,7 +49,11 @@ class Teller(Protocol):
 
 
 class Auditor(Protocol):
-    """What the pipeline knows of a protocol; lines have what `ordering.Numbered` names."""
+    """
+    What the pipeline knows of a protocol; lines have what `ordering.Numbered` names.
+
+    Whoever writes one inherits what follows from the rest.
+    """
 
     @property
     def name(self) -> str:
@@ -66,17 +70,21 @@ class Auditor(Protocol):
     def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
 
+    def ordered(self, lines: Sequence[Any]) -> Ordered[Any]:
+        """A group's lines in the order in which things happened, those twice, those missing."""
+
     def order(self, lines: Sequence[Any]) -> list[Any]:
         """A group's lines in the order in which things happened, each once."""
-
-    def ordered(self, lines: Sequence[Any]) -> Ordered[Any]:
-        """The same, with the lines that are there twice, and those that are missing."""
+        return self.ordered(lines).lines
 
     def teller(self, run: str, group: str) -> Teller:
         """Who tells a group's lines."""
 
     def events(self, lines: Sequence[Any]) -> list[Event]:
         """All that a group's lines, in order, tell."""
+        run, group = max(((line.run, line.group) for line in lines), default=("", ""))
+        teller = self.teller(run, group)
+        return [event for line in lines for event in teller.tell(line)]
 
     def replay(self, lines: Sequence[Any]) -> Replayed:
         """A group's lines, in order, replayed in the spec."""

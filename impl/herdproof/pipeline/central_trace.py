@@ -20,9 +20,8 @@ from herdproof.central_coordinator.tracing import (
     CentralLine,
 )
 from herdproof.link.central_lines import read_central_line
-from herdproof.pipeline.auditor import Replayed
+from herdproof.pipeline.auditor import Auditor, Replayed
 from herdproof.pipeline.central_teller import CentralTeller
-from herdproof.pipeline.events import Event
 from herdproof.pipeline.lines import MOST, Reader
 from herdproof.pipeline.ordering import Link, Ordered, ordered
 from herdproof.pipeline.replays import replay_central
@@ -145,7 +144,7 @@ OBSERVABLE: Mapping[str, str] = {
 """What coordinators and consumers together tell enough about."""
 
 
-class CentralAuditor:
+class CentralAuditor(Auditor):
     """What the pipeline knows of the central coordinator's traces."""
 
     name = CENTRAL
@@ -160,24 +159,14 @@ class CentralAuditor:
         line: Line = self._read(text, place)
         return line
 
-    def order(self, lines: Sequence[Line]) -> list[Line]:
-        """A group's lines in the order in which things happened, each once."""
-        return self.ordered(lines).lines
-
     def ordered(self, lines: Sequence[Line]) -> Ordered[Line]:
-        """The same, with the lines that are there twice, and those that are missing."""
+        """A group's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines, Messages())
 
     def teller(self, run: str, group: str) -> CentralTeller:
         """Who tells a group's lines."""
         del run
         return CentralTeller(group)
-
-    def events(self, lines: Sequence[Line]) -> list[Event]:
-        """All that a group's lines, in order, tell."""
-        groups = {line.group for line in lines} - {""}
-        teller = CentralTeller(max(groups, default=""))
-        return [event for line in lines for event in teller.tell(line)]
 
     def replay(self, lines: Sequence[Line]) -> Replayed:
         """A group's lines, in order, replayed in the spec."""

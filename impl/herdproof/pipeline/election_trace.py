@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 from msgspec import field as struct_field
 
-from herdproof.pipeline.auditor import Replayed
+from herdproof.pipeline.auditor import Auditor, Replayed
 from herdproof.pipeline.events import Deposed, Elected, Event, ProcessStarted, Wrote
 from herdproof.pipeline.lines import MOST, Reader
 from herdproof.pipeline.ordering import Ordered, ordered
@@ -179,7 +179,7 @@ class ElectionTeller:
         return told
 
 
-class ElectionAuditor:
+class ElectionAuditor(Auditor):
     """What the pipeline knows of an election's traces."""
 
     name = ELECTION
@@ -194,23 +194,14 @@ class ElectionAuditor:
         line: Line = self._read(text, place)
         return line
 
-    def order(self, lines: Sequence[Line]) -> list[Line]:
-        """A run's lines in the order in which things happened, each once."""
-        return self.ordered(lines).lines
-
     def ordered(self, lines: Sequence[Line]) -> Ordered[Line]:
-        """The same, with the lines that are there twice, and those that are missing."""
+        """A run's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines)
 
     def teller(self, run: str, group: str) -> ElectionTeller:
         """Who tells a run's lines."""
         del run, group
         return ElectionTeller()
-
-    def events(self, lines: Sequence[Line]) -> list[Event]:
-        """All that a run's lines, in order, tell."""
-        teller = ElectionTeller()
-        return [event for line in lines for event in teller.tell(line)]
 
     def replay(self, lines: Sequence[Line]) -> Replayed:
         """A run's lines, in order, replayed in the spec."""

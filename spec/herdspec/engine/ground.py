@@ -220,7 +220,11 @@ class Ground:
         return Instance(action, arguments, guard, updates, defined, fits)
 
     def _touched(self, name: str, new: Expr) -> list[tuple[int, ...]]:
-        """The entries that an update may change: not those of a key that it plainly leaves."""
+        """
+        The entries that an update may change: not those of a key that it plainly leaves.
+
+        It shows where the parameters were put in before (`check/scripted.py`).
+        """
         indices = self.indices(new.kind)
         if not isinstance(new.kind, MapOf) or len(new.kind.keys) < 2:
             return indices

@@ -2,8 +2,8 @@
 The Python emitter: an action with its parameters chosen, as a function over a list of numbers.
 
 The plain Python of a spec copies maps and calls methods; what is emitted here is the same step as
-straight code over the ground spec's slots, some thirty times as fast. It is for readings that take
-one step of one state at a time (traces); many states at once are for `columns.py` and `native.py`.
+straight code over the ground spec's slots. It is for readings that take one step of one state at a
+time (traces); many states at once are for `columns.py` and `native.py`.
 Naturals are Python's own: no bound applies to them.
 """
 
