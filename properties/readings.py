@@ -19,7 +19,7 @@ from herdspec.check.explore import Explorer
 from herdspec.check.run import Machine
 from herdspec.engine.columns import Columns
 from herdspec.engine.ground import Ground, Instance
-from herdspec.engine.scripted import Overflows, Step, scripted
+from herdspec.engine.scripted import Overflows, Scripts, Step
 from herdspec.engine.smt import Emitter
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
@@ -98,8 +98,8 @@ def by_script(
 ) -> tuple[list[dict[Call, Numbers]], list[set[Call]]]:
     """What the emitted Python leads to (no budget binds it), and what overflows a channel."""
     if ex not in SCRIPTS:
-        places = {key: place for place, key in enumerate(ex.ground.slots)}
-        SCRIPTS[ex] = [(instance, scripted(instance, places)) for instance in ex.ground.instances]
+        scripts = Scripts(ex.ground)
+        SCRIPTS[ex] = [(i, scripts.step(i.action.name, i.arguments)) for i in ex.ground.instances]
     found: list[dict[Call, Numbers]] = [{} for _ in rows]
     overflows: list[set[Call]] = [set() for _ in rows]
     for instance, step in SCRIPTS[ex]:

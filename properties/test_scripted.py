@@ -17,11 +17,13 @@ from herdproof.link.central import conform_lines
 from herdproof.link.central_runs import Traced, traced
 from herdproof.simulator.chance import Config
 from herdspec.check.conform import Outcome, Verdict
+from herdspec.check.explore import Explorer
 from herdspec.check.run import Machine
 from herdspec.check.scripted import Scripted
 from herdspec.engine import scripted as emitter
 from herdspec.engine.ground import Ground
-from herdspec.engine.scripted import Overflows
+from herdspec.engine.renaming import Element, Names, Place
+from herdspec.engine.scripted import Overflows, Scripts
 from herdspec.language.graph import Expr
 from herdspec.language.specification import from_source
 from herdspec.language.surface import sizes_of_sorts
@@ -98,6 +100,80 @@ def test_a_channel_that_is_too_full_is_said() -> None:
 
     with pytest.raises(Overflows):
         compiled.take(state, "act", (one, two))
+
+
+# ── Renaming ────────────────────────────────────────────────────────────────────────────────
+
+RENAMED = {
+    "two of a sort": ("a: Node, b: Node", "self.knows[a, b] = a == b or self.knows[b, a]"),
+    "an optional one": ("a: Node, b: Node", "self.who = a if self.who == b else self.who"),
+    "an element read": ("a: Node", "require(self.who is not None)\nself.knows[self.who, a] = True"),
+    "a record": ("a: Node, k: Kind", "self.kept[a] = Message(k, a, 0)"),
+    "a set": ("a: Node, x: set[Node]", "require(a in x)\nself.up = x - self.down"),
+    "a map to numbers": ("x: dict[Node, Few]", "self.up = {y for y in Node if x[y] > self.few}"),
+    "a map to elements": (
+        "x: dict[Node, Node], a: Node",
+        "require(self.knows[x[a], a])\nself.who = x[a]\n"
+        "self.up = {y for y in Node if self.knows[x[y], y] or x[y] == a}",
+    ),
+    "a map of a map": ("x: dict[Node, Node], a: Node", "self.who = x[x[a]]"),
+    "a written entry of a map": (
+        "x: dict[Node, Node], a: Node", "self.knows[x[a], a] = not self.knows[a, x[a]]"
+    ),
+}  # fmt: skip
+
+
+@cache
+def three(construct: str) -> tuple[Explorer, list[readings.Numbers]]:
+    """A spec with this action, at three elements of its sort, and some of its states."""
+    parameters, body = RENAMED[construct]
+    text = f"    @action\n    def act(self, {parameters}) -> None:\n"
+    text += "".join(f"        {line}\n" for line in body.splitlines())
+    spec = from_source(HEADER + text, "Rich")
+    ex = Explorer(spec, {"Node": 3}, readings.FAULTS, symmetry=False)
+    return ex, some_states(ex, 6)
+
+
+@pytest.mark.parametrize("construct", RENAMED)
+def test_a_step_is_the_same_for_other_elements(construct: str) -> None:
+    """What was emitted for some arguments, its elements exchanged, is the step for others."""
+    readings.compare_steps(*three(construct))
+
+
+@pytest.mark.parametrize(
+    ("kind", "construct"),
+    [(Element, "an optional one"), (Place, "two of a sort"), (Place, "a map to elements")],
+)
+def test_elements_that_are_not_exchanged_are_noticed(
+    kind: type[Element | Place], construct: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that is taken for other elements as it was emitted disagrees with the columns."""
+    ex, rows = three(construct)
+    right = kind.named
+
+    def unmoved(self: Any, names: Names) -> int:
+        return right(self, {name: range(len(of)) for name, of in names.items()})
+
+    monkeypatch.setattr(kind, "named", unmoved)
+    monkeypatch.delitem(readings.SCRIPTS, ex, raising=False)
+    with pytest.raises(AssertionError):
+        readings.compare_steps(ex, rows)
+    del readings.SCRIPTS[ex]
+
+
+@pytest.mark.parametrize(
+    ("construct", "emitted"), [("two of a sort", 2), ("a set", 6), ("a map to elements", 1)]
+)
+def test_steps_that_differ_by_renaming_are_emitted_once(construct: str, emitted: int) -> None:
+    """One of two that are the same or not; of a set with an element; of any map to elements."""
+    ex, _ = three(construct)
+    scripts = Scripts(ex.ground)
+    (action,) = ex.ground.spec.actions
+
+    steps = [scripts.step(action.name, chosen) for chosen in ex.ground.choices(action)]
+
+    assert len({step.__code__.co_code for step in steps}) <= emitted < len(steps)
+    assert scripts.emitted == emitted
 
 
 # ── Traces ──────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,6 @@ the suites compare step by step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
@@ -17,24 +16,18 @@ from typing import Any, ClassVar
 
 from herdspec.check.run import Machine
 from herdspec.engine.ground import Ground, SlotKey
-from herdspec.engine.scripted import Numbers, Step, scripted
-from herdspec.language import graph as g
+from herdspec.engine.scripted import Numbers, Scripts, Step
 from herdspec.language.rich import parts
-from herdspec.language.specification import Action, Specification
+from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec
 from herdspec.language.types import (
-    BOOL,
     NAT,
-    Bool,
-    EnumOf,
     MachineOf,
     MapOf,
     Nat,
     Option,
-    Range,
     Rich,
     Shape,
-    SortOf,
     Table,
     is_scalar,
 )
@@ -44,8 +37,6 @@ PLANS = 1024
 """How many choices of arguments are kept compiled where one of them is a map."""
 KEPT_VALUES = 1024
 """How many values of several numbers (a channel's messages) are kept, of each entry."""
-MOST_KEPT = 1_000_000
-"""How many lowered expressions are kept for the next step to share."""
 
 
 class Scripted:
@@ -56,8 +47,9 @@ class Scripted:
         ground = self.machine.ground
         self._places = {key: n for n, key in enumerate(ground.slots)}
         self._actions = {a.name: a for a in specification.actions}
-        self._steps: dict[tuple[Any, ...], Step] = {}
-        self._planned = lru_cache(PLANS)(self._compiled)
+        self._steps: dict[str, dict[tuple[Any, ...], Step]] = {name: {} for name in self._actions}
+        self._scripts = Scripts(ground)
+        self._planned = lru_cache(PLANS)(self._scripts.step)
         views = _Views(ground, self.machine.plain, self._places)
         self._seen = views.of(specification.state, specification.shape, "")
 
@@ -75,13 +67,13 @@ class Scripted:
     def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
         """The state after; None where it is not possible. Raises `Overflows`."""
         try:
-            step = self._steps.get((action, *arguments))
+            step = self._steps[action].get(arguments)
         except TypeError:  # a map or a set among the arguments
             step = self._planned(action, self._numbers(action, arguments))
         else:
             if step is None:
-                step = self._compiled(action, self._numbers(action, arguments))
-                self._steps[action, *arguments] = step
+                step = self._scripts.step(action, self._numbers(action, arguments))
+                self._steps[action][arguments] = step
         after = step(before.numbers)
         return None if after is None else self._seen(after)
 
@@ -96,30 +88,6 @@ class Scripted:
         if isinstance(argument, set):
             return tuple(int(key in argument) for key in keys)
         return tuple(encode(kind.value, argument[key]) for key in keys)
-
-    def _compiled(self, action: str, numbers: tuple[Any, ...]) -> Step:
-        ground, found = self.machine.ground, chosen(self._actions[action], numbers)
-        step = scripted(ground.instance(found, numbers), self._places)
-        if len(ground.memo) > MOST_KEPT:
-            ground.memo.clear()
-        return step
-
-
-def chosen(action: Action, numbers: tuple[Any, ...]) -> Action:
-    """An action with its plain parameters put in: most of it folds before it is lowered."""
-    parameters = zip(action.parameters, numbers, strict=True)
-    by = {
-        p: g.boolean(bool(n)) if p.kind == BOOL else g.const(p.kind, n)
-        for (_, p), n in parameters
-        if isinstance(p.kind, Bool | SortOf | EnumOf | Range | Nat)
-    }
-    return replace(
-        action,
-        guard=g.substitute(action.guard, by),
-        defined=g.substitute(action.defined, by),
-        fits=g.substitute(action.fits, by),
-        updates={name: g.substitute(new, by) for name, new in action.updates.items()},
-    )
 
 
 class _Seen:

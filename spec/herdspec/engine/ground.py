@@ -68,12 +68,12 @@ class Slot:
             kind = kind.of
         return isinstance(kind, Nat)
 
-    @property
+    @cached_property
     def expr(self) -> Expr:
         """The leaf that reads it."""
         return g.node("slot", self._kind, data=(self.field, self.index))
 
-    @property
+    @cached_property
     def after(self) -> Expr:
         """The leaf that reads it after a step."""
         return g.node("slot after", self._kind, data=(self.field, self.index))
@@ -223,7 +223,7 @@ class Ground:
         """
         The entries that an update may change: not those of a key that it plainly leaves.
 
-        It shows where the parameters were put in before (`check/scripted.py`).
+        It shows where the parameters were put in before (`engine/scripted.py`).
         """
         indices = self.indices(new.kind)
         if not isinstance(new.kind, MapOf) or len(new.kind.keys) < 2:
@@ -247,7 +247,7 @@ class Ground:
                 assert isinstance(n, tuple), "a map's choice is a number for each key"
                 found[p] = tuple(zip(self.indices(p.kind), n, strict=True))
             else:
-                found[p] = _numbered(p.kind, n)
+                found[p] = self.constant(p.kind, n)
         return found
 
     def cases(self, promise: Promise) -> list[tuple[tuple[Number, ...], Expr, Expr]]:
@@ -295,19 +295,19 @@ class Ground:
     def _lower(self, e: Expr, env: Mapping[Expr, Any]) -> Expr:
         match e.op:
             case "const":
-                return e if e.kind == BOOL else g.const(NAT, 0 if e.data is None else e.data)
+                return self.constant(e.kind, 0 if e.data is None else e.data)
             case "var":
                 found: Expr = env[e]
                 return found
             case "field" | "after":
-                return self._leaf(e, ())
+                return self.leaf(e, ())
             case "select":
                 at = tuple(self.lower(i, env) for i in e.args[1:])
                 return self._entry(e.args[0], at, (), env)
             case "some":
-                return self._plus_one(self.lower(e.args[0], env))
+                return self.plus_one(self.lower(e.args[0], env))
             case "the":
-                return self._minus_one(self.lower(e.args[0], env), e.kind)
+                return self.minus_one(self.lower(e.args[0], env), e.kind)
             case "all" | "any":
                 join = g.conj if e.op == "all" else g.disj
                 return join(*self._turns(e.args[:1], e.args[1], env))
@@ -317,7 +317,7 @@ class Ground:
 
     def _turns(self, bounds: tuple[Expr, ...], body: Expr, env: Mapping[Expr, Any]) -> list[Expr]:
         """A body for every choice of its variables."""
-        ranges = [[_numbered(b.kind, n) for n in range(self.values(b.kind))] for b in bounds]  # type: ignore[arg-type]
+        ranges = [[self.constant(b.kind, n) for n in range(self.values(b.kind))] for b in bounds]  # type: ignore[arg-type]
         # What the body does not speak of is no part of its environment: more of it is shared.
         free = self._variables(body)
         kept = {x: v for x, v in env.items() if x in free}
@@ -332,7 +332,8 @@ class Ground:
             found = self._free[e] = g.leaves(e, "var")
         return found
 
-    def _leaf(self, e: Expr, index: tuple[int, ...]) -> Expr:
+    def leaf(self, e: Expr, index: tuple[int, ...]) -> Expr:
+        """The slot of a field's entry."""
         slot = self.slots[e.data, index]
         return slot.expr if e.op == "field" else slot.after
 
@@ -343,34 +344,43 @@ class Ground:
         if not at:
             if table.op == "var":
                 assert isinstance(table.kind, MapOf), "only maps are looked up"
-                return _numbered(table.kind.value, dict(env[table])[index])
-            return self._leaf(table, index)
+                return self.constant(table.kind.value, dict(env[table])[index])
+            return self.leaf(table, index)
         first, *rest = at
         others = tuple(rest)
         assert isinstance(table.kind, MapOf), "only maps are looked up"
         kind = table.kind.keys[len(index)]
-        if first.op == "const":
-            # No index: the step is undefined, and what it would read here is nobody's.
-            there = int(first.data) if 0 <= first.data < self.values(kind) else 0
+        # What a map of the arguments holds is known where its index is plain.
+        known = table.op != "var" or first.op == "const"
+        there = self.position(kind, first) if known else None
+        if there is not None:
             return self._entry(table, others, (*index, there), env)
         found = self._entry(table, others, (*index, 0), env)
         for k in range(1, self.values(kind)):
-            here = g.eq(first, _numbered(kind, k))
+            here = g.eq(first, self.constant(kind, k))
             found = g.ite(here, self._entry(table, others, (*index, k), env), found)
         return found
 
-    def _plus_one(self, e: Expr) -> Expr:
+    def constant(self, kind: Type, n: Any) -> Expr:
+        """A ground constant: a truth value or a number."""
+        return g.boolean(bool(n)) if kind == BOOL else g.const(NAT, n)
+
+    def position(self, kind: Key, index: Expr) -> Any:
+        """Which of a key's values an index is; None where that is not known."""
+        if index.op != "const":
+            return None
+        # No index: the step is undefined, and what it would read here is nobody's.
+        return int(index.data) if 0 <= index.data < self.values(kind) else 0
+
+    def plus_one(self, e: Expr) -> Expr:
+        """A value as a present optional one."""
         if e.kind == BOOL:
             return g.ite(e, g.const(NAT, 2), g.const(NAT, 1))
         return g.add(e, 1)
 
-    def _minus_one(self, e: Expr, kind: Type) -> Expr:
+    def minus_one(self, e: Expr, kind: Type) -> Expr:
+        """The reverse of `plus_one`."""
         return g.eq(e, g.const(NAT, 2)) if kind == BOOL else g.add(e, -1)
-
-
-def _numbered(kind: Type, n: Any) -> Expr:
-    """A ground constant: a truth value or a number."""
-    return g.boolean(bool(n)) if kind == BOOL else g.const(NAT, n)
 
 
 def _constants(kind: Type, index: tuple[int, ...]) -> tuple[Expr, ...]:

@@ -9,18 +9,31 @@ Naturals are Python's own: no bound applies to them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
 
-from herdspec.engine.ground import FAULTS, Instance, SlotKey
+from herdspec.engine.ground import FAULTS, Ground, Number, SlotKey
+from herdspec.engine.renaming import Element, Nameable, Place, renamed
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
+from herdspec.language.specification import Action
+from herdspec.language.types import BOOL, NAT, Bool, EnumOf, Nat, Range, SortOf
 
 Numbers = list[int]
 """A state: the numbers of its slots."""
 Step = Callable[[Numbers], Numbers | None]
 """The state after; None where the step is not possible, or has no meaning."""
 
+Standing = Element | Place
+"""What a constant of code that is shared stands for."""
+
+KEPT = 1024
+"""How many steps are kept for others that differ by renaming."""
+MOST_KEPT = 1_000_000
+"""How many lowered expressions are kept for the next step to share."""
 DEEPEST = 30
 """How deep an emitted expression is nested: Python's own parser has a limit."""
 
@@ -29,98 +42,171 @@ class Overflows(Exception):
     """A channel would be fuller than its capacity: the bound hides what comes then."""
 
 
-def scripted(instance: Instance, places: Mapping[SlotKey, int]) -> Step:
-    """A step's function; `places` says where each slot's number lies. It raises `Overflows`."""
-    code = _Code(places)
-    code.unless(g.conj(instance.guard, instance.defined), "return None")
-    code.unless(instance.fits, "raise Overflows")
-    # No budget of faults binds who follows what has happened: it stays untouched.
-    changes = {places[key]: new for key, new in instance.updates.items() if key[0] != FAULTS}
-    code.count(changes.values())
-    values = [(place, code.of(new)) for place, new in changes.items()]
-    code.lines += ["a = s.copy()", *(f"a[{place}] = {value}" for place, value in values)]
-    source = "\n    ".join(["def step(s):", *code.lines, "return a"])
-    space: dict[str, object] = {"Overflows": Overflows}
-    exec(compile(source, f"<{instance.action.name}>", "exec"), space)
-    return space["step"]  # type: ignore[return-value]
+SPACE: dict[str, Any] = {"Overflows": Overflows}
+"""What emitted code knows by name."""
+
+
+class Scripts:
+    """
+    The steps of a spec at given sizes, as they are asked for.
+
+    What is emitted and compiled is one step for all arguments that differ by renaming; its slots
+    and elements are constants of the code, which are exchanged for those of each.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = Nameable(ground.spec, ground.sizes, ground.bound, ground.faults)
+        self._actions = {a.name: a for a in ground.spec.actions}
+        self._kinds = {f.name: f.kind for f in ground.spec.fields}
+        self._first: dict[str, int] = {}
+        for place, (name, _) in enumerate(self._ground.slots):
+            self._first.setdefault(name, place)
+        self._kept = lru_cache(KEPT)(self._emitted)
+
+    @property
+    def emitted(self) -> int:
+        """How many steps were emitted so far."""
+        return self._kept.cache_info().misses
+
+    def step(self, action: str, arguments: tuple[Number, ...]) -> Step:
+        """An action with its parameters chosen. The step raises `Overflows`."""
+        shared, names = renamed(self._ground, self._actions[action].parameters, arguments)
+        code, standing = self._kept(action, shared)
+        stood_for = [x.named(names) for x in standing]
+        constants = [
+            stood_for[int(c.imag)] if isinstance(c, complex) else c for c in code.co_consts
+        ]
+        return FunctionType(code.replace(co_consts=tuple(constants)), SPACE)
+
+    def _emitted(self, name: str, arguments: tuple[Any, ...]) -> tuple[CodeType, list[Standing]]:
+        """A step's code, and what its complex constants stand for, by their numbers."""
+        ground, action = self._ground, self._actions[name]
+        instance = ground.instance(chosen(action, arguments), arguments)
+        if len(ground.memo) > MOST_KEPT:
+            ground.memo.clear()
+        code = _Code()
+        code.unless(g.conj(instance.guard, instance.defined), "return None")
+        code.unless(instance.fits, "raise Overflows")
+        # No budget of faults binds who follows what has happened: it stays untouched.
+        changes = {key: new for key, new in instance.updates.items() if key[0] != FAULTS}
+        code.count(changes.values())
+        values = [(code.place(key), code.of(new)) for key, new in changes.items()]
+        code.lines += ["a = s.copy()", *(f"a[{place}] = {value}" for place, value in values)]
+        source = "\n    ".join(["def step(s):", *code.lines, "return a"])
+        module = compile(source, f"<{name}>", "exec")
+        step = next(c for c in module.co_consts if isinstance(c, CodeType))
+        return step, [self._standing(x) for x in code.standing]
+
+    def _standing(self, what: Element | SlotKey) -> Standing:
+        if isinstance(what, Element):
+            return what
+        field, index = what
+        return self._ground.place(index, self._kinds.get(field, NAT), self._first[field])
+
+
+def chosen(action: Action, numbers: tuple[Number, ...]) -> Action:
+    """An action with its plain parameters put in: most of it folds before it is lowered."""
+    parameters = zip(action.parameters, numbers, strict=True)
+    by = {
+        p: g.boolean(bool(n)) if p.kind == BOOL else g.const(p.kind, n)
+        for (_, p), n in parameters
+        if isinstance(p.kind, Bool | SortOf | EnumOf | Range | Nat)
+    }
+    return replace(
+        action,
+        guard=g.substitute(action.guard, by),
+        defined=g.substitute(action.defined, by),
+        fits=g.substitute(action.fits, by),
+        updates={name: g.substitute(new, by) for name, new in action.updates.items()},
+    )
 
 
 class _Code:
-    """Statements so far; what is used twice, or lies deep, has a name."""
+    """
+    Statements so far; what is used twice, or lies deep, has a name.
 
-    def __init__(self, places: Mapping[SlotKey, int]) -> None:
+    No number of a state is complex: as a constant, one stands for a slot's place or an element.
+    """
+
+    def __init__(self) -> None:
         self.lines: list[str] = []
-        self._places = places
+        self.standing: dict[Element | SlotKey, int] = {}
+        """What complex numbers stand for."""
         self._names: dict[Expr, str] = {}
-        self._uses: Counter[Expr] = Counter()
+        self._uses: dict[Expr, int] = {}
         self._depths: dict[Expr, int] = {}
+
+    def place(self, what: Element | SlotKey) -> str:
+        """The number that stands for something."""
+        return f"{self.standing.setdefault(what, len(self.standing))}j"
 
     def unless(self, condition: Expr, then: str) -> None:
         """Where a condition does not hold; its conjuncts one by one, the cheap ones first."""
         parts = condition.args if condition.op == "and" else (condition,)
-        for part in sorted(parts, key=_size):
+        for part in sorted(parts, key=_size) if len(parts) > 1 else parts:
             if part is not g.TRUE:
                 self.count([part])
                 self.lines.append(f"if not {self.of(part)}: {then}")
 
     def count(self, roots: Iterable[Expr]) -> None:
         """Note how often each part of these is used."""
-        todo = list(roots)
+        uses, todo = self._uses, list(roots)
         while todo:
             e = todo.pop()
-            self._uses[e] += 1
-            if self._uses[e] == 1:
-                todo.extend(e.args)
+            if e in uses:
+                uses[e] += 1
+            else:
+                uses[e] = 1
+                todo += e.args
 
     def of(self, e: Expr) -> str:
         """An expression's text, or its name."""
-        if e in self._names:
-            return self._names[e]
-        text = self._text(e)
-        self._depths[e] = 1 + max((self._depths.get(a, 0) for a in e.args), default=0)
-        if e.args and (self._uses[e] > 1 or self._depths[e] > DEEPEST):
-            name = f"v{len(self._names)}"
-            self.lines.append(f"{name} = {text}")
-            self._names[e], self._depths[e] = name, 0
+        name = self._names.get(e)
+        if name is not None:
             return name
+        text = self._text(e)
+        if not e.args:
+            return text
+        depth = 1 + max([self._depths.get(a, 0) for a in e.args])
+        if self._uses[e] > 1 or depth > DEEPEST:
+            self._names[e] = name = f"v{len(self._names)}"
+            self.lines.append(f"{name} = {text}")
+            return name
+        self._depths[e] = depth
         return text
 
     def _text(self, e: Expr) -> str:
-        match e.op:
-            case "slot":
-                return f"s[{self._places[e.data]}]"
-            case "const":
-                return repr(int(e.data))
-        args = [self.of(a) for a in e.args]
-        match e.op:
-            case "not":
-                return f"(not {args[0]})"
-            case "and" | "or":
-                return f"({f' {e.op} '.join(args)})"
-            case "ite":
-                return f"({args[1]} if {args[0]} else {args[2]})"
-            case "eq":
-                return f"({args[0]} == {args[1]})"
-            case "le":
-                return f"({args[0]} <= {args[1]})"
-            case "add":
-                return f"({args[0]} + {e.data})"
-            case "plus":
-                return f"({args[0]} + {args[1]})"
-            case "minus":
-                return f"({args[0]} - {args[1]})"
-            case "count":
-                return f"({' + '.join(f'bool({a})' for a in args)})"
-        raise AssertionError(f"not a ground operator: {e.op}")
+        if e.args:
+            return _TEXTS[e.op](e, [self.of(a) for a in e.args])
+        if e.op == "slot":
+            return f"s[{self.place(e.data)}]"
+        if isinstance(e.data, Element):
+            return self.place(e.data)
+        assert e.op == "const", f"not a ground operator: {e.op}"
+        return repr(int(e.data))
+
+
+_TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {
+    "not": lambda _, args: f"(not {args[0]})",
+    "and": lambda _, args: f"({' and '.join(args)})",
+    "or": lambda _, args: f"({' or '.join(args)})",
+    "ite": lambda _, args: f"({args[1]} if {args[0]} else {args[2]})",
+    "eq": lambda _, args: f"({args[0]} == {args[1]})",
+    "le": lambda _, args: f"({args[0]} <= {args[1]})",
+    "add": lambda e, args: f"({args[0]} + {e.data})",
+    "plus": lambda _, args: f"({args[0]} + {args[1]})",
+    "minus": lambda _, args: f"({args[0]} - {args[1]})",
+    "count": lambda _, args: f"({' + '.join([f'bool({a})' for a in args])})",
+}
+"""What each operator is in Python."""
 
 
 def _size(e: Expr) -> int:
     """How many nodes an expression has, at most a few hundred."""
-    seen: set[Expr] = set()
+    seen: set[Expr] = {e}
     todo = [e]
     while todo and len(seen) < 300:
-        x = todo.pop()
-        if x not in seen:
-            seen.add(x)
-            todo.extend(x.args)
+        fresh = [a for a in todo.pop().args if a not in seen]
+        seen.update(fresh)
+        todo += fresh
     return len(seen)

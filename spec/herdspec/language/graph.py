@@ -62,7 +62,7 @@ _fresh = counter()
 
 def node(op: str, kind: Type, args: tuple[Expr, ...] = (), data: Any = None) -> Expr:
     """The one node with this operator, type, arguments and datum."""
-    key = (op, kind, tuple(a.key for a in args), data, type(data))
+    key = (op, kind, args, data, type(data))
     found = _nodes.get(key)
     if found is None:
         found = _nodes[key] = Expr(op, kind, args, data, len(_nodes))
@@ -318,28 +318,30 @@ def same(a: Expr, b: Expr) -> Expr:
 
 def rebuild(a: Expr, args: tuple[Expr, ...]) -> Expr:
     """The node over other arguments, simplified again."""
-    match a.op:
-        case "not":
-            return negate(*args)
-        case "and":
-            return conj(*args)
-        case "or":
-            return disj(*args)
-        case "add":
-            return add(args[0], a.data)
-        case "count":
-            return count(args)
-        case "store":
-            return store(args[0], args[1:-1], args[-1])
-        case "lam":
-            return lam(args[:-1], args[-1])
-        case "number":
-            return number(args[:-1], args[-1])
-    simple: dict[str, Callable[..., Expr]] = {
-        "ite": ite, "eq": eq, "le": le, "some": some, "the": the, "select": select,
-        "all": forall, "any": exists, "plus": plus, "minus": minus,
-    }  # fmt: skip
-    return simple[a.op](*args) if args else a
+    return _REBUILT[a.op](a, args) if args else a
+
+
+_REBUILT: dict[str, Callable[[Expr, tuple[Expr, ...]], Expr]] = {
+    "not": lambda _, args: negate(args[0]),
+    "and": lambda _, args: _join("and", TRUE, FALSE, args),
+    "or": lambda _, args: _join("or", FALSE, TRUE, args),
+    "ite": lambda _, args: ite(*args),
+    "eq": lambda _, args: eq(*args),
+    "le": lambda _, args: le(*args),
+    "add": lambda a, args: add(args[0], a.data),
+    "plus": lambda _, args: plus(*args),
+    "minus": lambda _, args: minus(*args),
+    "count": lambda _, args: count(args),
+    "number": lambda _, args: number(args[:-1], args[-1]),
+    "some": lambda _, args: some(*args),
+    "the": lambda _, args: the(*args),
+    "select": lambda _, args: select(*args),
+    "store": lambda _, args: store(args[0], args[1:-1], args[-1]),
+    "lam": lambda _, args: lam(args[:-1], args[-1]),
+    "all": lambda _, args: forall(*args),
+    "any": lambda _, args: exists(*args),
+}
+"""How a node of each operator with arguments is built."""
 
 
 def substitute(a: Expr, by: Mapping[Expr, Expr]) -> Expr:
