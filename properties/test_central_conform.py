@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,7 @@ from herdproof.trace import TraceError
 from herdspec.check.conform import Outcome, Verdict
 from herdspec.check.follow import Follower, Led, PlainSteps, TooManyStates
 from herdspec.check.run import machine
+from herdspec.language.surface import sizes_of_sorts
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 from properties.locks import LOCK, spec
 
@@ -156,7 +157,7 @@ def changed(
 ) -> list[Placed]:
     """A trace in which the last line of an action tells something else."""
     at = max(k for k, p in enumerate(lines) if p.line.action == action)
-    return [*lines[:at], replace(lines[at], line=change(lines[at].line)), *lines[at + 1 :]]
+    return [*lines[:at], lines[at]._replace(line=change(lines[at].line)), *lines[at + 1 :]]
 
 
 def other_generation(line: CentralLine) -> CentralLine:
@@ -207,7 +208,7 @@ def test_a_step_that_was_not_taken_is_noticed(action: str) -> None:
     at = max(k for k, p in enumerate(lines) if p.line.action == action)
     node, role = lines[at].line.node, lines[at].line.role
     later = [
-        replace(p, line=replace(p.line, sequence=p.line.sequence - 1))
+        p._replace(line=replace(p.line, sequence=p.line.sequence - 1))
         if (p.line.node, p.line.role) == (node, role)
         else p
         for p in lines[at + 1 :]
@@ -354,44 +355,39 @@ def test_the_examples_are_lines() -> None:
 # ── Following ───────────────────────────────────────────────────────────────────────────────
 
 
-def follower() -> Follower:
+@pytest.fixture(name="found")
+def follower() -> Iterator[Follower]:
     """A lock's spec, at its beginning."""
     lock = machine(spec(LOCK), Client=2)
-    return Follower(PlainSteps(lock), [lock.initial()])
+    with sizes_of_sorts(lock.sizes):
+        yield Follower(PlainSteps(lock), [lock.initial()])
 
 
-def test_the_furthest_way_explains_a_miss() -> None:
+def test_the_furthest_way_explains_a_miss(found: Follower) -> None:
     """Of two ways that fail, the one is told that came further, with the condition that failed."""
-    found = follower()
     one, two = found.steps.machine.elements("Client")
 
-    missed = found.follow(
-        Led(
-            "line 1", "x", lambda _: [[("grant", (one,)), ("grant", (two,))], [("release", (one,))]]
-        )
-    )
+    missed = found.follow(Led([[("grant", (one,)), ("grant", (two,))], [("release", (one,))]]))
 
     assert missed is not None
     assert missed.differences[0] == "grant(client2) is not possible"
     assert "require(self.free())" in missed.differences[1]
 
 
-def test_what_is_left_open_is_carried_on() -> None:
+def test_what_is_left_open_is_carried_on(found: Follower) -> None:
     """Where a line may have been two things, both are possible, until a later one tells."""
-    found = follower()
     one, two = found.steps.machine.elements("Client")
-    found.follow(Led("", "", lambda _: [[("grant", (one,))], []], every=True))
+    found.follow(Led([[("grant", (one,))], []], every=True))
     assert len(found.states) == 2
 
-    assert found.follow(Led("", "", lambda _: [[("grant", (two,))]])) is None
+    assert found.follow(Led([[("grant", (two,))]])) is None
     assert len(found.states) == 1
 
 
-def test_too_many_states_are_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_states_are_no_verdict(found: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is hit is told, not passed over."""
     monkeypatch.setattr("herdspec.check.follow.CAP", 1)
-    found = follower()
     one, _ = found.steps.machine.elements("Client")
 
     with pytest.raises(TooManyStates):
-        found.follow(Led("", "", lambda _: [[("grant", (one,))], []], every=True))
+        found.follow(Led([[("grant", (one,))], []], every=True))

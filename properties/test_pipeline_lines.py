@@ -10,7 +10,7 @@ import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import pairwise, permutations
 from random import Random
 from typing import Any
 
@@ -189,6 +189,17 @@ def test_gaps_and_doubles_are_told() -> None:
     assert numbers(found) == [("a", 3), ("a", 4), ("a", 8)]
     assert found.gaps == {0: "of a, lines 1 to 2", 2: "of a, lines 5 to 7"}
     assert [line.place for line in found.twice] == ["g:1"]
+
+
+def test_of_many_copies_the_first_place_counts_however_they_come() -> None:
+    """So what is set aside is the same, and in the same order, for any order of the input."""
+    some = run_of(0)[0]
+    copies = [replace(some, sequence=1, place=place) for place in ("f:1", "g:1", "h:1")]
+
+    for lines in permutations(copies):
+        found = ordered(lines)
+        assert [line.place for line in found.lines] == ["f:1"]
+        assert [line.place for line in found.twice] == ["g:1", "h:1"]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from herdproof.link.central_lines import Placed
-from herdproof.link.central_replay import GroupReplay, Make, State, led, let_go, refused
+from herdproof.link.central_replay import GroupReplay, Make, State, let_go, refused
 from herdspec.check.follow import Led, Way, differences
 
 # ── Consumers ───────────────────────────────────────────────────────────────────────────
@@ -18,7 +18,7 @@ def register(replay: GroupReplay, place: Placed) -> Led | None:
     handled = replay.view.handled(line)
     if handled is None:
         return None
-    b = replay.brokers[replay.view.brokers[handled]]
+    b = replay.broker_at[handled]
     states: list[Any] = replay.follower.states
 
     def is_gone(m: Any) -> bool:
@@ -35,13 +35,9 @@ def register(replay: GroupReplay, place: Placed) -> Led | None:
         replay.view.connection(line), replay.view.process(line), is_gone
     )
     connection.until_ns = line.until_ns
-    wanted = {
-        replay.partitions[index]
-        for (topic, _), index in replay.view.partitions.items()
-        if replay.view.wants(line, topic)
-    }
+    wanted = {replay.partitions[index] for index in replay.view.wanted(line)}
     m = connection.member
-    return led(lambda s: [[*let_go(s, m), ("register", (m, b, wanted))]])
+    return Led(lambda s: [[*let_go(s, m), ("register", (m, b, wanted))]])
 
 
 def on_lost_connection(replay: GroupReplay, place: Placed) -> None:
@@ -72,11 +68,10 @@ def commit(replay: GroupReplay, place: Placed) -> Led | None:
 
     def ways(s: State) -> Iterable[Way]:
         if s.link[m]:
-            consumed = replay.consumed(s, replay.positions(s, m), m, place.line)
-            yield [*consumed, ("commit", (m,))]
+            yield [*replay.consumed(s, {}, m, place.line), ("commit", (m,))]
         yield []  # who fetches nothing commits nothing, in the spec
 
-    return led(ways)
+    return Led(ways)
 
 
 def obey(replay: GroupReplay, place: Placed) -> Led | None:
@@ -94,22 +89,24 @@ def obey(replay: GroupReplay, place: Placed) -> Led | None:
         return None
     if line.action == "handle_start" and line.outcome:
         return None
-    given = dict(replay.places(line))
+    epoch = replay.view.epoch(line.epoch)
 
     def claims(s: State) -> Sequence[str]:
         b = s.via[m]
         if not s.link[m] or b is None or s.seat != b:
             return ()
-        wanted: dict[str, Any] = {"the epoch": (s.seen[m], replay.view.epoch(line.epoch))}
+        wanted: dict[str, Any] = {"the epoch": (s.seen[m], epoch)}
         if line.action == "handle_start":
             wanted["the generation"] = (s.at[m], replay.view.generation(line.generation))
-            wanted["what it fetches"] = (replay.positions(s, m), given)
+            position, fetching = s.position, s.fetching
+            fetched = {p: position[m, p] for p in replay.partitions if fetching[m, p]}
+            wanted["what it fetches"] = (fetched, dict(replay.places(line)))
         return differences(wanted)
 
     def ways(s: State) -> Iterable[Way]:
-        yield replay.answer(s, replay.positions(s, m), m, line) if s.link[m] else []
+        return [replay.answer(s, {}, m, line) if s.link[m] else []]
 
-    return led(ways, claims)
+    return Led(ways, claims)
 
 
 CONSUMERS: Mapping[str, Make] = {

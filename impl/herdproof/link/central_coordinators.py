@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from herdproof.link.central_lines import Placed
-from herdproof.link.central_replay import GroupReplay, Make, State, broken, led, let_go
-from herdspec.check.follow import Call, Led, Way, differences
+from herdproof.link.central_replay import GroupReplay, Make, State, broken, let_go
+from herdspec.check.follow import Call, Led, Way, differences, fits
 from herdspec.protocols.central_coordinator import Asked, Kind, Phase
 
 # ── Coordinators ────────────────────────────────────────────────────────────────────────
@@ -21,7 +21,7 @@ def start(replay: GroupReplay, place: Placed) -> Led | None:
         replay.view.started.add(place.line.node)
         return None
     replay.forget_writes(b)
-    return led([[("restart", (b,))]])
+    return Led([[("restart", (b,))]])
 
 
 def coordinator_startup(replay: GroupReplay, place: Placed) -> Led:
@@ -38,7 +38,7 @@ def coordinator_startup(replay: GroupReplay, place: Placed) -> Led:
         else:
             before: list[Call] = [] if s.seat is None else [("lose_session", (s.seat,))]
             for missed in range(s.election.epoch + 1, epoch):  # whose winner will hear of it later
-                other = replay.brokers[replay.view.brokers[replay.view.winner(missed)]]
+                other = replay.broker_at[replay.view.winner(missed)]
                 before += [("elect", (other,)), ("lose_session", (other,))]
             yield [*before, ("elect", (b,)), ("coordinator_startup", (b,))]
 
@@ -46,7 +46,7 @@ def coordinator_startup(replay: GroupReplay, place: Placed) -> Led:
         over = s.election.epoch > epoch
         return () if over else differences({"the epoch": (s.election.token[b], epoch)})
 
-    return led(ways, claims)
+    return Led(ways, claims)
 
 
 def step_down(replay: GroupReplay, place: Placed) -> Led:
@@ -62,7 +62,7 @@ def step_down(replay: GroupReplay, place: Placed) -> Led:
         else:
             yield [("step_down", (b,))]
 
-    return led(ways, lambda s: differences({"whether it leads": (s.election.leads[b], False)}))
+    return Led(ways, lambda s: differences({"whether it leads": (s.election.leads[b], False)}))
 
 
 def handle_register(replay: GroupReplay, place: Placed) -> Led | None:
@@ -80,7 +80,7 @@ def handle_register(replay: GroupReplay, place: Placed) -> Led | None:
     def ways(s: State) -> Iterable[Way]:
         yield [("handle_register", (m, b))] if accepted or s.link[m] else []
 
-    return led(ways, lambda s: differences({"whose member it is": (s.books[m], wanted)}))
+    return Led(ways, lambda s: differences({"whose member it is": (s.books[m], wanted)}))
 
 
 def handle_closed(replay: GroupReplay, place: Placed) -> Led | None:
@@ -95,7 +95,7 @@ def handle_closed(replay: GroupReplay, place: Placed) -> Led | None:
             yield [("fail", (m, b))]
         yield [*broken(s, connection), ("handle_closed", (m, b))]
 
-    return led(ways, lambda s: differences({"whose member it is": (s.books[m], None)}))
+    return Led(ways, lambda s: differences({"whose member it is": (s.books[m], None)}))
 
 
 def topic_change_listener(replay: GroupReplay, place: Placed) -> Led:
@@ -114,7 +114,7 @@ def topic_change_listener(replay: GroupReplay, place: Placed) -> Led:
             if call[0] == "appear" or s.election.leads[b]
         ]
 
-    return led(ways)
+    return Led(ways)
 
 
 # ── Rebalances ──────────────────────────────────────────────────────────────────────────
@@ -132,7 +132,7 @@ def begin_rebalance(replay: GroupReplay, place: Placed) -> Led:
         yield [*before, ("begin_rebalance", (b, False))]
         yield [*before, ("begin_rebalance", (b, True))]
 
-    return led(ways, lambda s: differences({"the phase": (s.phase[b], wanted)}))
+    return Led(ways, lambda s: differences({"the phase": (s.phase[b], wanted)}))
 
 
 def send(replay: GroupReplay, place: Placed, action: str, kind: Kind) -> Led | None:
@@ -141,23 +141,24 @@ def send(replay: GroupReplay, place: Placed, action: str, kind: Kind) -> Led | N
     if connection is None:
         return None
     m, b = connection.member, replay.broker(place.line)
+    if kind is Kind.PING:  # its generation is of no meaning to anybody
+        return Led([[(action, (m, b))]])
     generation = replay.view.generation(place.line.generation)
-    given = dict(replay.places(place.line))
 
     def claims(s: State) -> Sequence[str]:
-        if s.seat != b or kind is Kind.PING:  # a ping's generation is of no meaning to anybody
+        if s.seat != b:
             return ()
         message = s.down[m][-1]
         wanted: dict[str, Any] = {"the generation": (message.generation, generation)}
         if kind is Kind.START:
-            says = s.given
+            given, says = dict(replay.places(place.line)), s.given
             mine = {p for p in replay.partitions if says[m, p]}
             wanted["what is given"] = (mine, set(given))
             for p in mine & given.keys():
                 wanted[f"where {replay.view.shown(p)} begins"] = (s.begin[m, p], given[p])
         return differences(wanted)
 
-    return led([[(action, (m, b))]], claims)
+    return Led([[(action, (m, b))]], claims)
 
 
 def response(replay: GroupReplay, place: Placed, action: str, handle: str) -> Led | None:
@@ -169,13 +170,12 @@ def response(replay: GroupReplay, place: Placed, action: str, handle: str) -> Le
 
     def ways(s: State) -> Iterable[Way]:
         if not s.link[m]:
-            yield []
-        elif not s.up[m] and place.line.outcome:
-            yield [(handle, (m,)), (action, (m, b))]  # refused: the spec knows no such answer
-        else:
-            yield [(action, (m, b))]
+            return [[]]
+        if place.line.outcome and not s.up[m]:  # refused: the spec knows no such answer
+            return [[(handle, (m,)), (action, (m, b))]]
+        return [[(action, (m, b))]]
 
-    return led(ways)
+    return Led(ways)
 
 
 def handle_commit(replay: GroupReplay, place: Placed) -> Led | None:
@@ -194,7 +194,7 @@ def handle_commit(replay: GroupReplay, place: Placed) -> Led | None:
         then.append(connection.unsent.popleft())
 
     def ways(s: State) -> Iterable[Way]:
-        at = replay.positions(s, m)
+        at: dict[Any, int] = {}
         sent = [] if late is None else [*replay.consumed(s, at, m, late), ("commit", (m,))]
         answers = [call for line in then for call in replay.answer(s, at, m, line)]
         if late is None and s.up[m] and s.up[m][0].kind == Kind.COMMIT:
@@ -203,30 +203,30 @@ def handle_commit(replay: GroupReplay, place: Placed) -> Led | None:
             yield [*sent, ("handle_commit", (m, b)), *answers]
         yield answers if s.link[m] else []  # who fetches nothing commits nothing, in the spec
 
-    return led(ways)
+    return Led(ways)
 
 
 def flush_offsets(replay: GroupReplay, place: Placed) -> Led | None:
     """A write of offsets; one that is not known to be done may be, or may be sent again."""
     b, done = replay.broker(place.line), replay.view.outcome(place.line) == "done"
-    replay.view.flushes[place.line.node].popleft()
-    written = dict(replay.places(place.line))
+    written = replay.flushes[b].popleft()
 
-    def missing(s: State) -> list[str]:
+    def behind(s: State) -> list[Any]:
         stored = s.committed
-        return [
-            f"{replay.view.shown(p)} is stored at {stored[p]}, the trace wrote {offset}"
-            for p, offset in written.items()
-            if stored[p] < offset
-        ]
+        return [p for p, offset in written.items() if stored[p] < offset]
 
     def ways(s: State) -> Iterable[Way]:
-        if missing(s):
-            yield [("flush_offsets", (b,))]
-        if not done or not missing(s):
-            yield []
+        if not behind(s):
+            return [[]]
+        return [[("flush_offsets", (b,))]] if done else [[("flush_offsets", (b,))], []]
 
-    return led(ways, missing if done else lambda _: (), every=not done)
+    def claims(s: State) -> Sequence[str]:
+        return [
+            f"{replay.view.shown(p)} is stored at {s.committed[p]}, the trace wrote {written[p]}"
+            for p in behind(s)
+        ]
+
+    return Led(ways, claims if done else fits, every=not done)
 
 
 def write_owners(replay: GroupReplay, place: Placed) -> Led | None:
@@ -252,12 +252,13 @@ def write_owners(replay: GroupReplay, place: Placed) -> Led | None:
     def claims(s: State) -> Sequence[str]:
         if s.generation < generation:
             return ()
-        named = {p: s.owner[p] for p in replay.partitions if s.owner[p] is not None}
+        owner = s.owner
+        named = {p: owner[p] for p in replay.partitions if owner[p] is not None}
         return differences(
             {"the generation": (s.generation, generation), "the owners": (named, owners)}
         )
 
-    replay.pending[b, line.number] = led(ways, claims, every=True)
+    replay.pending[b, line.number] = Led(ways, claims, every=True)
     return replay.pending[b, line.number]
 
 
@@ -268,14 +269,15 @@ def answered(replay: GroupReplay, place: Placed) -> Led | None:
     if write is None or place.line.outcome != "done":
         return None
     del replay.pending[b, number]
-    return Led("", "", lambda s: [way for way in write.ways(s) if way] or [[]], write.claims)
+    return Led(lambda s: [way for way in write.ways_from(s) if way] or [[]], write.claims)
 
 
 def _gone(replay: GroupReplay, s: State, b: Any, time_ns: int) -> list[Any]:
     """Owners that are in no book of this coordinator, and whose lease is over by then."""
+    owner, orphan = s.owner, s.orphan
     return [
         m
-        for m in {s.owner[p] for p in replay.partitions if not s.orphan[p]}
+        for m in {owner[p] for p in replay.partitions if not orphan[p]}
         if m is not None
         and s.books[m] != b
         and not s.lease_is_over(m)
@@ -285,7 +287,7 @@ def _gone(replay: GroupReplay, s: State, b: Any, time_ns: int) -> list[Any]:
 
 def finish_rebalance(replay: GroupReplay, place: Placed) -> Led:
     """Everybody has started."""
-    return led([[("finish_rebalance", (replay.broker(place.line),))]])
+    return Led([[("finish_rebalance", (replay.broker(place.line),))]])
 
 
 def fail_rebalance(replay: GroupReplay, place: Placed) -> Led:
@@ -296,7 +298,7 @@ def fail_rebalance(replay: GroupReplay, place: Placed) -> Led:
         under_way = s.phase[b] in (Phase.STOPPING, Phase.STARTING)
         yield [("fail_rebalance", (b,))] if under_way else []
 
-    return led(ways)
+    return Led(ways)
 
 
 COORDINATORS: Mapping[str, Make] = {

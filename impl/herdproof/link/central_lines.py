@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from heapq import merge
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -16,8 +16,7 @@ from herdproof.trace import TraceError
 from herdspec.check.mismatch import Mismatch
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """A line of a trace, and where it stands; `time` never goes back within a file."""
 
     line: CentralLine

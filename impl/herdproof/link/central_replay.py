@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from herdproof.central_coordinator.tracing import CentralLine
@@ -18,9 +18,8 @@ from herdspec.check.follow import (
     PlainSteps,
     Steps,
     TooManyStates,
-    Way,
 )
-from herdspec.check.mismatch import Mismatch
+from herdspec.check.mismatch import Mismatch, Miss
 from herdspec.check.run import Machine
 from herdspec.check.scripted import Scripted
 from herdspec.engine.ground import Ground
@@ -59,22 +58,29 @@ class GroupReplay:
         )
         machine = taken.machine
         self.brokers = machine.elements("Broker")
+        self.broker_at = {node: self.brokers[index] for node, index in view.brokers.items()}
+        """By node."""
         self.members = machine.elements("Member")
         self.partitions = machine.elements("Partition")
         self.follower = Follower(taken, [taken.initial(self._stored())], watch=watch)
         self.connections = Connections(self.members)
         self.pending: dict[tuple[Any, int], Led] = {}
         """Writes of owners that may be done at any time now: by broker and number."""
-        self._noted = ""
-        """The node that has noted offsets since a write of them was last looked for."""
+        self.flushes = {
+            self.broker_at[node]: deque(dict(self.places(line)) for line in lines)
+            for node, lines in view.flushes.items()
+        }
+        """By broker, the writes of offsets that the replay has not come to."""
+        self._noted: Any = None
+        """The broker that has noted offsets since a write of them was last looked for."""
         self._stirred = True
         """Whether a rebalance may be abandoned that could not be when that was last looked for."""
 
     def run(self, progress: Progress | None) -> Outcome:
         """Go along all lines, or up to the first that differs."""
+        named: set[str] = set()
         total, matched = len(self.view.placed), len(self.view.placed)
         mismatch, reason, follower = None, "", self.follower
-        named: set[str] = set()
         with sizes_of_sorts(follower.steps.machine.sizes):
             for number, place in self.view.ordered():
                 try:
@@ -102,56 +108,47 @@ class GroupReplay:
         if led is None:
             return None
         missed = self.follow(led)
-        self._noted = line.node if line.action in NOTING else ""
+        self._noted = self.broker(line) if line.action in NOTING else None
         self._stirred = line.action not in QUIET
         if missed is None:
             return None
         about = f" of {line.consumer}" if line.consumer else ""
-        return replace(missed, where=place.where, action=f"{line.action}{about} at {line.node}")
+        told = f"{line.action}{about} at {line.node}"
+        return Mismatch(place.where, told, missed.kind, missed.differences)
 
-    def follow(self, line: Led) -> Mismatch | None:
+    def follow(self, line: Led) -> Miss | None:
         """Go along a line; whatever may have been written before it may have been, or not."""
         for pending in self.pending.values():
             self.follower.follow(pending)
-        if self._noted:
-            self.follower.follow(self._flush)
-        if self._stirred and any(self._empty(s) for s in self.follower.states):
-            self.follower.follow(self._abandon)
+        if self.flushes.get(self._noted):
+            self._perhaps("flush_offsets", self._flushing)
+        if self._stirred:
+            self._perhaps("abandon_rebalance", self._abandoning)
         return self.follower.follow(line)
 
-    @property
-    def _flush(self) -> Led:
+    def _perhaps(self, action: str, brokers: Callable[[State], Sequence[Any]]) -> None:
+        """A step that no line tells, or not yet: it may have been taken by each of some brokers."""
+        if any(map(brokers, self.follower.states)):
+            self.follower.follow(
+                Led(lambda s: [[], *([(action, (b,))] for b in brokers(s))], every=True)
+            )
+
+    def _flushing(self, s: State) -> Sequence[Any]:
         """
-        A coordinator's next write of offsets is of those that it had noted when it took them.
+        Whose next write of offsets is of just those that it has noted by now.
 
         It may be sent later, behind another write, when more is noted: so it is done, if it ever
         is, where just its offsets are noted.
         """
-        node, lines = self._noted, self.view.flushes.get(self._noted)
-        written = dict(self.places(lines[0])) if lines else {}
+        b, noted, stored = self._noted, s.noted, s.committed
+        written = self.flushes[b][0]
+        if not any(noted[b, p] == offset > stored[p] for p, offset in written.items()):
+            return ()
+        more = (p for p in self.partitions if p not in written or noted[b, p] != written[p])
+        return () if any(noted[b, p] > stored[p] for p in more) else (b,)
 
-        def ways(s: State) -> Iterable[Way]:
-            yield []
-            stored, noted, b = s.committed, s.noted, self.brokers[self.view.brokers[node]]
-            new = {p: noted[b, p] for p in self.partitions if noted[b, p] > stored[p]}
-            if new and new.items() <= written.items():
-                yield [("flush_offsets", (b,))]
-
-        return led(ways, every=True)
-
-    @property
-    def _abandon(self) -> Led:
-        """An empty group's rebalance ends without a word, as soon as no lease is waited for."""
-
-        def ways(s: State) -> Iterable[Way]:
-            yield []
-            for b in self._empty(s):
-                yield [("abandon_rebalance", (b,))]
-
-        return led(ways, every=True)
-
-    def _empty(self, s: State) -> list[Any]:
-        """The brokers that stop a group without members."""
+    def _abandoning(self, s: State) -> Sequence[Any]:
+        """Who ends an empty group's rebalance without a word, once no lease is waited for."""
         phase = s.phase
         return [b for b in self.brokers if phase[b] is Phase.STOPPING and not s.has_members(b)]
 
@@ -169,11 +166,11 @@ class GroupReplay:
 
     def broker(self, line: CentralLine) -> Any:
         """The spec's broker behind a coordinator's line."""
-        return self.brokers[self.view.brokers[line.node]]
+        return self.broker_at[line.node]
 
     def connection(self, line: CentralLine) -> Connection | None:
         """The connection that a line is about, if it is one that the spec knows."""
-        return self.connections.of(self.view.connection(line))
+        return self.connections.begun.get(self.view.connection(line))
 
     def places(self, line: CentralLine) -> Iterator[tuple[Any, int]]:
         """The line's partitions and offsets, in the spec's terms."""
@@ -192,27 +189,25 @@ class GroupReplay:
         reported = [] if line.action == "handle_start" else self.consumed(s, at, m, line)
         return [*reported, (line.action, (m,))]
 
-    def positions(self, s: State, m: Any) -> dict[Any, int]:
-        """Where a member is in what it fetches."""
-        position, fetching = s.position, s.fetching
-        return {p: position[m, p] for p in self.partitions if fetching[m, p]}
-
     def consumed(self, s: State, at: dict[Any, int], m: Any, line: CentralLine) -> list[Call]:
         """
         The records that must have been produced and finished by what a member reports.
 
-        `at` is where it is when it does, and where it is then.
+        `at` has where it is by what it has reported since that state; it is brought up to date.
         """
         calls: list[Call] = []
+        fetching, position = s.fetching, s.position
         for p, offset in self.places(line):
-            if p in at and offset > at[p]:
-                calls += [("produce", (p,))] * (offset - max(s.end[p], at[p]))
-                calls += [("consume", (m, p))] * (offset - at[p])
-                at[p] = offset
+            if fetching[m, p]:
+                before = at[p] if p in at else position[m, p]
+                if offset > before:
+                    calls += [("produce", (p,))] * (offset - max(s.end[p], before))
+                    calls += [("consume", (m, p))] * (offset - before)
+                    at[p] = offset
         return calls
 
 
-WORTH_IT = 2_000
+WORTH_IT = 500
 """Compiling a spec takes about as long as the plain Python takes for so many lines."""
 
 
@@ -243,17 +238,9 @@ def plain_steps(specification: Specification, sizes: Mapping[str, int]) -> Plain
     return PlainSteps(Machine(Ground(specification, sizes, bound=1, faults=1)))
 
 
-def led(
-    ways: Callable[[Any], Iterable[Way]] | Sequence[Way],
-    claims: Callable[[Any], Sequence[str]] = lambda _: (), *, every: bool = False,
-) -> Led:  # fmt: skip
-    """How the spec is led; where and by which line is said later."""
-    return Led("", "", ways if callable(ways) else lambda _: ways, claims, every)
-
-
 def refused(why: str) -> Led:
     """A line that nothing leads to."""
-    return led([[]], lambda _: [why])
+    return Led([[]], lambda _: [why])
 
 
 def broken(s: State, connection: Connection) -> list[Call]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,85 +36,96 @@ class View:
     started: set[str] = field(default_factory=set)
     """The brokers of which a process has been seen, as far as the replay has come."""
     _offsets: dict[Partition, list[int]] = field(default_factory=dict)
-    _epochs: list[int] = field(default_factory=list)
+    _epochs: dict[int, int] = field(default_factory=dict)
+    """Their places."""
     _winners: dict[int, str] = field(default_factory=dict)
+    _topics: list[CentralLine] = field(default_factory=list)
     _base: int = 0
     _handled: dict[Key, str] = field(default_factory=dict)
-    flushes: dict[str, deque[CentralLine]] = field(default_factory=dict)
-    """By node, the writes of offsets that the replay has not come to."""
+    flushes: dict[str, list[CentralLine]] = field(default_factory=dict)
+    """By node, its writes of offsets."""
     _outcomes: dict[tuple[str, int, int], str] = field(default_factory=dict)
     _lives: dict[int, int] = field(default_factory=dict)
     """By line, which process of its node it is of."""
     _keys: dict[int, Key] = field(default_factory=dict)
     """By line, the connection that it is about."""
     _subscriptions: dict[str, Subscription | None] = field(default_factory=dict)
+    _wanted: dict[str, Collection[int]] = field(default_factory=dict)
+    """By subscription, the numbers of its partitions."""
 
     @classmethod
     def of(cls, placed: Sequence[Placed], group: str) -> View:
         """Look at every line once."""
         view = cls(placed, group)
-        view._find_connections()
-        for p in placed:
-            view._look(p.line)
-        startups = (p.line for p in placed if p.line.action == "coordinator_startup")
-        view._winners = {line.epoch: line.node for line in startups}
-        view._epochs = sorted(view._winners)
+        view._look()
+        view._find_partitions()
+        view._epochs = {epoch: rank for rank, epoch in enumerate(sorted(view._winners), start=1)}
         for offsets in view._offsets.values():
             offsets[:] = sorted(set(offsets) - {-1})
         view.most_members = len(view._handled)
         view.consumers = len({consumer for consumer, _, _ in view._handled})
         return view
 
-    def _find_connections(self) -> None:
+    def _look(self) -> None:
         """A coordinator's line is about the latest connection of that consumer and number."""
         lives: dict[tuple[str, str], int] = {}
         latest: dict[tuple[str, int], Key] = {}
-        for p in self.placed:
-            line = p.line
-            node, about = (line.role, line.node), (line.consumer, line.connection)
-            if line.action == "start":
-                lives[node] = lives.get(node, 0) + 1
-            life = lives.get(node, 0)
-            if line.number or line.action == "register":
-                self._lives[id(line)] = life
+        for line, _, _ in self.placed:
+            action, about = line.action, (line.consumer, line.connection)
+            if line.role == COORDINATOR:
+                self.brokers.setdefault(line.node, len(self.brokers))
+            if action == "start":
+                lives[line.role, line.node] = lives.get((line.role, line.node), 0) + 1
+            if line.number or action == "register":
+                self._lives[id(line)] = lives.get((line.role, line.node), 0)
             if line.connection:
                 if line.role != COORDINATOR:
+                    life = lives.get((line.role, line.node), 0)
                     latest[about] = (line.consumer, life, line.connection)
-                self._keys[id(line)] = latest.get(about, (*about, 0))
+                self._keys[id(line)] = latest.get(about) or (*about, 0)
+            if action in _OF_ALL:
+                _OF_ALL[action](self, line)
+            elif line.group == self.group:
+                if action in _OF_ONE:
+                    _OF_ONE[action](self, line)
+                for topic, number, offset in line.partitions:
+                    self._offsets.setdefault((topic, number), []).append(offset)
 
-    def _look(self, line: CentralLine) -> None:
-        if line.role == COORDINATOR:
-            self.brokers.setdefault(line.node, len(self.brokers))
-        if line.action == "topic_change_listener":
-            for topic, number, _ in line.partitions:
-                if self._concerns(topic):
-                    self.partitions.setdefault((topic, number), len(self.partitions))
-        if line.group != self.group:
-            return
-        if line.action == "handle_register" and line.outcome in MODELLED:
+    def _look_at_winner(self, line: CentralLine) -> None:
+        self._winners[line.epoch] = line.node
+
+    def _look_at_topic(self, line: CentralLine) -> None:
+        self._topics.append(line)
+
+    def _look_at_register(self, line: CentralLine) -> None:
+        self._subscription(line.subscription)
+
+    def _look_at_registered(self, line: CentralLine) -> None:
+        if line.outcome in MODELLED:
             self._handled[self.connection(line)] = line.node
-        if line.action == "flush_offsets":
-            self.flushes.setdefault(line.node, deque()).append(line)
-        if line.action == "write_owners" and not self._base:
-            self._base = line.generation
-        if line.action == "answered":
-            self._outcomes[line.node, self._lives[id(line)], line.number] = line.outcome
-        if line.action == "send_start":
-            for topic, number, offset in line.partitions:
-                # The first time anybody says it, before any offset was written.
-                if (topic, number) not in self._offsets and offset >= 0:
-                    self.stored[topic, number] = offset
-        if line.action != "topic_change_listener":
-            for topic, number, offset in line.partitions:
-                self._offsets.setdefault((topic, number), []).append(offset)
 
-    def _concerns(self, topic: str) -> bool:
-        """Whether anybody of the group ever wants a topic."""
-        if not self._subscriptions:
-            for p in self.placed:
-                if p.line.group == self.group and p.line.action == "register":
-                    self._subscription(p.line.subscription)
-        return any(s is not None and s.streams(topic) for s in self._subscriptions.values())
+    def _look_at_flush(self, line: CentralLine) -> None:
+        self.flushes.setdefault(line.node, []).append(line)
+
+    def _look_at_owners(self, line: CentralLine) -> None:
+        self._base = self._base or line.generation
+
+    def _look_at_answer(self, line: CentralLine) -> None:
+        self._outcomes[line.node, self._lives[id(line)], line.number] = line.outcome
+
+    def _look_at_start(self, line: CentralLine) -> None:
+        for topic, number, offset in line.partitions:
+            # The first time anybody says it, before any offset was written.
+            if (topic, number) not in self._offsets and offset >= 0:
+                self.stored[topic, number] = offset
+
+    def _find_partitions(self) -> None:
+        """Those of the topics that anybody of the group ever wants."""
+        wanted = [s for s in self._subscriptions.values() if s is not None]
+        for line in self._topics:
+            for topic, number, _ in line.partitions:
+                if any(subscription.streams(topic) for subscription in wanted):
+                    self.partitions.setdefault((topic, number), len(self.partitions))
 
     def _subscription(self, text: str) -> Subscription | None:
         if text not in self._subscriptions:
@@ -126,10 +137,17 @@ class View:
 
     # ── Names and numbers ───────────────────────────────────────────────────────────────────
 
-    def wants(self, line: CentralLine, topic: str) -> bool:
-        """Whether a Register asks for a topic."""
-        subscription = self._subscription(line.subscription)
-        return subscription is not None and subscription.streams(topic) > 0
+    def wanted(self, line: CentralLine) -> Collection[int]:
+        """The partitions that a Register asks for, by their numbers."""
+        text = line.subscription
+        if text not in self._wanted:
+            subscription = self._subscription(text)
+            self._wanted[text] = [
+                index
+                for (topic, _), index in self.partitions.items()
+                if subscription is not None and subscription.streams(topic)
+            ]
+        return self._wanted[text]
 
     def rank(self, partition: Partition, offset: int) -> int:
         """The place of an offset among all that the trace tells of its partition; 0 for none."""
@@ -137,11 +155,11 @@ class View:
 
     def epoch(self, epoch: int) -> int:
         """The place of an epoch among those that anybody coordinated in."""
-        return bisect_left(self._epochs, epoch) + 1 if epoch in self._epochs else 0
+        return self._epochs.get(epoch, 0)
 
     def winner(self, place: int) -> str:
         """The node that coordinated in the epoch at this place."""
-        return self._winners[self._epochs[place - 1]]
+        return next(node for epoch, node in self._winners.items() if self.epoch(epoch) == place)
 
     def generation(self, generation: int) -> int:
         """A generation, counted from the first that the trace tells."""
@@ -172,7 +190,24 @@ class View:
 
     def ordered(self) -> Iterator[tuple[int, Placed]]:
         """The lines that concern this group, in the order of time, with their numbers."""
-        return ((k, p) for k, p in enumerate(self.placed) if p.line.group in ("", self.group))
+        group = self.group
+        return ((k, p) for k, p in enumerate(self.placed) if p.line.group in ("", group))
+
+
+_OF_ALL: Mapping[str, Callable[[View, CentralLine], None]] = {
+    "coordinator_startup": View._look_at_winner,
+    "topic_change_listener": View._look_at_topic,
+}
+"""What is looked at of lines that concern all groups."""
+_OF_ONE: Mapping[str, Callable[[View, CentralLine], None]] = {
+    "register": View._look_at_register,
+    "handle_register": View._look_at_registered,
+    "flush_offsets": View._look_at_flush,
+    "write_owners": View._look_at_owners,
+    "answered": View._look_at_answer,
+    "send_start": View._look_at_start,
+}
+"""And of the group's own."""
 
 
 class NoElement(Exception):
@@ -202,7 +237,7 @@ class Connections:
 
     def __init__(self, members: Sequence[Any]) -> None:
         self._free = list(members)
-        self._connections: dict[Key, Connection] = {}
+        self.begun: dict[Key, Connection] = {}
         self._present: dict[tuple[str, int], Connection] = {}
         """By process, its latest connection."""
         self._of: dict[Any, Connection] = {}
@@ -220,12 +255,8 @@ class Connections:
                 raise NoElement
             member = self._free.pop(0)
         connection = Connection(member, epoch=0 if former is None else former.epoch)
-        self._connections[key] = self._present[process] = self._of[member] = connection
+        self.begun[key] = self._present[process] = self._of[member] = connection
         return connection
-
-    def of(self, key: Key) -> Connection | None:
-        """A connection that has begun."""
-        return self._connections.get(key)
 
     def name(self, registration: str, connection: Connection) -> None:
         """A coordinator calls a connection's registration so."""

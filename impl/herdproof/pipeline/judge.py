@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from herdproof.pipeline.auditor import Auditor, Replayed
-from herdproof.pipeline.events import Missing, Resumed
+from herdproof.pipeline.events import Event, Missing, Resumed
 from herdproof.pipeline.findings import TOLD_BY
 from herdproof.pipeline.history import History
 from herdproof.pipeline.ordering import Ordered
@@ -57,16 +57,18 @@ def history_rows(
     """Tables, figures and the contract's verdicts of lines that are in order."""
     history = History(run, group, auditor.name, auditor.observable)
     tell, feed = auditor.teller(run, group).tell, history.feed
-    begin: dict[int, list[Gap]] = {}
-    end: dict[int, list[Gap]] = {}
+    before: dict[int, list[Event]] = {}
     for gap in gaps:
-        begin.setdefault(gap.begin, []).append(gap)
-        end.setdefault(gap.end, []).append(gap)
+        if gap.begin < len(lines):
+            missing = gap.at(lines[gap.begin], Missing, lasting=True)
+            before.setdefault(gap.begin, []).append(missing)
+    for gap in gaps:
+        if gap.end < len(lines):
+            before.setdefault(gap.end, []).append(gap.at(lines[gap.end], Resumed))
     for index, line in enumerate(lines):
-        for gap in begin.get(index, ()):
-            feed(gap.at(line, Missing, lasting=True))
-        for gap in end.get(index, ()):
-            feed(gap.at(line, Resumed))
+        if index in before:
+            for event in before[index]:
+                feed(event)
         for event in tell(line):
             feed(event)
     for gap in gaps:
@@ -94,17 +96,22 @@ class Gap(NamedTuple):
 def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[Missed]) -> list[Gap]:
     """Where lines are missing, as their own numbers tell, and others."""
     gaps = []
-    last: dict[tuple[str, str], int] = {}
-    for index, line in enumerate(found.lines):
-        node = (line.role, line.node)
-        if index in found.gaps and is_gap(line, alone=alone):
+    for index, missed in found.gaps.items():
+        line = found.lines[index]
+        if is_gap(line, alone=alone):
             role = line.role if line.role in TOLD_BY else ""
-            gaps.append(Gap(last.get(node, -1) + 1, index, found.gaps[index], role))
-        last[node] = index
+            gaps.append(Gap(_after_last(found.lines, index), index, missed, role))
     for until_ns, why, *since in missing:
         begin = _index(found.lines, since[0] + 1) if since else 0
         gaps.append(Gap(begin, _index(found.lines, until_ns), why))
     return gaps
+
+
+def _after_last(lines: Sequence[Any], index: int) -> int:
+    """The place after the last line of the same node before one."""
+    node = (lines[index].role, lines[index].node)
+    before = range(index - 1, -1, -1)
+    return next((k + 1 for k in before if (lines[k].role, lines[k].node) == node), 0)
 
 
 def _index(lines: Sequence[Any], time_ns: int) -> int:

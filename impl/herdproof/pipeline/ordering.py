@@ -14,6 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 
@@ -95,26 +96,22 @@ Entry = tuple[int, int, int, L, str, "Link | None"]
 
 def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
     """All lines of a group, or of a run, in their order; the same for any order of the input."""
-    of: dict[Node, dict[tuple[int, int], L]] = defaultdict(dict)
+    of: dict[Node, list[L]] = defaultdict(list)
     found: Ordered[L] = Ordered()
     for line in lines:
-        own = of[line.role, line.node]
-        key = (line.time_ns, line.sequence)
-        if key in own:
-            own[key] = _first(own[key], line, found.twice)
-        else:
-            own[key] = line
+        of[line.role, line.node].append(line)
     merged: list[Entry[L]] = []
     for number, node in enumerate(sorted(of)):
         time, index = 0, 0
-        for process in processes(of[node].values(), found.twice):
-            before = 0
+        for process in processes(of[node], found.twice):
+            expected = 1
             for line in process:
-                time = max(time, line.time_ns)
+                if line.time_ns > time:
+                    time = line.time_ns
                 missing = ""
-                if line.sequence != before + 1:
-                    missing = f"of {line.node}, lines {before + 1} to {line.sequence - 1}"
-                before = line.sequence
+                if line.sequence != expected:
+                    missing = f"of {line.node}, lines {expected} to {line.sequence - 1}"
+                expected = line.sequence + 1
                 link = links(line) if links is not None else None
                 merged.append((time, number, index, line, missing, link))
                 index += 1
@@ -175,23 +172,20 @@ def _by_cause(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
     return found
 
 
-def _first(kept: L, other: L, twice: list[L]) -> L:
-    """Of two lines with the same numbers, the one whose place comes first counts."""
-    first, second = sorted((kept, other), key=lambda line: line.place)
-    twice.append(second)
-    return first
-
-
 def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
     """One node's lines by process, as these started, each in the order of its numbers."""
-    every = sorted(lines, key=lambda line: (line.time_ns, line.sequence))
-    starts = [line.time_ns for line in every if line.sequence == 1]
+    every = sorted(lines, key=_BY_NUMBERS)
+    starts = sorted({line.time_ns for line in every if line.sequence == 1})
     if len(starts) < 2:
         return [_numbered(every, twice)]
     of: dict[int, list[L]] = defaultdict(list)
     for line in every:
         of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
     return [_numbered(of[number], twice) for number in sorted(of)]
+
+
+_BY_NUMBERS = attrgetter("time_ns", "sequence", "place")
+"""Of two lines with the same numbers, the one whose place comes first counts."""
 
 
 def _numbered(lines: Sequence[L], twice: list[L]) -> list[L]:

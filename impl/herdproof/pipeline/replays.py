@@ -26,7 +26,7 @@ def replay_central(lines: Sequence[tuple[Any, str]], views: Views | None = None)
     would be gaps. (What is one is known before.) `views` as in `conform_lines`.
     """
     times = accumulate((line.time_ns for line, _ in lines), max)
-    placed = [Placed(line, place, time) for (line, place), time in zip(lines, times, strict=True)]
+    placed = [Placed(*told, time) for told, time in zip(lines, times, strict=True)]
     outcome = conform_lines(placed, views=views, numbered=False)
     at = outcome.matched
     time_ns = placed[at].line.time_ns if at < len(placed) else None

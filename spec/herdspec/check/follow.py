@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from linecache import getline
 from traceback import FrameSummary, extract_tb
 from typing import Any, Protocol
 
-from herdspec.check.mismatch import Mismatch
+from herdspec.check.mismatch import Miss
 from herdspec.check.run import NOT_THERE, Machine
-from herdspec.language.surface import Disabled, Spec, sizes_of_sorts
+from herdspec.language.surface import Disabled, Spec
 
 CAP = 64
 """How many states may be carried."""
@@ -39,19 +40,26 @@ class TooManyStates(Exception):
     """More states are possible than are carried: nothing can be said."""
 
 
+def fits(state: Any) -> Sequence[str]:
+    """The claims of a line that claims nothing of the state that it leads to."""
+    del state
+    return ()
+
+
 @dataclass(slots=True)
 class Led:
-    """A line of a trace, as the spec is to be led along it."""
+    """How the spec is to be led along a line of a trace."""
 
-    where: str
-    name: str
-    """What the line tells, as a call."""
-    ways: Callable[[Any], Iterable[Way]]
-    """In which ways the spec can come to it from a state, the likeliest first."""
-    claims: Callable[[Any], Sequence[str]] = lambda _: ()
+    ways: Sequence[Way] | Callable[[Any], Iterable[Way]]
+    """In which ways the spec can come to it, or can from a state; the likeliest first."""
+    claims: Callable[[Any], Sequence[str]] = fits
     """What is otherwise in the state that was reached than the line says; nothing if it fits."""
     every: bool = False
     """Whether the line leaves open which way it was: all that are possible are taken."""
+
+    def ways_from(self, state: Any) -> Iterable[Way]:
+        """In which ways the spec can come to the line from a state."""
+        return self.ways(state) if callable(self.ways) else self.ways
 
 
 class Steps(Protocol):
@@ -100,7 +108,11 @@ class PlainSteps:
 
 @dataclass
 class Follower:
-    """A spec on its way along a trace; `states` are those that it may be in."""
+    """
+    A spec on its way along a trace; `states` are those that it may be in.
+
+    Whoever follows a trace does so in `sizes_of_sorts` of the machine's sizes.
+    """
 
     steps: Steps
     states: list[Any]
@@ -111,66 +123,63 @@ class Follower:
     watch: Callable[[Any, str, tuple[Any, ...], Any], None] | None = None
     """Told of each step of the spec that was taken: before, action, arguments, after."""
 
-    def follow(self, line: Led) -> Mismatch | None:
+    def follow(self, line: Led) -> Miss | None:
         """Go along one line; what is wrong with it, if no way leads there."""
-        with sizes_of_sorts(self.steps.machine.sizes):
-            after = [state for before in self.states for state in self._led(before, line)]
-            if not after:
-                return self._missed(line)
-        self.states = after
+        after: list[Any] = []
+        for before in self.states:
+            self._lead(before, line, after)
+        if not after:
+            return self._missed(line)
         if len(after) > 1:
-            self.states = _distinct(after)
-            self.largest = max(self.largest, len(self.states))
-            if len(self.states) > CAP:
+            after = _distinct(after)
+            self.largest = max(self.largest, len(after))
+            if len(after) > CAP:
                 raise TooManyStates
+        self.states = after
         return None
 
-    def _led(self, before: Any, line: Led) -> list[Any]:
-        """The states that a line leads to from one; the plain loops of a long trace."""
-        found: list[Any] = []
-        for way in line.ways(before):
-            path, state = [], before
+    def _lead(self, before: Any, line: Led, found: list[Any]) -> None:
+        """Add the states that a line leads to from one; the plain loops of a long trace."""
+        take, taken = self.steps.take, self.taken
+        for way in line.ways_from(before):
+            path = [before]
             for action, arguments in way:
-                after = self.take(state, action, arguments)
+                self.tried += 1
+                after = take(path[-1], action, arguments)
                 if after is None:
                     break
-                path.append((state, action, arguments, after))
-                state = after
+                path.append(after)
             else:
-                if line.claims(state):
+                if line.claims(path[-1]):
                     continue
-                for step in path:
-                    self.taken[step[1]] += 1
-                    if self.watch is not None:
-                        self.watch(*step)
-                found.append(state)
+                found.append(path[-1])
+                for action, _ in way:
+                    taken[action] += 1
+                if self.watch is not None:
+                    for (action, arguments), (was, became) in zip(way, pairwise(path), strict=True):
+                        self.watch(was, action, arguments, became)
                 if not line.every:
                     break
-        return found
-
-    def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
-        """A step of the spec; None where it is not possible."""
-        self.tried += 1
-        return self.steps.take(before, action, arguments)
 
     # ── Why not ─────────────────────────────────────────────────────────────────────────────
 
-    def _missed(self, line: Led) -> Mismatch:
+    def _missed(self, line: Led) -> Miss:
         """The way that came furthest, and what stopped it there."""
-        best: tuple[int, str, tuple[str, ...]] = (-1, "nothing", ("the spec has no way to it",))
+        best = Miss(1, "nothing", ("the spec has no way to it",))
         for before in self.states:
-            for way in line.ways(before):
-                best = max(best, self._miss(before, way, line), key=lambda miss: miss[0])
-        return Mismatch(line.where, line.name, best[1], best[2])
+            for way in line.ways_from(before):
+                best = min(best, self._miss(before, way, line), key=lambda miss: miss.rank)
+        return best
 
-    def _miss(self, before: Any, way: Way, line: Led) -> tuple[int, str, tuple[str, ...]]:
+    def _miss(self, before: Any, way: Way, line: Led) -> Miss:
         state = before
         for number, (action, arguments) in enumerate(way):
-            after = self.take(state, action, arguments)
+            self.tried += 1
+            after = self.steps.take(state, action, arguments)
             if after is None:
-                return number, "guard", self._refused(state, action, arguments)
+                return Miss(-number, "guard", self._refused(state, action, arguments))
             state = after
-        return len(way), "after", tuple(line.claims(state))
+        return Miss(-len(way), "after", tuple(line.claims(state)))
 
     def _refused(self, state: Any, action: str, arguments: tuple[Any, ...]) -> tuple[str, ...]:
         """The condition that does not allow a step, as the spec's source has it."""
