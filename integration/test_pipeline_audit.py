@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdproof.pipeline.audit import Audit, RecordsLost, check_counts
 from herdproof.pipeline.audit_summary import Summary
-from herdproof.pipeline.audit_work import protocol_work
+from herdproof.pipeline.packets import Packet
 from herdproof.pipeline.protocols import read_line
 from herdproof.pipeline.sources import (
     ALWAYS_WHOLE,
@@ -26,6 +26,7 @@ from herdproof.pipeline.sources import (
     records,
 )
 from herdproof.pipeline.store import MARK, NotOurs, Store
+from herdproof.pipeline.work import protocol_work
 from herdproof.ports import free_ports
 from integration.pipeline_traces import judged_alone, run_lines, tables_in, write_by_node
 
@@ -93,9 +94,12 @@ def test_lines_in_parquet_are_read_like_lines_in_files(spark: Any, tmp_path: Pat
     wanted = sorted(run_lines(2))
 
     for folder in ("values.parquet", "columns"):
-        raw, bases = records(spark, find_sources([str(tmp_path / folder)]))
-        read = Audit(spark, protocol_work()).lines(raw, bases).where("not reason <=> 'numbers'")
-        rows = {(r["source"], r["position"], bytes(r["raw"])) for r in read.collect()}
+        raw, bases, count = records(spark, find_sources([str(tmp_path / folder)]))
+        read = Audit(spark, protocol_work()).packets(raw, bases).where("kind = 'lines'")
+        told = [Packet(*row).records() for row in read.collect()]
+        rows = {(source, *record) for source, records in told for record in records}
+
+        assert count == len(wanted)
 
         assert sorted(read_line(raw.decode(), "").written() for _, _, raw in rows) == wanted
         assert all(source.startswith(f"{tmp_path}/{folder}/part-") for source, _, _ in rows)
@@ -129,12 +133,14 @@ def test_a_large_file_is_read_in_parts_and_its_lines_keep_their_numbers(
     file = tmp_path / "large.ndjson"
     file.write_text("\n".join(whole))
 
-    raw, bases = records(spark, find_sources([str(file)]))
-    read = Audit(spark, protocol_work()).lines(raw, bases).where("reason = 'malformed'").collect()
+    raw, bases, count = records(spark, find_sources([str(file)]))
+    packets = Audit(spark, protocol_work()).packets(raw, bases).where("kind = 'malformed'")
+    bad = [record for row in packets.collect() for record in Packet(*row).bad()]
 
-    assert len(bases) > 1, "it was not split at all"
-    assert len(read) == len(range(100, len(whole), 1000))
-    assert all(bytes(row["raw"]) == f"broken {row['position']}".encode() for row in read)
+    assert bases, "it was not split at all"
+    assert count == len(whole)
+    assert len(bad) == len(range(100, len(whole), 1000))
+    assert all(raw == f"broken {position}".encode() for _, position, raw, _, _ in bad)
 
 
 def test_a_directory_with_something_else_is_not_overwritten(spark: Any, tmp_path: Path) -> None:

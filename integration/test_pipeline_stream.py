@@ -17,9 +17,9 @@ from confluent_kafka import Producer
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.pipeline.audit import Audit
 from herdproof.pipeline.audit_stream import Follow, OtherStream
-from herdproof.pipeline.audit_work import protocol_work
 from herdproof.pipeline.sources import find_sources, followed_sources
 from herdproof.pipeline.store import Store
+from herdproof.pipeline.work import protocol_work
 from integration.pipeline_traces import SECOND, Tables, run_lines, tables_in, write_in_slices
 
 SEEDS = (1, 3)

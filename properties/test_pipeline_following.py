@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace as altered
 
 from herdproof.link.central_runs import traced
 from herdproof.pipeline import audit_work
-from herdproof.pipeline.audit_work import judge_bucket, protocol_work, read_records
-from herdproof.pipeline.following import Bucket, Came
+from herdproof.pipeline.audit_work import judge_bucket
+from herdproof.pipeline.following import Bucket, Came, Following
 from herdproof.pipeline.judge import judge
 from herdproof.pipeline.numbers import Numbers
-from herdproof.pipeline.protocols import read_line
+from herdproof.pipeline.packets import ORDER, pack_records, packets_of
+from herdproof.pipeline.protocols import PROTOCOLS, read_line
 from herdproof.pipeline.stream_work import follow_part, replay_groups, unpack
 from herdproof.pipeline.tables import TABLES, Row, Rows
+from herdproof.pipeline.work import protocol_work
 
 LATE_NS = 3_000_000_000
 MANY = "central_coordinator"
@@ -58,11 +62,9 @@ def in_parts(lines: Sequence[Any], cuts: Random, late_ns: int = LATE_NS) -> dict
         size = cuts.randint(1, 200)
         part, rest = rest[:size], rest[size:]
         own: dict[str, list[Came]] = {}
-        common, numbers = [], Numbers()
+        common, numbers = [], numbers_of(part)
         for line in part:
             came = Came(line, line.written().encode())
-            if line.shared:
-                numbers.note(line.role, line.node, line.sequence, line.time_ns)
             if line.group:
                 own.setdefault(line.group, []).append(came)
             else:
@@ -123,6 +125,109 @@ def test_a_late_line_leaves_unknown_what_it_could_have_changed() -> None:
     assert "holds" not in {row["verdict"] for row in found["verdicts"]}
 
 
+def with_gaps(seed: int, chance: Random) -> list[Any]:
+    """A run of which some lines are lost, none of them far from those before and after it."""
+    lines = list(lines_of(seed))
+    of: dict[tuple[str, str], list[Any]] = {}
+    for line in lines:
+        of.setdefault((line.role, line.node), []).append(line)
+    lost = []
+    for own in chance.sample([own for own in of.values() if len(own) > 9], 3):
+        first = chance.randrange(1, len(own) - 3)
+        before, *some, after = own[first - 1 : first + chance.randint(1, 2) + 1]
+        if after.time_ns - before.time_ns < LATE_NS // 2 and after.sequence > before.sequence:
+            lost += some
+    return [line for line in lines if line not in lost]
+
+
+@pytest.mark.parametrize("seed", [*range(12), 24, 39, 42, 48])
+def test_what_is_missing_is_doubted_from_where_it_can_have_been(seed: int) -> None:
+    """As the judge does: a line after a gap has come when the line before it is told."""
+    chance = Random(seed)
+    lines = with_gaps((1, 2, 3, 4, 14)[seed % 5], chance)
+
+    found = in_parts(come(lines, chance, LATE_NS // 2), chance)
+
+    gaps = numbers_of(lines).gaps()
+    for group in groups_of(lines):
+        own = [line for line in lines if line.group in ("", group)]
+        wanted = judge(MANY, own[0].run, group, own, replay=False, missing=gaps)
+        assert canonical(found[group]) == canonical(wanted)
+
+
+def without_a_stop() -> list[Any]:
+    """A run without the line in which a consumer stops: the next one gets what it had."""
+    stop = next(x for x in lines_of(1) if (x.node, x.sequence) == ("c3", 7))
+    assert stop.action == "handle_stop"
+    return [line for line in lines_of(1) if line is not stop]
+
+
+def test_a_line_that_is_missing_makes_no_false_violation() -> None:
+    """That who lost a partition had stopped is in no line, and known to be."""
+    lines = without_a_stop()
+    (group,) = groups_of(lines)
+
+    found = in_parts(lines, Random(1))[group]
+
+    verdicts = {row["property"]: (row["verdict"], row["why"]) for row in found["verdicts"]}
+    assert verdicts["EXCLUSIVE"] == ("unknown", "of c3, lines 7 to 7")
+    assert "violations" not in found
+
+
+def test_what_was_told_before_the_line_after_a_gap_came_stays() -> None:
+    """Of a gap that is longer than lines wait, nobody knows in time where it begins."""
+    lines = [line for line in without_a_stop() if line.time_ns < 5_000_000_000]
+    (group,) = groups_of(lines)
+    one_by_one = Mock(randint=Mock(return_value=1))
+
+    found = in_parts(lines, one_by_one, late_ns=0)[group]
+
+    assert {row["property"] for row in found["violations"]} == {"EXCLUSIVE"}
+    whys = {row["why"] for row in found["verdicts"] if row["verdict"] == "unknown"}
+    assert whys == {"of c3, lines 7 to 7"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_clock_that_is_set_back_disturbs_no_order(seed: int) -> None:
+    """A process's lines are told by their numbers, wherever a part of the stream ends."""
+    last = Random(seed).randrange(20, 40)
+    came = [
+        Came(altered(line, time_ns=line.time_ns - LATE_NS // 3 * (line.sequence > last)), b"")
+        for line in lines_of(1)
+        if line.node == "c2"
+    ]
+    following = Following(MANY, "1", "g1")
+    told = []
+
+    for one in came:
+        assert following.take([one]) == []
+        told += following.tell(one.line.time_ns - LATE_NS // 2)[1]
+    told += following.ended()[1]
+
+    assert [one.line for one in told] == PROTOCOLS[MANY].order([one.line for one in came])
+
+
+def come(lines: Sequence[Any], chance: Random, most_ns: int) -> list[Any]:
+    """Lines as they come, delayed by so much at most; a coordinator's own in their order."""
+    came_ns: dict[str, int] = {}
+    at: list[int] = []
+    for line in lines:
+        came = line.time_ns + chance.randrange(most_ns)
+        if line.shared:
+            came = came_ns[line.node] = max(came, came_ns.get(line.node, 0))
+        at.append(came)
+    return [lines[n] for n in sorted(range(len(lines)), key=at.__getitem__)]
+
+
+def numbers_of(lines: Iterable[Any]) -> Numbers:
+    """The numbers of lines of many groups, as who reads them notes them."""
+    numbers = Numbers()
+    for line in lines:
+        if line.shared:
+            numbers.note(line.role, line.node, line.sequence, line.time_ns)
+    return numbers
+
+
 @pytest.mark.parametrize("parts", [True, False])
 def test_a_missing_line_of_a_coordinator_is_noticed_though_it_has_two_groups(parts: bool) -> None:
     """Its numbers run through both groups' lines: neither group alone shows what is missing."""
@@ -136,11 +241,7 @@ def test_a_missing_line_of_a_coordinator_is_noticed_though_it_has_two_groups(par
     if parts:
         found = in_parts(lines, Random(3))
     else:
-        numbers = Numbers()
-        for line in lines:
-            if line.shared:
-                numbers.note(line.role, line.node, line.sequence, line.time_ns)
-        gaps = numbers.gaps()
+        gaps = numbers_of(lines).gaps()
         assert [text for _, text, _ in gaps] == [why]
         found = {
             group: judge(
@@ -182,23 +283,22 @@ def test_a_part_of_a_stream_can_be_made_again() -> None:
     """The same state and the same rows give the same rows: what was cut short is repeated."""
     lines, work = lines_of(1), protocol_work()
     (group,) = groups_of(lines)
-    rows = [
-        (0, MANY, "1", x.group, x.time_ns, "f", n, x.written().encode(), None, None)
-        for n, x in enumerate(lines, start=1)
-    ]
+    here, there = records_of(lines[:300]), records_of(lines[300:], 300)
 
-    def part(state: bytes | None, some: Sequence[Any]) -> tuple[Any, bytes | None]:
-        return follow_part((MANY, "1", 0), some, state, work, LATE_NS, keep=True)
+    def part(state: bytes | None, some: Any) -> tuple[Any, bytes | None]:
+        packets = packets_of(pack_records([some], work, 1, {}))
+        return follow_part((MANY, "1", 0), packets, state, work, LATE_NS, keep=True)
 
-    first, state = part(None, rows[:300])
-    assert part(None, rows[:300])[0] == first
-    second, _ = part(state, rows[300:])
-    assert part(state, rows[300:])[0] == second
+    first, state = part(None, here)
+    assert part(None, here)[0] == first
+    second, _ = part(state, there)
+    assert part(state, there)[0] == second
 
     stands = [row for row in first if not row[3]] + second
     found = tables_of([row for row in stands if row[4] != "lines"])
     replayed = replayed_of([row for row in stands if row[4] == "lines"])
-    wanted = judge(MANY, "1", group, [work.read(r[7].decode(), f"f:{r[6]}") for r in rows])
+    told = [work.read(x.written(), f"/f:{n}") for n, x in enumerate(lines, start=1)]
+    wanted = judge(MANY, "1", group, told)
     assert sum(row["lines"] for row in found.pop("counted")) == len(lines)
     for table, some in replayed.items():
         found.setdefault(table, []).extend(some)
@@ -213,12 +313,11 @@ def test_a_group_that_is_too_long_to_be_held_is_judged_the_same(
     """Line by line, as they come sorted from the shuffle, whatever the parts are."""
     monkeypatch.setattr(audit_work, "LONG_PART", 37)
     monkeypatch.setattr(audit_work, "CLOCK_BACK_NS", 1_000_000_000)
-    records = [("file:/f", 0, n, x.written().encode()) for n, x in enumerate(lines_of(seed))]
-    columns = zip(("source", "block", "position", "raw"), zip(*records, strict=True), strict=True)
-    batch = pa.RecordBatch.from_pydict({name: list(values) for name, values in columns})
-    work = protocol_work()
-    read = pa.Table.from_batches(read_records([batch], work, 1, {}))
-    ordered = read.sort_by([(name, "ascending") for name in audit_work.ORDER]).to_batches()
+    lines, work = list(lines_of(seed)), protocol_work()
+    Random(seed).shuffle(lines)
+    some = [records_of(lines[at : at + 500], at) for at in range(0, len(lines), 500)]
+    read = pa.Table.from_batches(pack_records(some, work, 1, {}))
+    ordered = read.sort_by([(name, "ascending") for name in ORDER]).to_batches()
 
     whole = _by_table(judge_bucket(ordered, work, replay=False))
     parts = _by_table(judge_bucket(ordered, replace(work, long=100), replay=True))
@@ -228,8 +327,20 @@ def test_a_group_that_is_too_long_to_be_held_is_judged_the_same(
     parts["verdicts"] = [row for row in parts["verdicts"] if row["property"] != "conforms"]
     for found in (whole, parts):
         found["counted"] = [{**row, "seconds": 0} for row in found["counted"]]
-    assert sum(row["lines"] for row in whole["counted"]) == len(records)
+    assert sum(row["lines"] for row in whole["counted"]) == len(lines)
     assert canonical(parts) == canonical(whole)
+
+
+def records_of(lines: Sequence[Any], before: int = 0) -> Any:
+    """Lines as records of a file in which so many stand before them."""
+    return pa.RecordBatch.from_pydict(
+        {
+            "source": ["file:/f"] * len(lines),
+            "block": [0] * len(lines),
+            "position": [before + n for n in range(1, len(lines) + 1)],
+            "raw": [line.written().encode() for line in lines],
+        }
+    )
 
 
 def arrow(rows: Sequence[Any]) -> Any:
@@ -253,5 +364,7 @@ def _by_table(batches: Any) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for batch in batches:
         for row in batch.to_pylist():
-            found.setdefault(row["table"], []).append(row[row["table"]])
+            found.setdefault(row["table"], []).extend(
+                pa.ipc.open_stream(row["payload"]).read_all().to_pylist()
+            )
     return found

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from herdproof.pipeline import events as e
-from herdproof.pipeline.audit_work import OUT_ARROW
 from herdproof.pipeline.offsets.events import events
 from herdproof.pipeline.offsets.judge import OBSERVABLE, REFUTABLE, Judge, judge_records
 from herdproof.pipeline.offsets.segments import LogRecord
@@ -25,6 +24,7 @@ from herdproof.pipeline.offsets.source import (
     judge_groups,
     keyed,
 )
+from herdproof.pipeline.outgoing import OUT_ARROW
 from herdproof.pipeline.tables import ARROW, TABLES, Row, Rows
 from herdproof.simulator.contract import Sentence
 from properties.offset_records import Pair, commit, generation, in_log, key, modern
@@ -425,7 +425,8 @@ def test_no_record_is_lost_on_its_way_through_the_workers() -> None:
     assert all(b.schema == OUT_ARROW for b in out)
     found: dict[str, list[Row]] = {}
     for row in (row for b in out for row in b.to_pylist()):
-        found.setdefault(row["table"], []).append(row[row["table"]])
+        rows = pa.ipc.open_stream(row["payload"]).read_all().to_pylist()
+        found.setdefault(row["table"], []).extend(rows)
     assert sum(row["lines"] for row in found["counted"]) == len(records)
     assert {row["group"] for row in found["generations"]} == {"g", "h"}
     assert sorted((row["group"], row["reason"]) for row in found["quarantine"]) == [

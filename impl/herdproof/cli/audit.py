@@ -137,10 +137,10 @@ def audited(
 ) -> Summary:  # fmt: skip
     """The batch audit, in a session of its own."""
     from herdproof.pipeline.audit import SETTINGS, Audit
-    from herdproof.pipeline.audit_work import protocol_work
     from herdproof.pipeline.session import spark_session
     from herdproof.pipeline.spark_master import master_of
     from herdproof.pipeline.store import Store
+    from herdproof.pipeline.work import protocol_work
 
     tell("starting Spark", None)
     session = spark_session("audit", master_of(master), {**SETTINGS, **settings})
@@ -158,9 +158,9 @@ def followed(
     """The streaming audit, in a session of its own."""
     from herdproof.pipeline.audit import SETTINGS
     from herdproof.pipeline.audit_stream import Follow
-    from herdproof.pipeline.audit_work import protocol_work
     from herdproof.pipeline.session import spark_session
     from herdproof.pipeline.spark_master import master_of
+    from herdproof.pipeline.work import protocol_work
 
     tell("starting Spark", None)
     session = spark_session("audit --follow", master_of(master), {**SETTINGS, **settings})

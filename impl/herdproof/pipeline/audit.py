@@ -23,17 +23,13 @@ from typing import Any
 
 from herdproof.errors import HerdError
 from herdproof.pipeline.audit_summary import Summary, summed_up
-from herdproof.pipeline.audit_work import (
-    LINES_DDL,
-    ORDER,
-    OUT_DDL,
-    Work,
-    judge_bucket,
-    read_records,
-)
+from herdproof.pipeline.audit_work import judge_bucket
+from herdproof.pipeline.outgoing import OUT_DDL, rows_of
+from herdproof.pipeline.packets import ORDER, PACKETS_DDL, pack_records
 from herdproof.pipeline.sources import Bases, Sources, records
 from herdproof.pipeline.store import Store, write_tables
 from herdproof.pipeline.tables import TABLES
+from herdproof.pipeline.work import Work
 
 Tell = Callable[[str, float | None], None]
 """Hears what is being done, and how much of it is done, where that is known."""
@@ -67,9 +63,9 @@ class Audit:
         """How many records there are, and the frame of all tables' rows that comes of them."""
         frames, came = [], 0
         if sources.lines:
-            raw, bases = records(self.spark, sources)
-            came += raw.count()
-            frames.append(self.judged(self.lines(raw, bases)))
+            raw, bases, count = records(self.spark, sources)
+            came += count
+            frames.append(self.judged(self.packets(raw, bases)))
         for log in self._logs(sources):
             from herdproof.pipeline.offsets.source import judged
 
@@ -88,25 +84,28 @@ class Audit:
         if sources.topic and sources.topic.is_log:
             yield topic_records(self.spark, sources.topic)
 
-    def lines(self, raw: Any, bases: Bases) -> Any:
-        """Records as lines, each in its bucket."""
+    def packets(self, raw: Any, bases: Bases) -> Any:
+        """Records as packets of lines, each in its bucket."""
         work, buckets = self.work, self.buckets
 
-        def read(batches: Iterable[Any]) -> Iterator[Any]:
-            return read_records(batches, work, buckets, bases)
+        def pack(batches: Iterable[Any]) -> Iterator[Any]:
+            return pack_records(batches, work, buckets, bases)
 
-        return raw.mapInArrow(read, LINES_DDL)
+        return raw.mapInArrow(pack, PACKETS_DDL)
 
-    def judged(self, lines: Any) -> Any:
-        """Rows of all tables, from lines."""
+    def judged(self, packets: Any) -> Any:
+        """Rows of all tables, from packets."""
         work, replay = self.work, self.replay
 
         def judge(batches: Iterable[Any]) -> Iterator[Any]:
             # In a worker: it keeps lines by the million and makes few cycles to be looked for.
             gc.set_threshold(100_000, 50, 100)
-            return judge_bucket(batches, work, replay)
+            yield from judge_bucket(batches, work, replay)
+            # Spark collects after every task: what stays (compiled steps) is not to be looked at.
+            gc.collect()
+            gc.freeze()
 
-        spread = lines.repartitionById(self.buckets, "bucket")
+        spread = packets.repartitionById(self.buckets, "bucket")
         return spread.sortWithinPartitions(*ORDER).mapInArrow(judge, OUT_DDL)
 
     @property
@@ -143,7 +142,7 @@ class Audit:
         """What was counted, by protocol and run: some hundred bytes for each."""
         from pyspark.sql import functions as f
 
-        of = whole.where(whole["table"] == "counted").select("counted.*")
+        of = rows_of(whole, "counted")
         named = f.col("group").isNotNull()
         sums = of.groupBy("protocol", "run").agg(
             f.sum("lines").alias("lines"),

@@ -21,7 +21,8 @@ from typing import Any
 from herdproof.errors import HerdError
 from herdproof.pipeline.audit import STORED, Audit, RecordsLost, Tell
 from herdproof.pipeline.audit_summary import Summary, summed_up
-from herdproof.pipeline.audit_work import OUT_DDL, Work
+from herdproof.pipeline.outgoing import OUT_DDL
+from herdproof.pipeline.packets import Packet
 from herdproof.pipeline.sources import LINES, Sources, for_spark, text_columns, topic_columns
 from herdproof.pipeline.store import Store, write_tables
 from herdproof.pipeline.stream_work import (
@@ -32,6 +33,7 @@ from herdproof.pipeline.stream_work import (
     replay_groups,
     unpack,
 )
+from herdproof.pipeline.work import Work
 
 WHOLE_FILES = str(2**60)
 """A limit that no file reaches: a file of a stream is read in one part, its lines numbered."""
@@ -142,14 +144,15 @@ class Follow:
 
         def follow(key: Any, frames: Iterable[Any], state: Any) -> Iterator[Any]:
             rows = (row for frame in frames for row in frame.itertuples(index=False, name=None))
+            packets = (Packet(*row) for row in rows)
             before = state.get[0] if state.exists else None
-            found, after = follow_part(key, rows, before, work, late_ns, keep)
+            found, after = follow_part(key, packets, before, work, late_ns, keep)
             if after is not None:
                 state.update((after,))
             yield pd.DataFrame(found, columns=names)
 
-        lines = self.audit.lines(self._records(), {})
-        followed = lines.groupBy("protocol", "run", "bucket").applyInPandasWithState(
+        packets = self.audit.packets(self._records(), {})
+        followed = packets.groupBy("protocol", "run", "bucket").applyInPandasWithState(
             follow, PACKED_DDL, STATE_DDL, "append", "NoTimeout"
         )
         write = followed.writeStream.foreachBatch(self._write).outputMode("append")

@@ -23,11 +23,14 @@ PROTOCOLS: Mapping[str, Auditor] = {auditor.name: auditor for auditor in _AUDITO
 """By the name that lines give."""
 
 
+_READS = [(f'"protocol":"{name}"', auditor.read) for name, auditor in PROTOCOLS.items()]
+
+
 def read_line(text: str, place: str) -> Any:
     """A line of whatever protocol it names, or `Malformed`."""
-    for name, auditor in PROTOCOLS.items():
-        if f'"protocol":"{name}"' in text[:200]:
-            return auditor.read(text, place)
+    for named, read in _READS:
+        if text.find(named, 0, 200) >= 0:
+            return read(text, place)
     return PROTOCOLS[protocol_of(text)].read(text, place)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -167,21 +168,25 @@ def _is_parquet(path: Path) -> bool:
 # ── Frames of records ───────────────────────────────────────────────────────────────────────
 
 
-def records(spark: Any, sources: Sources) -> tuple[Any, Bases]:
-    """All records of these sources, and what their lines' numbers need."""
+def records(spark: Any, sources: Sources) -> tuple[Any, Bases, int]:
+    """
+    All records of these sources, what their lines' numbers need, and how many there are.
+
+    It costs one reading without Python.
+    """
     frames: list[Any] = []
     bases: Bases = {}
+    count = 0
     if sources.text:
         frames.append(text_records(spark, sources.text))
-        bases = line_bases(frames[-1], sources.text)
+        bases, count = line_bases(frames[-1], sources.text)
+    others = []
     if sources.parquet:
-        frames.append(parquet_records(spark, sources.parquet))
+        others.append(parquet_records(spark, sources.parquet))
     if sources.topic and not sources.topic.is_log:
-        frames.append(topic_records(spark, sources.topic))
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame)
-    return whole, bases
+        others.append(topic_records(spark, sources.topic))
+    count += sum(frame.count() for frame in others)
+    return reduce(lambda one, other: one.unionByName(other), frames + others), bases, count
 
 
 def text_records(spark: Any, paths: Sequence[str]) -> Any:
@@ -203,14 +208,10 @@ def text_columns(f: Any) -> list[Any]:
     ]
 
 
-def line_bases(frame: Any, paths: Sequence[str]) -> Bases:
-    """
-    How many lines stand before each part of those files that are read in several.
-
-    It costs one reading without Python, and nothing where all files are small.
-    """
+def line_bases(frame: Any, paths: Sequence[str]) -> tuple[Bases, int]:
+    """How many lines stand before each part of files that are read in several; and in all."""
     if all("://" not in path and Path(path).stat().st_size <= ALWAYS_WHOLE for path in paths):
-        return {}
+        return {}, frame.count()
     parts = frame.groupBy("source", "block").count().orderBy("source", "block").collect()
     bases: dict[tuple[str, int], int] = {}
     source, lines = None, 0
@@ -219,7 +220,7 @@ def line_bases(frame: Any, paths: Sequence[str]) -> Bases:
             source, lines = part["source"], 0
         bases[part["source"], part["block"]] = lines
         lines += part["count"]
-    return bases
+    return bases, sum(part["count"] for part in parts)
 
 
 def parquet_records(spark: Any, paths: Sequence[str]) -> Any:

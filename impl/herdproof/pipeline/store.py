@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from herdproof.errors import HerdError
+from herdproof.pipeline.outgoing import rows_of
 
 MARK = "_herdproof.json"
 """The file that says that a directory is ours, and what was found; Spark's readers skip it."""
@@ -155,13 +156,13 @@ def write_tables(
     store: Store, whole: Any, tables: Iterable[str], tell: Callable[[str], None]
 ) -> None:
     """
-    Write the tables that a frame holds, a column for each; a record is in quarantine once.
+    Write the tables that a frame of all rows holds; a record is in quarantine once.
 
     `tell` hears what is written.
     """
 
     def write(name: str) -> None:
-        rows = whole.where(whole["table"] == name).select(f"`{name}`.*")
+        rows = rows_of(whole, name)
         if name == "quarantine":
             rows = rows.dropDuplicates(["place"])
         rows.write.parquet(store.fresh(name))

@@ -16,18 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdproof.pipeline.audit_work import (
-    COUNTED_ARROW,
-    NUMBERS,
-    Outgoing,
-    Work,
-    quarantined,
-)
 from herdproof.pipeline.following import Bucket, Came, Part, not_replayed
 from herdproof.pipeline.judge import add_replay
+from herdproof.pipeline.outgoing import Outgoing, filled, ipc, quarantined
+from herdproof.pipeline.packets import NUMBERS, Packet
 from herdproof.pipeline.protocols import PROTOCOLS
 from herdproof.pipeline.sources import place_of
-from herdproof.pipeline.tables import TABLES, Row
+from herdproof.pipeline.tables import Row
+from herdproof.pipeline.work import Work
 
 PACKED_DDL = (
     "protocol string, run string, `group` string, open boolean, `table` string, lines long, "
@@ -50,32 +46,29 @@ Key = tuple[str | None, str | None, int]
 
 
 def follow_part(
-    key: Key, rows: Iterable[tuple[Any, ...]], state: bytes | None, work: Work, late_ns: int,
-    keep: bool,
+    key: Key, packets: Iterable[Packet], state: bytes | None, work: Work, late_ns: int, keep: bool
 ) -> tuple[list[Packed], bytes | None]:  # fmt: skip
     """
     What a part brought for one bucket of a run, and its state after it.
 
-    `rows` are those of `read_records`; `keep` says that told lines are kept for the replay.
+    `keep` says that told lines are kept for the replay.
     """
     protocol, run, number = key
     if protocol is None or run is None:
-        found = [quarantined(*row[5:]) for row in rows]
+        found = [quarantined(*bad) for packet in packets for bad in packet.bad()]
         counted = _counted(None, None, None, len(found), len(found))
         return list(_packed((None, None, None), False, quarantine=found, counted=[counted])), None
     bucket = Bucket(protocol, run) if state is None else pickle.loads(state)
     own: dict[str, list[Came]] = {}
     common: list[Came] = []
     numbers: list[bytes] = []
-    for _, _, _, group, _, source, position, raw, reason, _ in rows:
-        if reason == NUMBERS:
-            numbers.append(raw)
-            continue
-        came = Came(work.read(raw.decode(), place_of(source, int(position))), raw)
-        if group or protocol in work.ungrouped:
-            own.setdefault(group, []).append(came)
+    for packet in packets:
+        if packet.kind == NUMBERS:
+            numbers.append(packet.payload)
+        elif packet.group or protocol in work.ungrouped:
+            own.setdefault(packet.group or "", []).extend(_came(packet, work))
         else:
-            common.append(came)
+            common += _came(packet, work)
     counts = [_counted(protocol, run, group, len(lines)) for group, lines in own.items()]
     if number == 0 and common:
         counts.append(_counted(protocol, run, None, len(common)))
@@ -86,17 +79,23 @@ def follow_part(
     return out, pickle.dumps(bucket)
 
 
+def _came(packet: Packet, work: Work) -> Iterator[Came]:
+    """A packet's lines, read, with what they were read from."""
+    source, records = packet.records()
+    return (Came(work.read(raw.decode(), place_of(source, at)), raw) for at, raw in records)
+
+
 def _of_part(
     key: tuple[str, str, str], part: Part, of_all: set[str], keep: bool
 ) -> Iterator[Packed]:
     """A group's rows after a part, packed."""
     yield from _packed(key, False, **_without_group(part.rows, of_all))
     if keep and part.told:
-        yield (*key, False, KEPT, 0, _ipc(_kept(part.told)))
+        yield (*key, False, KEPT, 0, ipc(_kept(part.told)))
     if part.opened is not None:
         yield from _packed(key, True, **_without_group(part.opened, of_all))
         if keep:
-            yield (*key, True, KEPT, 0, _ipc(_kept(part.waiting, part.doubts)))
+            yield (*key, True, KEPT, 0, ipc(_kept(part.waiting, part.doubts)))
 
 
 def _without_group(rows: dict[str, list[Row]], of_all: set[str]) -> dict[str, list[Row]]:
@@ -121,13 +120,8 @@ def _packed(
     for table, some in rows.items():
         if not some:
             continue
-        lines = 0
-        if table == "counted":
-            made = pa.Table.from_pylist(list(some), schema=COUNTED_ARROW)
-            lines = sum(row["lines"] for row in some)
-        else:
-            made = TABLES[table].filled(some)
-        yield (*key, opened, table, lines, _ipc(made))
+        lines = sum(row["lines"] for row in some) if table == "counted" else 0
+        yield (*key, opened, table, lines, ipc(filled(table, some)))
 
 
 def _kept(came: Sequence[Came], doubts: Sequence[str] = ()) -> pa.Table:
@@ -135,14 +129,6 @@ def _kept(came: Sequence[Came], doubts: Sequence[str] = ()) -> pa.Table:
     places = [*(one.line.place for one in came), *(None for _ in doubts)]
     raws = [*(one.raw for one in came), *(why.encode() for why in doubts)]
     return pa.Table.from_pydict({"place": places, "raw": raws}, schema=_KEPT_ARROW)
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def _unpacked(payload: bytes) -> list[Row]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -51,7 +52,7 @@ class Table:
         """The schema in Spark's words."""
         return ", ".join(f"`{c.name}` {c.kind}" for c in self.columns)
 
-    @property
+    @cached_property
     def arrow(self) -> pa.Schema:
         """The schema as Arrow has it."""
         return pa.schema([(c.name, ARROW[c.kind]) for c in self.columns])
@@ -60,10 +61,10 @@ class Table:
         """Rows as an Arrow table; a column that a row does not name is null."""
         known = {c.name for c in self.columns}
         for row in rows:
-            if unknown := row.keys() - known:
-                raise KeyError(f"{self.name} has no column {', '.join(sorted(unknown))}")
-        whole = [{name: row.get(name) for name in known} for row in rows]
-        return pa.Table.from_pylist(whole, schema=self.arrow)
+            if not row.keys() <= known:
+                unknown = ", ".join(sorted(row.keys() - known))
+                raise KeyError(f"{self.name} has no column {unknown}")
+        return pa.Table.from_pylist(list(rows), schema=self.arrow)
 
 
 def _table(name: str, says: str, columns: str) -> Table:

@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdproof.pipeline.audit_work import OUT_DDL, Outgoing, bucket_of
 from herdproof.pipeline.auditor import Malformed
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.judge import Judge, group_of, quarantined
@@ -30,6 +29,8 @@ from herdproof.pipeline.offsets.segments import (
     partitions_of,
     read_partition,
 )
+from herdproof.pipeline.outgoing import OUT_DDL, Outgoing
+from herdproof.pipeline.packets import bucket_of
 from herdproof.pipeline.sources import NoSource, Topic, check_topic
 from herdproof.pipeline.tables import ARROW
 
@@ -200,7 +201,7 @@ def _ends(topic: Topic, timeout_s: float = 10.0) -> dict[int, int]:
 
 
 def judged(records: Any, run: str, buckets: int) -> Any:
-    """Rows of all tables (`audit_work.OUT_DDL`), from records; `run` names the cluster."""
+    """Rows of all tables (`outgoing.OUT_DDL`), from records; `run` names the cluster."""
 
     def key(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return keyed(batches, run, buckets)
@@ -264,8 +265,7 @@ def _nobodys(out: Outgoing, run: str, records: Iterator[LogRecord]) -> Iterator[
     """Records whose key cannot be read, and what is none."""
     while some := list(islice(records, ROWS)):
         rows = [quarantined(run, "", r, r.reason or "malformed", r.why or "") for r in some]
-        out.add({"quarantine": rows})
-        out.count(None, None, None, lines=len(rows), set_aside=len(rows))
+        out.quarantine(rows)
         yield from out.full()
 
 
