@@ -94,6 +94,13 @@ def test_many_runs_conform() -> None:
     assert {a.name for a in CENTRAL_COORDINATOR.actions} <= covered.keys()
 
 
+def test_a_topic_may_be_noticed_while_a_write_is_under_way() -> None:
+    """Seed 1099: the write that was sent names none of the partitions that were noticed since."""
+    outcome = conform_lines(traced(1099).lines)
+
+    assert outcome.verdict is Verdict.CONFORMS, shown(outcome)
+
+
 @pytest.mark.parametrize(("seed", "mix"), [(183, "usual/sessions"), (201, "usual/brokers")])
 def test_an_election_may_be_heard_of_after_the_next_one(seed: int, mix: str) -> None:
     """A coordinator that learns of its epoch when that is over does nothing in it (a campaign)."""

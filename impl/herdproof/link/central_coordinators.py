@@ -102,19 +102,25 @@ def topic_change_listener(replay: GroupReplay, place: Placed) -> Led:
     """A topic is known, or has more partitions; whoever tells it first makes them appear."""
     b = replay.broker(place.line)
     found = [p for p, _ in replay.places(place.line)]
+    if not replay.writes(b):
+        return Led(lambda s: [_noticed(s, b, found)])
+    # In the spec a write and its answer are one step: behind it comes what was noticed in between.
+    found = replay.noticed[b] = [*replay.noticed.get(b, ()), *found]
+    replay.pending[b, 0] = Led(lambda s: [_noticed(s, b, found), []], every=True)
+    return replay.pending[b, 0]
 
-    def ways(s: State) -> Iterable[Way]:
-        yield [
-            call
-            for p in found
-            for call in (
-                *([] if s.exists[p] else [("appear", (p,))]),
-                *([("topic_change_listener", (b, p))] if not s.knows[b, p] else []),
-            )
-            if call[0] == "appear" or s.election.leads[b]
-        ]
 
-    return Led(ways)
+def _noticed(s: State, b: Any, found: Iterable[Any]) -> list[Call]:
+    """What makes partitions known to a broker."""
+    return [
+        call
+        for p in found
+        for call in (
+            *([] if s.exists[p] else [("appear", (p,))]),
+            *([("topic_change_listener", (b, p))] if not s.knows[b, p] else []),
+        )
+        if call[0] == "appear" or s.election.leads[b]
+    ]
 
 
 # ── Rebalances ──────────────────────────────────────────────────────────────────────────
@@ -269,7 +275,14 @@ def answered(replay: GroupReplay, place: Placed) -> Led | None:
     if write is None or place.line.outcome != "done":
         return None
     del replay.pending[b, number]
-    return Led(lambda s: [way for way in write.ways_from(s) if way] or [[]], write.claims)
+    replay.pending.pop((b, 0), None)
+    found = replay.noticed.pop(b, ())
+
+    def ways(s: State) -> Iterable[Way]:
+        done = [way for way in write.ways_from(s) if way] or [[]]
+        return [[*way, *_noticed(s, b, found)] for way in done]
+
+    return Led(ways, write.claims)
 
 
 def _gone(replay: GroupReplay, s: State, b: Any, time_ns: int) -> list[Any]:

@@ -65,7 +65,9 @@ class GroupReplay:
         self.follower = Follower(taken, [taken.initial(self._stored())], watch=watch)
         self.connections = Connections(self.members)
         self.pending: dict[tuple[Any, int], Led] = {}
-        """Writes of owners that may be done at any time now: by broker and number."""
+        """Writes of owners that may be done at any time now: by broker and number (0: `noticed`)."""
+        self.noticed: dict[Any, list[Any]] = {}
+        """By broker, partitions that it has noticed while a write of owners was under way."""
         self.flushes = {
             self.broker_at[node]: deque(dict(self.places(line)) for line in lines)
             for node, lines in view.flushes.items()
@@ -179,10 +181,15 @@ class GroupReplay:
             if index is not None:
                 yield self.partitions[index], self.view.rank((topic, number), offset)
 
+    def writes(self, b: Any) -> list[tuple[Any, int]]:
+        """What this broker has sent that may be done at any time now."""
+        return [key for key in self.pending if key[0] == b]
+
     def forget_writes(self, b: Any) -> None:
         """What this broker sent before is done by now, or never will be."""
-        for key in [key for key in self.pending if key[0] == b]:
+        for key in self.writes(b):
             del self.pending[key]
+        self.noticed.pop(b, None)
 
     def answer(self, s: State, at: dict[Any, int], m: Any, line: CentralLine) -> list[Call]:
         """A request is obeyed, after what its answer reports was consumed."""
