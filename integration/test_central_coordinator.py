@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.pipeline.audit import Audit
+from herdproof.pipeline.sources import find_sources
+from herdproof.pipeline.store import Store
+from herdproof.pipeline.work import protocol_work
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.central_cluster import BEHIND_S, Herd, Processes
 from integration.central_judgement import (
@@ -103,11 +108,11 @@ def test_whatever_is_killed_or_paused_each_record_is_delivered_and_by_one_owner_
 
 
 @pytest.mark.parametrize("flaw", ["", "no_barrier"])
-def test_who_winds_up_is_waited_for(herd: Herd, flaw: str) -> None:
+def test_who_winds_up_is_waited_for(herd: Herd, flaw: str, spark: Any, tmp_path: Path) -> None:
     """
     The new owner starts only after the old one has stopped: a member that takes a second to wind
     up keeps its partitions as long; a coordinator that does not wait (a mistake of the drafts) is
-    caught by the judgement that the other scenario passes.
+    caught by the judgement that the other scenario passes, and so by the audit of the traces.
     Reference: PROTOCOLS.md, section B.
     """
     herd.add_topic("a", 2)
@@ -120,7 +125,11 @@ def test_who_winds_up_is_waited_for(herd: Herd, flaw: str) -> None:
     herd.await_all_delivered()
     herd.end()
 
+    sources = find_sources(map(str, herd.trace_files()))
+    audited = Audit(spark, protocol_work()).run(sources, Store(spark, str(tmp_path / "tables")))
+    assert (audited.records, audited.quarantined) == (audited.judged, {})
     if flaw:
+        assert audited.verdicts["EXCLUSIVE"] == {"violated": 1}
         with pytest.raises(AssertionError, match="two have it at once"):
             assert_exclusive(herd.tenures())
         with pytest.raises(AssertionError, match="no run of the specification"):
@@ -129,3 +138,5 @@ def test_who_winds_up_is_waited_for(herd: Herd, flaw: str) -> None:
         assert assert_exclusive(herd.tenures()) >= 1
         assert assert_bounded_again(herd.tenures(), 0.0) <= 2
         assert judge_traces(herd.trace_files())
+        assert audited.violations == 0
+        assert audited.verdicts["EXCLUSIVE"] == audited.verdicts["conforms"] == {"holds": 1}

@@ -65,7 +65,7 @@ class GroupReplay:
         self.follower = Follower(taken, [taken.initial(self._stored())], watch=watch)
         self.connections = Connections(self.members)
         self.pending: dict[tuple[Any, int], Led] = {}
-        """Writes of owners that may be done at any time now: by broker and number (0: `noticed`)."""
+        """By broker and number, writes of owners that may be done at any time; at 0 `noticed`."""
         self.noticed: dict[Any, list[Any]] = {}
         """By broker, partitions that it has noticed while a write of owners was under way."""
         self.flushes = {
