@@ -318,6 +318,15 @@ def test_no_missing_line_violates_anything(role: str) -> None:
             assert told <= {"unknown", "not observable"}, which.place
 
 
+def test_who_has_asked_in_a_missing_line_is_not_said_to_have_asked_for_nothing() -> None:
+    """What c1 has said first, and asked to be stored, is missing: it speaks again much later."""
+    lines = trace(14)
+    asks = next(x for x in lines if (x.role, x.node, x.sequence) == ("consumer", "c1", 7))
+    assert asks.action == "commit"
+
+    assert violated(judged(without(lines, asks))) == set()
+
+
 def test_what_happens_far_from_a_gap_is_judged_all_the_same() -> None:
     """A violation is one, whether lines are missing before it or after it."""
     lines = trace(1)

@@ -279,7 +279,9 @@ class Consumption:
                 self._offsets.finished[partition] = offset
             return
         if interval.from_offset is None:
-            interval.from_offset = interval.resolved = offset
+            interval.from_offset = offset
+            if interval.known:  # else it may have said something else before, and asked for that
+                interval.resolved = offset
         interval.to_offset = offset
         if interval.resolved is not None:
             self._stored_first(event, interval, interval.resolved, stored=first is not None)
