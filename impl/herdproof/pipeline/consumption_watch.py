@@ -49,6 +49,11 @@ class Offsets:
         self.stored: dict[e.Partition, int] = {}
         self.finished: dict[e.Partition, int] = {}
         """From the first that was stored on."""
+        self.doubted: set[e.Partition] = set()
+        """
+        Of these, until the next one begins with it, somebody may have finished more than is told:
+        what was said is missing, or that he has it no more.
+        """
 
 
 class Consumption:
@@ -246,6 +251,7 @@ class Consumption:
     def _begins_at(self, event: e.Began) -> None:
         """A new owner starts at or before the first offset not yet processed."""
         offset, finished = event.offset, self._offsets.finished
+        self._offsets.doubted.discard(event.partition)
         if offset < 0:
             return
         first = finished.get(event.partition)
@@ -322,6 +328,7 @@ class Consumption:
                 interval.resolved = None
         self._last.clear()
         self._lapsed.clear()
+        self._offsets.doubted.update(self._offsets.finished, self._of)
         self._offsets.finished.clear()
 
     def close(self, last_ns: int) -> None:

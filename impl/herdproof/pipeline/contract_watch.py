@@ -301,7 +301,8 @@ class Coordination:
         elif not self._too_far(event, offset) and offset != before:
             self._is_the_owners(event, offset)
         stored[partition] = offset
-        self._offsets.finished.setdefault(partition, offset)
+        if partition not in self._offsets.doubted:
+            self._offsets.finished.setdefault(partition, offset)
         told = self._told.get((event.node, partition))
         if told is not None:
             self._told[event.node, partition] = {other for other in told if other > offset}

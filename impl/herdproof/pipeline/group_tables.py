@@ -43,7 +43,8 @@ class Groups:
     """Rebalances, generations, members."""
 
     HEARS: ClassVar[Mapping[type[e.Event], str]] = {
-        e.ProcessStarted: "started", e.Deposed: "deposed", e.TopicsChanged: "changed",
+        e.ProcessStarted: "started", e.Elected: "elected", e.Deposed: "deposed",
+        e.TopicsChanged: "changed",
         e.Joined: "joined", e.Left: "left", e.Rebalance: "rebalance", e.Assigned: "assigned",
         e.Settled: "settled", e.RebalanceFailed: "failed", e.Unneeded: "unneeded",
     }  # fmt: skip
@@ -55,6 +56,8 @@ class Groups:
         self._changes = 0
         self._assigned: e.Assigned | None = None
         """The latest, as far as is known."""
+        self._topics_told = True
+        """Whether all topics are told that the coordinator of today can know of."""
         self.rebalances = 0
         self.failures = 0
         self.came = 0
@@ -102,6 +105,11 @@ class Groups:
             left_ns=left_ns, how=how,
         )  # fmt: skip
 
+    def elected(self, event: e.Elected) -> None:
+        """Whoever begins to coordinate tells all topics anew."""
+        del event
+        self._topics_told = True
+
     def changed(self, event: e.TopicsChanged) -> None:
         """There is something else to share out."""
         del event
@@ -146,7 +154,7 @@ class Groups:
                 "rebalance_latency_s", (event.time_ns - own.begun_ns) / SECOND,
                 event.time_ns, f"generation {event.generation}",
             )  # fmt: skip
-        if own.judged and own.changes == self._changes:
+        if own.judged and own.changes == self._changes and self._topics_told:
             self._found.checked["COMPLETE"] += 1
             if own.trouble:
                 self._found.violate("COMPLETE", event, own.trouble)
@@ -157,6 +165,8 @@ class Groups:
         self._found.note(event, "")
         now = self._assigned
         if now is None or event.subscribed is None or now.generation != event.generation:
+            return
+        if not self._topics_told:
             return
         self._found.checked["COMPLETE"] += 1
         if trouble := incomplete(now.owners, event.subscribed):
@@ -179,6 +189,10 @@ class Groups:
             )  # fmt: skip
 
     # ── Doubt, and the end ──────────────────────────────────────────────────────────────────
+
+    def miss_topics(self) -> None:
+        """A coordinator's lines are missing: it may know of topics that no line tells."""
+        self._topics_told = False
 
     def unsure(self) -> None:
         """Something is missing: what was to be shared out may have changed."""

@@ -80,6 +80,8 @@ class History:
         self._found.doubt(reason, TOLD_BY[role])
         for part in (self._groups, self._coordination, self._consumption):
             part.unsure()
+        if "COMPLETE" in TOLD_BY[role]:
+            self._groups.miss_topics()
 
     def drain(self) -> Rows:
         """The rows that were finished since the last time."""
