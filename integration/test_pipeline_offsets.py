@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from herdproof.kafka.embedded import EmbeddedKafka
@@ -86,7 +87,8 @@ def in_spark(records: Any) -> Rows:
     """The rows that Spark makes of records, in one job."""
     found: Rows = {}
     for row in judged(records, "here", 2).collect():
-        found.setdefault(row["table"], []).append(row[row["table"]].asDict())
+        unpacked = pa.ipc.open_stream(row["payload"]).read_all().to_pylist()
+        found.setdefault(row["table"], []).extend(unpacked)
     return found
 
 

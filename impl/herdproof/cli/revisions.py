@@ -57,7 +57,9 @@ def at_revision(path: Path, revision: str) -> Path:
     place = TemporaryDirectory(prefix="herdproof-revision-")
     _folders.append(place)
     with tarfile.open(fileobj=BytesIO(packed)) as tar:
-        tar.extractall(place.name, filter="data")
+        # Before 3.11.4 (Debian 12 has 3.11.2) there are no filters; what git archives lies below.
+        tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        tar.extractall(place.name)
     return Path(place.name) / path.name
 
 
