@@ -21,9 +21,11 @@ from typer.testing import CliRunner
 
 from herdproof.central_coordinator.tracing import CentralLine
 from herdproof.cli import app
-from herdproof.link.central import conform_central, conform_lines
+from herdproof.link.central import STEPS, conform_central, conform_lines
 from herdproof.link.central_lines import Placed, read_central, read_central_line
+from herdproof.link.central_replay import GroupReplay
 from herdproof.link.central_runs import Traced, traced
+from herdproof.link.central_view import View
 from herdproof.pipeline.campaign_central import Central
 from herdproof.pipeline.campaign_runs import Asked
 from herdproof.simulator.central import DEFAULT
@@ -95,10 +97,22 @@ def test_many_runs_conform() -> None:
 
 
 def test_a_topic_may_be_noticed_while_a_write_is_under_way() -> None:
-    """Seed 1099: the write that was sent names none of the partitions that were noticed since."""
-    outcome = conform_lines(traced(1099).lines)
-
+    """
+    Seed 1099: the write that was sent names none of the partitions that were noticed since; once it
+    is answered they are known.
+    """
+    lines = traced(1099).lines
+    outcome = conform_lines(lines)
     assert outcome.verdict is Verdict.CONFORMS, shown(outcome)
+
+    told = [(p.line.action, p.line.number) for p in lines]
+    answered = told.index(("answered", 76))
+    view = View.of(lines[: answered + 1], "g1")
+    replay = GroupReplay(view, STEPS, CENTRAL_COORDINATOR, None, plain=True)
+    assert replay.run(None).verdict is Verdict.CONFORMS
+    b = replay.broker_at[lines[answered].line.node]
+    for state in replay.follower.states:
+        assert all(state.knows[b, p] for p in replay.partitions)
 
 
 @pytest.mark.parametrize(("seed", "mix"), [(183, "usual/sessions"), (201, "usual/brokers")])

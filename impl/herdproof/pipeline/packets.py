@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -184,14 +184,14 @@ class Packing:
                 yield (bucket_of(protocol, run, group, self._buckets), *told)
             else:
                 yield from ((bucket, *told) for bucket in range(self._buckets))
-        yield from self._numbers(self._noted)
+        yield from self._numbers()
         if self._bad:
             bucket = zlib.crc32(place_of(*self._bad[0][:2]).encode()) % self._buckets
             yield (bucket, None, None, None, 0, MALFORMED, msgpack.encode(self._bad))
 
-    def _numbers(self, noted: Mapping[tuple[str, str], Numbers]) -> Iterator[tuple[Any, ...]]:
+    def _numbers(self) -> Iterator[tuple[Any, ...]]:
         """The numbers of shared lines, for every bucket."""
-        for (protocol, run), numbers in noted.items():
+        for (protocol, run), numbers in self._noted.items():
             told = (protocol, run, "", 0, NUMBERS, numbers.packed)
             yield from ((bucket, *told) for bucket in range(self._buckets))
 
