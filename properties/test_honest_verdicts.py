@@ -421,6 +421,58 @@ def test_a_spec_without_a_promise_is_unknown() -> None:
     assert run("explore", SILENT).exit_code == UNKNOWN
 
 
+NOWHERE = '''
+from herdspec import *
+
+class Nowhere(Spec):
+    """It cannot begin."""
+    on: bool = False
+
+    @initial
+    def begin(self, b: bool) -> None:
+        """It begins."""
+        require(b and not b)
+
+    @action
+    def go(self) -> None:
+        """It goes."""
+        self.on = True
+
+@always
+def it_is_off(s: Nowhere) -> bool:
+    """It is off or on."""
+    return s.on or not s.on
+'''
+
+
+def test_of_a_spec_that_cannot_begin_nothing_is_proved() -> None:
+    """Everything holds in no state; and the other specs of a file are judged all the same."""
+    other = JUMP.replace("s.n != 5", "s.n <= 5").partition("class")[2]
+    found = found_by("verify", NOWHERE + "\nclass" + other)
+
+    assert found["it_is_off unknown"]["note"] == "no initial state was found"
+    assert "no choice is possible" in found["exploration unknown"]["note"]
+    assert found["never_five exhausted"]["standing"] == "holds"
+
+
+def test_what_no_proof_can_say_does_not_end_the_others() -> None:
+    """A comparison of two lengths is not asked of a proof; the exploration's verdict stands."""
+    text = SENDS.partition("@always")[0].replace(
+        "self.q.append", "require(len(self.q) < 2)\n        self.q.append"
+    )
+    compared = """
+@step
+def one_more(before: Sends, after: Sends) -> bool:
+    return len(before.q) < len(after.q)
+
+MAY_END = True
+"""
+    found = found_by("verify", text + compared)
+
+    assert found["one_more exhausted"]["standing"] == "holds"
+    assert run("verify", text + compared).exit_code == HOLDS
+
+
 def test_the_story_of_what_fails_initially_is_told() -> None:
     """`--story` of a property that the initial state breaks does not say that nothing does."""
     result = run("explore", JUMP.replace("s.n != 5", "s.n != 0"), "--story", "never five")

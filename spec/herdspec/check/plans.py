@@ -290,11 +290,12 @@ def of_specs(
 def checks_of(looked: Looked, prove: bool, mutate: bool) -> list[Check]:
     """What can be checked of a spec: whatever it has promises for."""
     kinds = {p.expectation for p in looked.spec.properties if p.name not in looked.declared}
-    checks = [exploration(looked)]
+    checks = [if_possible(exploration(looked), looked, "exploration")]
     if any(p.expectation in LIVE for p in looked.spec.properties):
-        checks.append(liveness(looked))
+        checks.append(if_possible(liveness(looked), looked, "liveness"))
     if prove and kinds & {Expectation.ALWAYS, Expectation.STEP}:
-        checks.append(proof_if_possible(looked))
+        proving = proof(looked.subject, looked.spec, looked.declared)
+        checks.append(if_possible(proving, looked, "proof", "or leave the proof out: --no-prove"))
     if mutate and not looked.declared:
         checks.append(mutation(looked))
     return checks
@@ -304,21 +305,20 @@ LIVE = {Expectation.EVENTUALLY, Expectation.LEADS_TO}
 """What a graph is needed for, with all its cycles."""
 
 
-def proof_if_possible(looked: Looked) -> Check:
-    """A proof; where the prover refuses the spec, that is unknown, and says why."""
-    check = proof(looked.subject, looked.spec, looked.declared)
+def if_possible(check: Check, looked: Looked, row: str, advice: str = "") -> Check:
+    """A check; where the spec cannot be looked at so, that is unknown, and says why."""
 
     def run(tell: Tell, memory: Memory | None = None) -> Result:
         try:
             return check.recall(tell, memory) if memory and check.recall else check.run(tell)
         except UsageError as error:
             refused = Finding(
-                subject=looked.subject, row="proof", kind="check", mark=Mark.UNKNOWN, bounds="",
-                note=f"{error} (or leave the proof out: --no-prove)",
+                subject=looked.subject, row=row, kind="check", mark=Mark.UNKNOWN, bounds="",
+                note=f"{error} ({advice})" if advice else str(error),
             )  # fmt: skip
             return Result((refused,), str(error))
 
-    return replace(check, run=run, recall=run)
+    return replace(check, run=run, recall=run if check.recall else None)
 
 
 def election(scale: Scale, verified: Specification | None = None) -> Plan:

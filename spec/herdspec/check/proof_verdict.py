@@ -64,12 +64,23 @@ def _induced(subject: str, proof: Proof, name: str, kind: str, sentence: str) ->
     """What the proof says of one row: a proof that leans on what is not proved is none."""
     obligations = [o for o in proof.obligations if o.promise == name]
     found = induced(subject, name, kind, sentence, proof.spec, obligations)
+    if found.mark is Mark.PROVED and (vacuous := _vacuous(proof)):
+        return replace(found, mark=Mark.UNKNOWN, note=vacuous)
     if found.mark is Mark.PROVED and (given := proof.given.get(name)):
         note = f"given {few(list(given))}, not proved"
         return replace(found, mark=Mark.UNKNOWN, note=note)
     if found.mark is Mark.FAILS and proof.order:  # some order may break what naturals do not
         return replace(found, mark=Mark.UNKNOWN, found=None)
     return _reached(found, proof, name)
+
+
+def _vacuous(proof: Proof) -> str:
+    """Why everything was proved, if so: there is no initial state, or no state at all."""
+    from herdspec.check.prove import Outcome
+
+    if proof.contradiction:
+        return "the promises contradict each other"
+    return "" if proof.begins is Outcome.PROVED else "no initial state was found"
 
 
 def _reached(finding: Finding, proof: Proof, name: str) -> Finding:

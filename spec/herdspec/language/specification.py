@@ -159,7 +159,7 @@ class Specification:
         if not _has_channels(self.shape):
             return self
         made = replace(of_class(self.state, self.names, relational=True), name=self.name)
-        return made.with_properties(*(p.python for p in self.properties))
+        return replace(made, properties=tuple(_for_proof(made, p) for p in self.properties))
 
     @cached_property
     def writers(self) -> Mapping[str, tuple[str, ...]]:
@@ -542,6 +542,16 @@ def _promise(spec: Specification, promise: Property) -> Promise:
         promise.name, promise.expectation, e.formula, promise.sentence, promise.lemma,
         e.function.file, e.function.line, promise, e.parameters, e.goal, e.provable,
     )  # fmt: skip
+
+
+def _for_proof(relational: Specification, promise: Promise) -> Promise:
+    """A property over relational channels; what cannot be said of these is not provable."""
+    try:
+        return _promise(relational, promise.python)
+    except SpecError:
+        if promise.expectation is Expectation.AXIOM:
+            raise
+        return replace(promise, formula=g.TRUE, goal=None, provable=False)
 
 
 def _mark(cls: type[Spec], name: str) -> ActionMark | None:
