@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from herdproof.central_coordinator.groups import Phase
+from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
 from herdproof.wire.messages import (
     Commit,
@@ -63,6 +64,78 @@ def test_a_commit_of_what_another_owns_is_refused_whole() -> None:
     assert error is ErrorCode.STALE_GENERATION
     w.advance(5_000)
     assert w.stored(PATHS.offset(GROUP, "t", "3")) == b"0"
+
+
+NOT_ITS_OWN = {
+    "a partition that does not exist": ("t", "99"),
+    "a topic that does not exist": ("nowhere", "0"),
+    "a topic that it has not subscribed to": ("unwanted", "0"),
+    "a topic that another member has subscribed to": ("others", "0"),
+    "a partition of another owner": ("t", "3"),
+}
+
+
+def owning() -> tuple[World, Consumer]:
+    """A member that owns a half of "t", beside another that owns the rest, and all of "others"."""
+    w = elected()
+    for topic in ("unwanted", "others"):
+        w.topic(topic, 1)
+    a = w.register("a")
+    w.register("b", '{"t": 1, "others": 1}')
+    assert a.fetches.keys() == {("t", "0"), ("t", "1")}
+    return w, a
+
+
+def stored(w: World, partition: tuple[str, str]) -> bytes | None:
+    """The stored offset of a partition, after all that was told is written."""
+    w.advance(5_000)
+    return w.stored(PATHS.offset(GROUP, *partition))
+
+
+@pytest.mark.parametrize("partition", NOT_ITS_OWN.values(), ids=NOT_ITS_OWN)
+def test_a_commit_of_what_its_sender_does_not_own_is_refused_whole(
+    partition: tuple[str, str],
+) -> None:
+    """A commit names its sender's own partitions alone; else none of its offsets is stored."""
+    w, a = owning()
+    before = stored(w, partition)
+
+    error = commit(w, a, Offset("t", "0", 9), Offset(*partition, 9))
+
+    assert error is ErrorCode.STALE_GENERATION
+    assert stored(w, ("t", "0")) == b"0"
+    assert stored(w, partition) == before
+    assert len(w.told(What.COMMIT_REFUSED)) == 1
+
+
+@pytest.mark.parametrize("partition", NOT_ITS_OWN.values(), ids=NOT_ITS_OWN)
+@pytest.mark.parametrize("stops", [False, True], ids=["ping", "stop"])
+def test_an_answer_stores_nothing_of_what_its_sender_does_not_own(
+    partition: tuple[str, str], stops: bool
+) -> None:
+    """Of the offsets in an answer those of its sender's own partitions are stored, no other."""
+    w, a = owning()
+    before = stored(w, partition)
+
+    a.fetches = {("t", "0"): 7, partition: 9}
+    if stops:
+        w.register("c")
+    else:
+        w.advance(1_000)
+
+    assert stored(w, ("t", "0")) == b"7"
+    assert stored(w, partition) == before
+
+
+@pytest.mark.parametrize("generation", [0, 1, 3, -1])
+def test_a_commit_of_another_generation_is_refused(generation: int) -> None:
+    """What was consumed in an older generation, or in none that there is, is not stored."""
+    w, a = owning()
+    assert a.generation == 2
+
+    assert commit(w, a, Offset("t", "0", 9), generation=generation) is ErrorCode.STALE_GENERATION
+
+    assert stored(w, ("t", "0")) == b"0"
 
 
 def test_a_commit_of_a_former_generation_is_refused() -> None:

@@ -7,13 +7,17 @@ else"), and the draft `002` (On Consumer Startup).
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
+from herdproof.central_coordinator import admission
 from herdproof.central_coordinator.events import Close, Received, Send, StepDown
+from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
 from herdproof.wire.messages import (
     NO_COORDINATOR,
@@ -219,3 +223,29 @@ def test_nothing_that_a_peer_sends_is_more_than_its_own_problem(steps: list[Any]
     well = w.register("well", '{"t": 1}', group="quiet")
     w.advance(30_000)
     assert len(well.fetches) == len(w.core.topics.topics["t"])
+
+
+# ── What a Register may cost ────────────────────────────────────────────────────────────────
+
+
+def test_registers_with_long_regexes_cost_nothing() -> None:
+    """A dozen strangers with regexes that take seconds to compile hold nobody up."""
+    w = elected()
+    began = perf_counter()
+
+    strangers = [w.register(f"s{n}", "*1*" + r"\pL" * (10_900 + n)) for n in range(12)]
+
+    assert perf_counter() - began < 1
+    assert {stranger.error for stranger in strangers} == {ErrorCode.INVALID_SUBSCRIPTION}
+    assert all(stranger.closed for stranger in strangers)
+    said = w.told(What.REGISTRATION_REFUSED)
+    assert "has 32,700 characters, more than 1,024" in str(said[0]["why"])
+
+
+def test_a_broker_that_does_not_coordinate_compiles_no_regex(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who is refused anyway has its subscription not even read."""
+    monkeypatch.setattr(admission, "read", lambda _: pytest.fail("it was read"))
+
+    assert World().register("a", "*1*a.*").error is ErrorCode.NOT_COORDINATOR

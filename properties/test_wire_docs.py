@@ -11,7 +11,13 @@ from herdproof.wire.exchanges import DIRECTIONS, TYPE_IDS
 from herdproof.wire.framing import MAX_FRAME_BYTES
 from herdproof.wire.layout import Field, Struct
 from herdproof.wire.messages import ErrorCode
-from herdproof.wire.subscription import INTERNAL_TOPICS, MAX_STREAMS
+from herdproof.wire.subscription import (
+    INTERNAL_TOPICS,
+    MAX_REGEX,
+    MAX_STREAMS,
+    MAX_UNICODE_CLASSES,
+    REGEX_BYTES,
+)
 
 PAGE = (Path(__file__).parent.parent / "docs" / "wire.md").read_text(encoding="utf-8")
 
@@ -79,5 +85,8 @@ def test_the_limits_are_documented() -> None:
     """The limits that the page tells are the code's."""
     assert f"{MAX_FRAME_BYTES:,} bytes" in section("Frames")
     assert f"1 to {MAX_STREAMS:,}" in section("What a consumer subscribes to")
+    for limit in (f"{MAX_REGEX:,} characters", f"{REGEX_BYTES:,} bytes"):
+        assert limit in section("What a consumer subscribes to")
+    assert f"{MAX_UNICODE_CLASSES} Unicode classes" in section("What a consumer subscribes to")
     for topic in INTERNAL_TOPICS:
         assert f"`{topic}`" in section("What a consumer subscribes to")

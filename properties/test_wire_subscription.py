@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
 import re
 import time
+from weakref import WeakValueDictionary
 
 import pytest
+import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.errors import HerdError
 from herdproof.wire import partition
+from herdproof.wire import subscription as subscription_module
 from herdproof.wire.errors import WireError
 from herdproof.wire.messages import ErrorCode
 from herdproof.wire.subscription import (
     MAX_STREAMS,
+    REFUSALS,
     InvalidSubscription,
     Named,
     Wildcard,
@@ -111,7 +118,10 @@ WRONG = {
     "[" * 30_000: "is neither JSON nor a wildcard",
     '{"a": ' + "9" * 5000 + "}": "is neither JSON nor a wildcard",
     '{"a": 1e999}': "the number of streams of topic 'a' is 'inf'",
-    "*2*" + "(a{1000})" * 1000: "is none of RE2's",
+    "*2*" + "(a{1000})" * 100: "is too large: compiled it takes more than 131,072 bytes",
+    "*2*" + "(a{1000})" * 1000: "has 9,000 characters, more than 1,024",
+    "*2*" + r"\pL" * 9: "has 9 Unicode classes (\\p), more than 8; topics' names are ASCII",
+    "*2*" + r"\PL" * 8: "is too large: compiled it takes more than 131,072 bytes",
 }
 
 
@@ -142,6 +152,93 @@ def test_no_regex_takes_long() -> None:
     assert parse("*1*(a+)+$").streams(name) == 0
     assert parse("*1*" + "a?" * 200 + "a" * 200).streams(name) == 0
     assert time.monotonic() - started < 5
+
+
+# ── What a regex costs ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What RE2 is told to compile, in order; nothing is known of any regex before."""
+    told: list[str] = []
+    really = re2.compile
+
+    def compile_and_tell(regex: str, options: re2.Options) -> re2._Regexp:
+        told.append(regex)
+        return really(regex, options)
+
+    monkeypatch.setattr(re2, "compile", compile_and_tell)
+    monkeypatch.setattr(subscription_module, "_PATTERNS", WeakValueDictionary())
+    monkeypatch.setattr(subscription_module, "_REFUSED", {})
+    return told
+
+
+def test_what_would_take_long_to_compile_is_refused_before(compiled: list[str]) -> None:
+    """Neither a long regex nor one of many Unicode classes gets as far as RE2."""
+    for regex in ("a" * 1_025, r"\pL" * 10_900, r"\PL" * 9):
+        with pytest.raises(InvalidSubscription, match="more than"):
+            parse(f"*1*{regex}")
+
+    assert compiled == []
+    assert parse("*1*" + "a" * 1_024).streams("a" * 1_024) == 1
+
+
+def test_a_refused_regex_is_compiled_once(compiled: list[str]) -> None:
+    """To refuse a regex again costs nothing, and says the same."""
+    said = []
+    for _ in range(3):
+        for regex in ("(", r"\PL" * 8):
+            with pytest.raises(InvalidSubscription) as caught:
+                parse(f"*1*{regex}")
+            said.append(str(caught.value))
+
+    assert compiled == ["(", r"\PL" * 8]
+    assert said == said[:2] * 3
+
+
+def test_only_so_many_refusals_are_remembered(compiled: list[str]) -> None:
+    """Refusals take no more memory than so many; the oldest is forgotten."""
+    for number in range(REFUSALS + 1):
+        with pytest.raises(InvalidSubscription):
+            parse(f"*1*({number}")
+
+    assert len(compiled) == REFUSALS + 1
+    assert len(subscription_module._REFUSED) == REFUSALS
+    assert "(0" not in subscription_module._REFUSED
+
+
+def test_every_wildcard_in_use_is_compiled_once(compiled: list[str]) -> None:
+    """However many distinct wildcards there are, matching compiles none of them again."""
+    wildcards = [parse(f"*1*orders-{number}-.*") for number in range(600)]
+
+    for topic in ("orders-1-a", "orders-2-b", "payments"):
+        assert sum(wildcard.streams(topic) for wildcard in wildcards) == (topic != "payments")
+
+    assert len(compiled) == len(wildcards)
+
+
+def test_a_compiled_regex_is_shared_and_lives_as_long_as_it_is_used(compiled: list[str]) -> None:
+    """Who wants the same shares one; when the last wildcard of it is gone, so is it."""
+    one, other = parse("*1*a.*"), parse("!2!a.*")
+    assert isinstance(one, Wildcard)
+    assert isinstance(other, Wildcard)
+    assert one.pattern is other.pattern
+    assert compiled == ["a.*"]
+
+    del one, other
+    gc.collect()
+
+    assert not subscription_module._PATTERNS
+
+
+def test_a_wildcard_can_be_copied_and_pickled() -> None:
+    """A copy is equal and matches the same; a compiled regex is never written anywhere."""
+    wildcard = parse("!2!a.*")
+
+    for other in (copy.deepcopy(wildcard), pickle.loads(pickle.dumps(wildcard))):
+        assert other == wildcard
+        assert hash(other) == hash(wildcard)
+        assert [other.streams(topic) for topic in ("a1", "b")] == [0, 2]
 
 
 # ── A partition's string ────────────────────────────────────────────────────────────────────

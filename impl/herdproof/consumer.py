@@ -226,8 +226,8 @@ class Consumer:
         session.fetchers = Fetchers(
             self._kafka, self._settings.auto_offset_reset, self._streams, session.post, session.fail
         )
-        session.fetchers.start()
         session.start()
+        session.fetchers.start()  # if they die at once, there is a session that can be ended
         return session
 
     @property

@@ -81,13 +81,10 @@ class Admission:
         register = frame.message
         assert isinstance(register, Register)
         refused = self._refusal(frame.epoch, register, legacy=legacy)
-        subscription = read(register.topic_count)
-        if refused is None and isinstance(subscription, Refused):
-            refused = subscription
-        if refused is not None:
-            self._refuse(number, frame, refused)
+        subscription = refused or read(register.topic_count)
+        if isinstance(subscription, Refused):
+            self._refuse(number, frame, subscription)
             return
-        assert not isinstance(subscription, Refused)
         group = self._group_of(register.group_id)
         self._server.registers(number)
         member = group.joining[number] = self._member(number, register, subscription)

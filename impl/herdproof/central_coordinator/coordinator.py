@@ -103,6 +103,8 @@ class Coordinator:
         self.interests = Interests()
         self.starting: set[str] | None = None
         """After the election: the known groups that are not read yet; None before and later."""
+        self.listed: deque[str] = deque()
+        """After the election: the known groups' names that nothing was done about yet."""
         self.taken_ms: int | None = None
         """When the last event was taken."""
         self.wake_ms: int | None = None
@@ -206,6 +208,8 @@ class Coordinator:
         never come to give it while many events come.
         """
         due_ms = [self.purgatory.due(), self.ping_scheduler.due()]
+        if self.rebalancer.is_busy():
+            due_ms.append(now_ms)
         if self.epoch is not None:
             due_ms.append(now_ms + max(self.settings.leadership_lease_ms // 3, 1))
         next_ms = min((due for due in due_ms if due is not None), default=None)
@@ -250,15 +254,20 @@ class Coordinator:
         self.purgatory.watch(("startup", 0), due_ms, again)
 
     def _groups_listed(self, answer: Answer) -> None:
-        """The known groups' names have been read: read each, and rebalance it."""
+        """The known groups' names have been read: read each, and rebalance it, in portions."""
         if isinstance(answer, Refusal) and answer.why is not Why.NO_NODE:
             self._read_all_later(answer)
             return
         names = [unquoted(name) for name in answer.names] if isinstance(answer, Names) else []
         self.starting = {name for name in names if not self._is_loaded(name)}
-        for name in names:
-            self.rebalancer.request(self.membership.group_of(name))
+        self.listed.extend(names)
+        self._go_through_list()
         self._check_ready()
+
+    def _go_through_list(self) -> None:
+        """Rebalance listed groups as long as they can be read at once; who is read makes room."""
+        while self.listed and self.membership.recovery.has_room():
+            self.rebalancer.request(self.membership.group_of(self.listed.popleft()))
 
     def _topics_read(self) -> None:
         for group in list(self.groups.values()):
@@ -268,6 +277,7 @@ class Coordinator:
     def _group_read(self, name: str) -> None:
         if self.starting is not None:
             self.starting.discard(name)
+            self._go_through_list()
             self._check_ready()
 
     def _check_ready(self) -> None:
@@ -318,6 +328,7 @@ class Coordinator:
         self.epoch = self.membership.admission.epoch = None
         self.directory.leads = False
         self.starting = None
+        self.listed.clear()
 
     # ── Frames ──────────────────────────────────────────────────────────────────────────────
 

@@ -139,7 +139,7 @@ class Fetchers:
                     self._fetch()
                 else:
                     time.sleep(FULL_S)
-        except Exception as problem:
+        except BaseException as problem:  # of an exit in a thread Python says nothing
             log.exception("The fetchers failed.")
             self._fail(KafkaUnusable(f"the fetchers failed: {problem}"))
         finally:

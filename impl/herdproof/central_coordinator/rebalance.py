@@ -46,6 +46,9 @@ Owners: TypeAlias = dict[Partition, Owner]
 Written: TypeAlias = Callable[[Group, Owners, Outcome], None]
 """Goes on once these owners were written, or could not be."""
 
+AT_ONCE = 64
+"""How many rebalances a handler begins in one event: all of a large crowd's would hold up all."""
+
 
 class Rebalancer:
     """
@@ -99,15 +102,21 @@ class Rebalancer:
         return zlib.crc32(group.name.encode()) % len(self.rebalance_request_q)
 
     def run(self) -> None:
-        """Let every handler work off its queue."""
+        """Let every handler work on its queue."""
         for handler in range(len(self.rebalance_request_q)):
             self.request_handler(handler)
 
     def request_handler(self, handler: int) -> None:
-        """Begin with the rebalance of every group in this handler's queue."""
+        """Begin with the rebalances in this handler's queue, not with too many in one event."""
         queue = self.rebalance_request_q[handler]
-        while queue:
+        for _ in range(AT_ONCE):
+            if not queue:
+                return
             self.rebalance(queue.popleft())
+
+    def is_busy(self) -> bool:
+        """Whether a handler has not reached the end of its queue: the next event goes on."""
+        return any(self.rebalance_request_q)
 
     def _queue(self, group: Group) -> None:
         group.phase = Phase.QUEUED
@@ -128,7 +137,7 @@ class Rebalancer:
         if not group.loaded:
             self._recovery.load(group)
             return
-        if not self._topics.are_read or group.ghosts or group.expected:
+        if group.ghosts or group.expected or (group.members and not self._topics.are_read):
             return
         self.groups_being_rebalanced[group.name].dirty = False  # the plan knows of it
         if not group.members:

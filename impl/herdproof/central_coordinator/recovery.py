@@ -12,7 +12,7 @@ Source: `002` (coordinatorStartup, steps 2 and 2.1), PROTOCOLS.md, rulings 2 and
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
@@ -45,8 +45,8 @@ class Recovery:
     def __init__(
         self, paths: Paths, settings: Settings, outbox: Outbox, store: Store, loaded: Loaded
     ) -> None:
-        self.queue: deque[Group] = deque()
-        """Groups that wait for others to be read."""
+        self.queue: OrderedDict[str, Group] = OrderedDict()
+        """By name, groups that wait for others to be read, in order."""
         self.under_way: set[str] = set()
         self._failed: set[str] = set()
         self._paths = paths
@@ -57,10 +57,14 @@ class Recovery:
 
     def load(self, group: Group) -> None:
         """Read a group, unless it is being read."""
-        if group.name in self.under_way or group in self.queue:
+        if group.name in self.under_way or group.name in self.queue:
             return
-        self.queue.append(group)
+        self.queue[group.name] = group
         self._go_on()
+
+    def has_room(self) -> bool:
+        """Whether one more group would be read at once."""
+        return not self.queue and len(self.under_way) < self._settings.max_loads
 
     def clear(self) -> None:
         """Nothing is being read any more."""
@@ -70,9 +74,9 @@ class Recovery:
 
     def _go_on(self) -> None:
         while self.queue and len(self.under_way) < self._settings.max_loads:
-            group = self.queue.popleft()
-            self.under_way.add(group.name)
-            self._failed.discard(group.name)
+            name, group = self.queue.popitem(last=False)
+            self.under_way.add(name)
+            self._failed.discard(name)
             self._read(group)
 
     def _read(self, group: Group) -> None:

@@ -4,7 +4,8 @@
 The syntax is Kafka 0.8's: `{"orders": 2, "payments": 1}` names topics; `*2*regex` wants two
 streams of every topic that the regex matches, `!2!regex` of every one that it does not. A regex
 has to match the whole name. It is RE2's, whose matching takes linear time: a consumer's regex runs
-in the coordinator, where one that backtracks would stop every group. RE2 has neither look-around
+in the coordinator, where one that backtracks would stop every group. So would one that takes long
+to compile: length, Unicode classes and the program's size are bounded. RE2 has neither look-around
 nor back-references; that is what the form with `!` is for. A wildcard never means Kafka's internal
 topics.
 
@@ -18,9 +19,9 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 import re2
 
@@ -30,11 +31,19 @@ from herdproof.wire.messages import ErrorCode
 MAX_STREAMS = 1024
 """The most streams of one topic: the coordinator makes a thread of the plan of each."""
 
+MAX_REGEX = 1_024
+"""The most characters of a wildcard's regex: what it costs to read one grows with them."""
+MAX_UNICODE_CLASSES = 8
+r"""The most classes like \pL in a regex: RE2 unfolds each of them, and topics' names are ASCII."""
+REGEX_BYTES = 2**17
+"""What RE2 may take for a regex: one with a larger program is refused."""
+REFUSALS = 1_024
+"""How many refused regexes are remembered: to refuse one of them again costs nothing."""
+
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WILDCARD = re.compile(r"([*!])([0-9]{1,9})\1(.*)", re.DOTALL)
-_REGEX_BYTES = 2**20
 
 
 class InvalidSubscription(HerdError):
@@ -62,22 +71,55 @@ class Named:
         return json.dumps(dict(self.topics))
 
 
+class Pattern:
+    """A compiled regex: it lives as long as a wildcard has it, and all wildcards share it."""
+
+    __slots__ = ("__weakref__", "_compiled")
+
+    def __init__(self, regex: str) -> None:
+        options = re2.Options()
+        options.max_mem = REGEX_BYTES
+        options.log_errors = False  # they are raised; RE2 would write them to stderr as well
+        options.never_capture = True
+        self._compiled = re2.compile(regex, options)
+
+    def matches(self, topic: str) -> bool:
+        """Whether the whole name matches."""
+        return self._compiled.fullmatch(topic) is not None
+
+
+_PATTERNS: WeakValueDictionary[str, Pattern] = WeakValueDictionary()
+_REFUSED: dict[str, str] = {}
+"""Why a regex was refused, the oldest first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """Every topic that a regex matches, or (`excluding`) that it does not, with so many streams."""
+    """
+    Every topic that a regex matches, or (`excluding`) that it does not, with so many streams.
+
+    Raises `InvalidSubscription` if the regex is none.
+    """
 
     regex: str
     count: int = 1
     excluding: bool = False
+    pattern: Pattern = field(init=False, repr=False, compare=False)
 
     is_wildcard = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pattern", _pattern(self.regex))
+
+    def __reduce__(self) -> tuple[type[Wildcard], tuple[str, int, bool]]:
+        """A copy, or one in another process, compiles the regex itself if it has to."""
+        return Wildcard, (self.regex, self.count, self.excluding)
 
     def streams(self, topic: str) -> int:
         """How many streams of this topic are wanted; 0 if it is not subscribed to."""
         if topic in INTERNAL_TOPICS:
             return 0
-        matches = _compiled(self.regex).fullmatch(topic) is not None
-        return self.count if matches != self.excluding else 0
+        return self.count if self.pattern.matches(topic) != self.excluding else 0
 
     def text(self) -> str:
         """As `topic_count` has it."""
@@ -101,18 +143,6 @@ def named(streams: Mapping[str, int]) -> Named:
 def wildcard(regex: str, count: int = 1, *, excluding: bool = False) -> Wildcard:
     """A subscription to what a regex matches; `InvalidSubscription` says what is wrong with it."""
     _check_count(count, "of the wildcard")
-    if not regex:
-        raise InvalidSubscription("the regex is empty; write .* for every topic")
-    try:
-        _compiled(regex)
-    except re2.error as error:
-        why = error.args[0].decode("utf-8", "replace")
-        raise InvalidSubscription(
-            f"the regex {_shown(regex)} is none of RE2's, which has no look-around and no "
-            f"back-references: {_shown(why)}"
-        ) from None
-    except UnicodeEncodeError:
-        raise InvalidSubscription(f"the regex {_shown(regex)} has no UTF-8") from None
     return Wildcard(regex, count, excluding)
 
 
@@ -139,13 +169,54 @@ def parse(topic_count: str) -> Subscription:
     return named(counts)
 
 
-@lru_cache(maxsize=256)
-def _compiled(regex: str) -> re2._Regexp:
-    options = re2.Options()
-    options.max_mem = _REGEX_BYTES
-    options.log_errors = False  # they are raised; RE2 would write them to stderr as well
-    options.never_capture = True
-    return re2.compile(regex, options)
+def _pattern(regex: str) -> Pattern:
+    """A regex, compiled unless somebody has it already; `InvalidSubscription` says why not."""
+    pattern = _PATTERNS.get(regex)
+    if pattern is not None:
+        return pattern
+    _check_regex(regex)
+    if why := _REFUSED.get(regex):
+        raise InvalidSubscription(why)
+    try:
+        pattern = _PATTERNS[regex] = Pattern(regex)
+    except re2.error as error:
+        why = _why_refused(regex, error.args[0].decode("utf-8", "replace"))
+        if len(_REFUSED) >= REFUSALS:
+            _REFUSED.pop(next(iter(_REFUSED)), None)
+        _REFUSED[regex] = why
+        raise InvalidSubscription(why) from None
+    except UnicodeEncodeError:
+        raise InvalidSubscription(f"the regex {_shown(regex)} has no UTF-8") from None
+    return pattern
+
+
+def _check_regex(regex: str) -> None:
+    """Refuse what would take long to compile, before anything is compiled."""
+    if not regex:
+        raise InvalidSubscription("the regex is empty; write .* for every topic")
+    if len(regex) > MAX_REGEX:
+        raise InvalidSubscription(
+            f"the regex {_shown(regex)} has {len(regex):,} characters, more than {MAX_REGEX:,}"
+        )
+    classes = regex.count(r"\p") + regex.count(r"\P")
+    if classes > MAX_UNICODE_CLASSES:
+        raise InvalidSubscription(
+            f"the regex {_shown(regex)} has {classes} Unicode classes (\\p), more than "
+            f"{MAX_UNICODE_CLASSES}; topics' names are ASCII: write [a-zA-Z]"
+        )
+
+
+def _why_refused(regex: str, why: str) -> str:
+    """What to say of a regex that RE2 does not compile."""
+    if "too large" in why:
+        return (
+            f"the regex {_shown(regex)} is too large: compiled it takes more than "
+            f"{REGEX_BYTES:,} bytes"
+        )
+    return (
+        f"the regex {_shown(regex)} is none of RE2's, which has no look-around and no "
+        f"back-references: {_shown(why)}"
+    )
 
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:

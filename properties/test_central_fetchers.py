@@ -1,0 +1,162 @@
+"""
+The consumer's fetch thread, with a client of Kafka's that is played: what becomes of its death.
+
+A member whose fetchers are dead would hold its partitions, alive by its pings, and read nothing of
+them. So the application gets the error, and the consumer leaves its group: others go on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from herdproof import Consumer
+from herdproof.central_coordinator import fetchers
+from herdproof.central_coordinator.consumer import ConsumerCore, Phase
+from herdproof.central_coordinator.events import ConsumerEffect, ConsumerEvent, Send
+from herdproof.central_coordinator.fetchers import Fetchers
+from herdproof.consumer import KafkaUnusable
+from herdproof.wire.messages import ErrorCode, Leave, Offset, Start, StartResponse
+from integration.played_coordinator import PlayedCoordinator
+
+T0 = Offset("t", "0", 40)
+
+
+class PlayedKafka:
+    """A client of Kafka's that has no records, and fails when it is told to; `last` is the last."""
+
+    last: PlayedKafka
+
+    def __init__(self, _settings: object, **_logger: object) -> None:
+        self.fails_at: dict[str, BaseException] = {}
+        """What a method raises, by its name."""
+        self.is_closed = threading.Event()
+        PlayedKafka.last = self
+
+    def __getattr__(self, method: str) -> Any:
+        """Whatever else the fetchers call does nothing, or fails."""
+        return lambda *_: self._answer(method)
+
+    def _answer(self, method: str) -> Any:
+        if method in self.fails_at:
+            raise self.fails_at[method]
+        return SimpleNamespace(topics={}) if method == "list_topics" else None
+
+    def poll(self, timeout_s: float) -> None:
+        """No record comes."""
+        self._answer("poll")
+        time.sleep(timeout_s)
+
+    def close(self) -> None:
+        """It is used no more."""
+        self.is_closed.set()
+
+
+class Watched:
+    """Follows a consumer's core: what it sends, and its phase."""
+
+    def __init__(self) -> None:
+        self.sent: list[type] = []
+        self.phase: Phase | None = None
+        self._changed = threading.Condition()
+
+    def observe(
+        self, core: ConsumerCore, _event: ConsumerEvent, effects: Sequence[ConsumerEffect]
+    ) -> None:
+        """Look at the core after an event."""
+        with self._changed:
+            self.phase = core.phase
+            self.sent += [type(e.frame.message) for e in effects if isinstance(e, Send)]
+            self._changed.notify_all()
+
+    def await_end(self) -> None:
+        """Wait until the consumer has left."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.phase is Phase.CLOSED, 10)
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
+    """Closes what a test has opened; Kafka's client is played."""
+    monkeypatch.setattr(fetchers, "Consumer", PlayedKafka)
+    with ExitStack() as stack:
+        yield stack
+
+
+def consuming(stack: ExitStack) -> tuple[Consumer, Watched, PlayedCoordinator]:
+    """A consumer that has registered with a played coordinator."""
+    coordinator, watched = stack.enter_context(PlayedCoordinator()), Watched()
+    consumer = Consumer(
+        "g", bootstrap_servers="127.0.0.1:1", brokers=coordinator.address, observe=watched.observe
+    )
+    stack.callback(consumer.close, 2)
+    consumer.subscribe("t")
+    return consumer, watched, coordinator
+
+
+DEATHS: dict[str, BaseException] = {
+    "an error of its own": RuntimeError("it is dead"),
+    "an error of Kafka's": KafkaException(KafkaError(KafkaError._STATE, "it is dead")),
+    "an exit, of which Python says nothing": SystemExit("it is dead"),
+}
+
+
+@pytest.mark.parametrize("method", ["assign", "consume", "poll"])
+@pytest.mark.parametrize("death", DEATHS.values(), ids=DEATHS)
+def test_a_fetch_thread_that_dies_is_an_error_of_the_application_s(
+    stack: ExitStack, method: str, death: BaseException
+) -> None:
+    """Whatever ends the thread, whoever waits for a record is told so, and the group is left."""
+    consumer, watched, coordinator = consuming(stack)
+    coordinator.await_registrations(1)
+    if method == "assign":
+        PlayedKafka.last.fails_at[method] = death
+    answer = coordinator.ask(Start((T0,)), generation=1)
+    assert answer.message == StartResponse(ErrorCode.NONE)
+    PlayedKafka.last.fails_at[method] = death
+
+    with pytest.raises(KafkaUnusable, match=r"the fetchers failed: .*it is dead"):
+        consumer.poll(10)
+
+    watched.await_end()
+    assert Leave in watched.sent
+    assert PlayedKafka.last.is_closed.wait(10)
+
+
+def test_a_fetch_thread_that_dies_at_once_takes_the_consumer_with_it(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fetchers that are dead before the consumer has begun leave no member that reads nothing."""
+    start = Fetchers.start
+
+    def start_and_die(self: Fetchers) -> None:
+        PlayedKafka.last.fails_at["consume"] = RuntimeError("it is dead")
+        start(self)
+        self._thread.join(10)
+
+    monkeypatch.setattr(Fetchers, "start", start_and_die)
+    consumer, watched, _ = consuming(stack)
+
+    with pytest.raises(KafkaUnusable, match="the fetchers failed: it is dead"):
+        consumer.poll(10)
+
+    watched.await_end()
+
+
+def test_fetchers_that_are_closed_are_no_error(stack: ExitStack) -> None:
+    """A thread that ends because it is told to has not died."""
+    consumer, watched, coordinator = consuming(stack)
+    coordinator.await_registrations(1)
+
+    consumer.close()
+
+    watched.await_end()
+    assert consumer.poll(0) is None
+    assert PlayedKafka.last.is_closed.is_set()
