@@ -67,6 +67,12 @@ def it_comes_to_two(s: Clock) -> bool:
     return s.n == 2
 
 
+@leads_to
+def what_rings_is_at_two(s: Clock) -> tuple[bool, bool]:
+    """A clock that rings comes to two."""
+    return s.rang, s.n == 2
+
+
 # ── Spending and sending ────────────────────────────────────────────────────────────────────────
 
 

@@ -54,6 +54,7 @@ from properties.live_specs import (
     it_stops,
     one_gets_what_another_got,
     there_is_power,
+    what_rings_is_at_two,
     whoever_is_hungry_is_served,
 )
 
@@ -277,7 +278,7 @@ def test_faults_count_only_within_their_budget() -> None:
     """Without faults the lamp shines; what leads from a fault is then said of nothing."""
     found = liveness(LAMP, {}, faults=0)
 
-    assert found.held == ["it_shines", "what_breaks_shines_again"]
+    assert found.held == ["it_shines"]
     assert found.vacuous == ["what_breaks_shines_again"]
 
 
@@ -370,12 +371,36 @@ def test_a_declared_failure_of_liveness_is_a_pass() -> None:
     assert other.standing is Standing.FAILS
 
 
-def test_a_promise_without_premise_says_so() -> None:
-    """A promise that nothing ever has the premise of holds, and its verdict says how little."""
+def test_a_promise_without_premise_is_vacuous_and_fails() -> None:
+    """A promise that nothing ever has the premise of is no pass, in its mark and exit code."""
     found = {f.row: f for f in lived("lamp", liveness(LAMP, {}, faults=0), {})}
 
-    assert found["what_breaks_shines_again"].note.startswith("nothing ever has its premise")
-    assert not found["it_shines"].note.startswith("nothing")
+    vacuous = found["what_breaks_shines_again"]
+    assert vacuous.note.startswith("vacuous: nothing ever has its premise")
+    assert (vacuous.mark, vacuous.standing) == (Mark.FAILS, Standing.FAILS)
+    assert (found["it_shines"].standing, found["it_shines"].found) == (Standing.HOLDS, None)
+
+
+def test_a_premise_beyond_the_bound_is_unknown_not_vacuous() -> None:
+    """Where the graph was cut, nobody knows whether something has the premise."""
+    late = specification(Clock, what_rings_is_at_two)
+
+    found = lived("clock", liveness(late, {}, faults=0, bound=3), {})
+
+    assert [f.standing for f in found] == [Standing.UNKNOWN]
+
+
+def test_the_command_fails_where_a_premise_never_holds(tmp_path: Path) -> None:
+    """`explore` exits 1 for a `leads_to` that speaks of nothing."""
+    file = tmp_path / "hallway.py"
+    lead = '@leads_to\ndef late(s: Hallway) -> tuple[bool, bool]:\n    """Late."""\n'
+    lead += "    return s.n == 2, s.lit\n"
+    file.write_text(HALLWAY.format("(fair=weak)", 1) + lead)
+
+    done = run("explore", f"{file}:Hallway", "--faults", "1", "--may-end")
+
+    assert done.exit_code == Standing.FAILS.value
+    assert "nothing ever has its premise" in " ".join(done.output.split())
 
 
 # ── The command ─────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from herdspec.language.surface import (
     each,
     empty,
     eventually,
+    eventually_always,
     fault,
     initial,
     leads_to,
@@ -35,7 +36,7 @@ from herdspec.language.surface import (
 
 __all__ = [
     "Capacity", "Nat", "Property", "Sort", "Spec", "SpecError", "Specification", "UpTo",
-    "UsageError", "action", "always", "axiom", "command", "each", "empty", "eventually", "fault",
-    "from_source", "initial", "leads_to", "lemma", "never", "recoverable", "require", "sometimes",
-    "specification", "step", "strong", "weak",
+    "UsageError", "action", "always", "axiom", "command", "each", "empty", "eventually",
+    "eventually_always", "fault", "from_source", "initial", "leads_to", "lemma", "never",
+    "recoverable", "require", "sometimes", "specification", "step", "strong", "weak",
 ]  # fmt: skip
