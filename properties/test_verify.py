@@ -43,10 +43,12 @@ from herdspec.check.plans import (
     proof,
     said_of,
 )  # fmt: skip
+from herdspec.check.proof_verdict import ALLOWED, proved
 from herdspec.check.prove import prove
 from herdspec.check.verdict import (
     ALWAYS_A_STEP,
     EVERY_ACTION_IS_POSSIBLE,
+    PROMISES,
     Failure,
     Finding,
     Mark,
@@ -54,7 +56,6 @@ from herdspec.check.verdict import (
     Standing,
     counted,
     explored,
-    proved,
     standing_of,
 )  # fmt: skip
 from herdspec.check.verify import Check, Plan, Report, Tell, nobody, verify
@@ -103,6 +104,16 @@ def never(self: Lamps, lamp: Lamp) -> None:
 def one_is_lit(s: Lamps) -> bool:
     """At most one lamp is lit."""
     return all(not (s.lit[a] and s.lit[b]) for a in Lamp for b in Lamp if a != b)
+
+
+@step
+def two_are_lit_at_most(before: Lamps, after: Lamps) -> bool:
+    """After a step at most two lamps are lit: so it is, if at most one was lit before."""
+    return not any(
+        before.lit[a] and after.lit[a] and before.lit[b] and after.lit[b] and a != b
+        for a in Lamp
+        for b in Lamp
+    )
 
 
 @step
@@ -206,13 +217,13 @@ def test_a_search_that_is_cut_short_is_unknown() -> None:
 
 
 def test_what_is_cut_at_the_bound_of_naturals_says_so() -> None:
-    """Safety holds within the bound, and says so; what might lie beyond it is unknown."""
+    """What might lie beyond the bound is unknown; safety too, and it says so."""
     counting = LAMPS.replace("Counting", switch_on=count_up)
 
     found = findings(nothing_is_counted_back, all_can_go_out, ten_times, spec=counting, bound=3)
 
-    assert found["nothing_is_counted_back"].standing is Standing.HOLDS
-    assert found["nothing_is_counted_back"].note == "within naturals up to 3"
+    assert found["nothing_is_counted_back"].standing is Standing.UNKNOWN
+    assert found["nothing_is_counted_back"].note == "unknown beyond times up to 3"
     assert found["all_can_go_out"].standing is Standing.UNKNOWN
     assert found["ten_times"].standing is Standing.UNKNOWN
 
@@ -233,7 +244,9 @@ def test_a_state_without_a_next_step_fails_unless_it_may_end() -> None:
 
     assert found[ALWAYS_A_STEP].found == Shown(1, "switch_on")
     assert found[ALWAYS_A_STEP].standing is Standing.FAILS
-    assert explored("lamps", result, {}, may_end=True) == []
+    (vacuous, promised) = explored("lamps", result, {}, may_end=True)
+    assert (vacuous.row, vacuous.mark) == (EVERY_ACTION_IS_POSSIBLE, Mark.EXHAUSTED)
+    assert (promised.row, promised.mark) == (PROMISES, Mark.UNKNOWN)
 
 
 # ── Proofs ──────────────────────────────────────────────────────────────────────────────────
@@ -244,27 +257,28 @@ def test_a_proof_speaks_of_any_number() -> None:
     found = {f.row: f for f in proved("x", prove(LAMPS.with_properties(nothing_is_counted_back)))}
 
     assert found["nothing_is_counted_back"].mark is Mark.PROVED
-    assert found["nothing_is_counted_back"].bounds == "any number of lamps"
-    assert found[EVERY_ACTION_IS_POSSIBLE].standing is Standing.HOLDS
+    assert found["nothing_is_counted_back"].bounds == "one or more lamps"
+    assert found[ALLOWED].standing is Standing.HOLDS
 
 
-def test_what_is_not_inductive_fails_with_two_states() -> None:
-    """A counterexample to induction names the action, and shows two states."""
+def test_what_is_not_inductive_is_unknown_and_shows_two_states() -> None:
+    """A counterexample to induction names the action; nobody knows whether it is reached."""
     found = {f.row: f for f in proved("x", prove(LAMPS.with_properties(one_is_lit)))}
 
-    assert found["one_is_lit"].standing is Standing.FAILS
+    assert found["one_is_lit"].standing is Standing.UNKNOWN
     assert found["one_is_lit"].note == "not inductive: switch_on"
     assert any("False → True" in line for line in found["one_is_lit"].story)
 
 
 def test_a_proof_says_which_of_its_hypotheses_are_not_proved() -> None:
-    """What is proved under an invariant that is not inductive is proved given that invariant."""
-    spec = LAMPS.with_properties(one_is_lit, nothing_is_counted_back)
+    """What is proved only with an invariant that is not is unknown; what needs none is proved."""
+    spec = LAMPS.with_properties(one_is_lit, two_are_lit_at_most, nothing_is_counted_back)
 
     found = {f.row: f for f in proved("x", prove(spec))}
 
     assert found["nothing_is_counted_back"].mark is Mark.PROVED
-    assert found["nothing_is_counted_back"].note == "given one_is_lit"
+    assert found["two_are_lit_at_most"].mark is Mark.UNKNOWN
+    assert found["two_are_lit_at_most"].note == "given one_is_lit, not proved"
     assert found["one_is_lit"].note == "not inductive: switch_on"
 
 
@@ -274,8 +288,8 @@ def test_an_action_that_can_never_be_taken_fails_the_proof() -> None:
 
     found = {f.row: f for f in proved("x", prove(spec))}
 
-    assert found[EVERY_ACTION_IS_POSSIBLE].standing is Standing.FAILS
-    assert "switch_off" in found[EVERY_ACTION_IS_POSSIBLE].note
+    assert found[ALLOWED].standing is Standing.FAILS
+    assert "switch_off" in found[ALLOWED].note
 
 
 # ── Plans ───────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from herdspec.language.surface import (
     always,
     axiom,
     command,
+    constraint,
     each,
     empty,
     eventually,
@@ -36,7 +37,7 @@ from herdspec.language.surface import (
 
 __all__ = [
     "Capacity", "Nat", "Property", "Sort", "Spec", "SpecError", "Specification", "UpTo",
-    "UsageError", "action", "always", "axiom", "command", "each", "empty", "eventually",
-    "eventually_always", "fault", "from_source", "initial", "leads_to", "lemma", "never",
-    "recoverable", "require", "sometimes", "specification", "step", "strong", "weak",
+    "UsageError", "action", "always", "axiom", "command", "constraint", "each", "empty",
+    "eventually", "eventually_always", "fault", "from_source", "initial", "leads_to", "lemma",
+    "never", "recoverable", "require", "sometimes", "specification", "step", "strong", "weak",
 ]  # fmt: skip

@@ -176,8 +176,8 @@ def worst(table: Sequence[Change]) -> Standing:
 
 def proved(out: Output, spec: Specification) -> list[Finding]:
     """What induction says."""
+    from herdspec.check.proof_verdict import proved as judged
     from herdspec.check.prove import prove
-    from herdspec.check.verdict import proved as judged
 
     with out.progress(f"prove {spec.name}"):
         return judged(spec.name, prove(spec))

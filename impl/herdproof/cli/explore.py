@@ -31,6 +31,7 @@ from herdproof.cli.options import (
     MayEndOption,
     SizeOption,
     SpecArgument,
+    WithinOption,
 )
 from herdproof.cli.render import JsonOption, Output
 from herdproof.cli.watch import WatchOption, every_save
@@ -52,6 +53,7 @@ def explore(
     size: SizeOption = None,
     faults: FaultsOption = 2,
     bound: BoundOption = None,
+    within: WithinOption = False,
     constraint: Annotated[
         str | None,
         typer.Option(metavar="PROPERTY", help="Do not go on from states without this property."),
@@ -102,7 +104,7 @@ def explore(
     out = Output(json)
     asked = Asked(
         spec=spec, size=size or [], tell=tell, may_end=may_end, why=why, graph=graph,
-        save_stories=save_stories, constraint=constraint, faults=faults, bound=bound,
+        save_stories=save_stories, constraint=constraint, faults=faults, bound=bound, within=within,
         symmetry=symmetry, memory_bytes=int(memory_gb * (1 << 30)), engine=engine,
         threads=threads, save=save, resume=resume, spark=spark, checkpoint=checkpoint,
     )  # fmt: skip
@@ -135,6 +137,7 @@ class Asked:
     constraint: str | None
     faults: int
     bound: int | None
+    within: bool
     symmetry: bool | None
     memory_bytes: int
     engine: str
@@ -153,14 +156,16 @@ class Asked:
         sizes = sizes_of(subject.spec, self.size)
         wanted = promise_of(subject.spec, self.tell) if self.tell else None
         spec, limit = constrained(subject.spec, self.constraint)
+        self = self.as_said_by(subject)
         result = self.search(out, spec, sizes, limit)
         exactly = subject.exactly_at(sizes, self.faults) and limit is None
+        may_end = self.may_end or subject.may_end
         findings = explored(
-            subject.name, result, subject.declared, exactly=exactly, may_end=self.may_end
+            subject.name, result, subject.declared, exactly=exactly, may_end=may_end
         )
         stories, also = {**result.violations}, ""
         if live(spec):
-            endless = self.live(out, spec, sizes, limit)
+            endless = self.live(out, spec, result)
             findings += lived(subject.name, endless, subject.declared, exactly=exactly)
             stories |= endless.violations
             also = "" if self.spark else f"liveness, without symmetry: {endless.measured}"
@@ -176,6 +181,11 @@ class Asked:
         out.json(exploration_json(result, findings, standing.value))
         return standing
 
+    def as_said_by(self, subject: Subject) -> Asked:
+        """The same, with the bound that the spec's file says where the command says none."""
+        bound = subject.bound if self.bound is None else self.bound
+        return replace(self, bound=bound, within=self.within or subject.within)
+
     def search(
         self, out: Output, spec: Specification, sizes: Mapping[str, int], limit: Property | None
     ) -> Exploration:
@@ -190,24 +200,22 @@ class Asked:
             found = search(
                 spec, sizes, faults=self.faults, bound=self.bound, symmetry=self.symmetry,
                 memory_bytes=self.memory_bytes, engine=self.engine, threads=self.threads,
-                constraint=limit, save=self.save, resume=self.resume,
+                constraint=limit, save=self.save, resume=self.resume, within=self.within,
                 progress=shown.level, estimates=shown.estimate,
             )  # fmt: skip
         if found.truncated and self.save:
             out.line(f"put aside: go on with --resume {self.save}")
         return found
 
-    def live(
-        self, out: Output, spec: Specification, sizes: Mapping[str, int], limit: Property | None
-    ) -> Liveness:
-        """Judge what must happen, on the whole graph; within a constraint it is undecided."""
+    def live(self, out: Output, spec: Specification, explored: Exploration) -> Liveness:
+        """Judge what must happen, on the whole graph; of one that is not whole, nothing."""
         from herdspec.check.liveness import Liveness, liveness
 
-        bound = self.faults + 1 if self.bound is None else self.bound
-        if limit is not None or self.spark is not None:
+        sizes, bound = explored.sizes, explored.bound
+        if explored.constrained or self.spark is not None:
             found = Liveness(spec, sizes, self.faults, bound, self.memory_bytes)
-            why = f"cut at the constraint {limit.name}" if limit is not None else NOT_ON_SPARK
-            found.undecided = dict.fromkeys(found.promised, why)
+            cut = f"cut at the constraint {explored.constraint}"
+            found.undecided = dict.fromkeys(found.promised, NOT_ON_SPARK if self.spark else cut)
             return found
         with out.progress(f"liveness of {spec.name}") as tell:
             return liveness(

@@ -32,6 +32,8 @@ def print_exploration(
     r = result
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(f"{bounds_of(r)}: {measured_by(r)}, {r.seconds:.1f} s, {engine_of(r)}")
+    for cut in r.cuts:
+        out.line(f"cut: {cut.sentence}")
     if r.note:
         out.line(r.note)
     if r.constraint:
@@ -76,7 +78,7 @@ def print_why(out: Output, result: Exploration) -> None:
 
 def print_story(out: Output, findings: list[Finding], wanted: str | None) -> None:
     """The story that was asked for, or a shortest counterexample."""
-    told = [f for f in findings if f.story and f.row == wanted]
+    told = [f for f in findings if (f.story or f.found) and f.row == wanted]
     if wanted is None:
         broken = [f for f in findings if f.story and f.found and f.kind != "sometimes"]
         told = sorted(broken, key=lambda f: f.found.steps if f.found else 0)[:1]
@@ -86,7 +88,7 @@ def print_story(out: Output, findings: list[Finding], wanted: str | None) -> Non
             out.line(line)
     if wanted and not told:
         out.line()
-        out.line(f"{spoken(wanted)}: there is no story to tell, nothing breaks it here")
+        out.line(f"{spoken(wanted)}: there is no story to tell, no state that was seen breaks it")
 
 
 def print_conclusion(out: Output, subject: Subject, findings: list[Finding], exactly: bool) -> None:
@@ -94,15 +96,13 @@ def print_conclusion(out: Output, subject: Subject, findings: list[Finding], exa
     from herdspec.check.verdict import standing_of
 
     standing = standing_of(findings)
-    expected = sum(f.is_expected_failure for f in findings)
     out.line()
     if subject.declared and not exactly:
         out.line(
             f"Failures of {subject.name} are declared for 2 brokers and {subject.faults} faults; "
             "at this size the declared ones may have any length, or be missing."
         )
-    within = next((f.note for f in findings if f.note.startswith("within ")), "")
-    out.line(conclusion(standing, expected, within), style=COLOURS[standing])
+    out.line(conclusion(findings), style=COLOURS[standing])
 
 
 def exploration_json(result: Exploration, findings: list[Finding], code: int) -> dict[str, Any]:
@@ -112,6 +112,8 @@ def exploration_json(result: Exploration, findings: list[Finding], code: int) ->
         "command": "explore", "exit": code, "spec": r.spec.name, "sizes": dict(r.sizes),
         "faults": r.faults, "bound": r.bound, "states": r.states, "orbits": r.orbits,
         "generated": r.generated, "depth": r.depth, "dropped": r.dropped,
+        "bounds_tried": list(r.bounds_tried), "within": r.within,
+        "cuts": [vars(cut) | {"sentence": cut.sentence} for cut in r.cuts],
         "truncated": r.truncated, "symmetric": r.symmetric, "taken": r.taken,
         "constraint": r.constraint, "constrained": r.constrained,
         "branches_never_taken": [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument
+from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument, WithinOption
 from herdproof.cli.render import COLOURS, JsonOption, Output, spoken, table_of
 from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
@@ -28,6 +28,7 @@ def mutate(
     size: SizeOption = None,
     faults: FaultsOption = 1,
     bound: BoundOption = None,
+    within: WithinOption = False,
     reasons: Annotated[
         Path | None,
         typer.Option("--reasons", metavar="FILE", help='TOML: "mutant" = "why it may survive".'),
@@ -54,7 +55,8 @@ def mutate(
     accepted = {**reasons_of(subject.spec), **(reasons_in(reasons) if reasons else {})}
     with out.progress(f"mutate {subject.name}") as tell:
         found = judge(
-            subject.spec, sizes, faults=faults, bound=bound, reasons=accepted,
+            subject.spec, sizes, faults=faults, bound=subject.bound if bound is None else bound,
+            within=within or subject.within, reasons=accepted,
             further=[Bounds(at.sizes, at.faults, at.bound) for at in further],
             source=partial(spec_of, spec), processes=processes,
             progress=lambda done, of: tell(f"{done} of {of} mutants", done / of),
@@ -87,6 +89,8 @@ def print_mutation(out: Output, subject: Subject, found: Mutation) -> None:
     """The score, who killed how many, and each survivor with what is missing."""
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(f"{'; then '.join(found.at)}: score {found.score:.0%}, {found.summary}")
+    if found.cut:
+        out.line(f"the original goes beyond {found.cut}: what differs only there is unknown")
     out.line()
     print_killers(out, found)
     for title, ids in (
@@ -165,5 +169,5 @@ def mutation_json(found: Mutation) -> dict[str, Any]:
         "score": found.score, "killed": [vars(k) for k in found.killed],
         "survivors": [vars(s) for s in found.survivors], "equivalent": found.equivalent,
         "unknown": found.unknown, "refused": found.refused, "stale": found.stale,
-        "failing": found.failing, "excused": found.excused,
+        "failing": found.failing, "excused": found.excused, "cut": found.cut,
     }  # fmt: skip

@@ -20,7 +20,11 @@ SizeOption = Annotated[
 ]
 FaultsOption = Annotated[int, typer.Option(min=0, help="How many faults may happen.")]
 BoundOption = Annotated[
-    int | None, typer.Option(min=1, help="The largest natural (faults + 1 where not said).")
+    int | None,
+    typer.Option(min=1, help="The largest natural (where not said, raised as far as need be)."),
+]
+WithinOption = Annotated[
+    bool, typer.Option("--within", help="The bounds are meant: ask nothing of what is beyond.")
 ]
 MayEndOption = Annotated[
     bool, typer.Option("--may-end", help="A state without a next step is no failure.")

@@ -7,7 +7,9 @@ Plain names of the module, all of them optional:
   failures are declared (2 elements of each sort and 2 faults where not said);
 - `EXPECTED = {"one_holder": Failure(4, "grant")}`: what must fail, after how many steps, the last
   of them by which action; in a file with several specs, one such table for each, by its name;
-- `MAY_END = True`: a state without a next step is no failure.
+- `MAY_END = True`: a state without a next step is no failure;
+- `BOUND = 5`: the largest natural of searches; `WITHIN = True`: their bounds are meant, and nothing
+  is asked of what lies beyond them.
 
 `Failure` is `herdspec.check.verdict.Failure`.
 """
@@ -31,13 +33,24 @@ def declared_in(module: ModuleType, subject: Subject, path: str) -> Subject:
     """The same subject, with what its module declares; raises `UsageError` for what is none."""
     wanted: Any = getattr(module, "EXPECTED", {})
     sizes, faults = getattr(module, "SIZES", {}), getattr(module, "FAULTS", subject.faults)
+    bound = getattr(module, "BOUND", None)
     return replace(
         subject,
         declared=expected(wanted, subject, path),
         sizes=checked_sizes(sizes, subject, path),
         faults=natural(faults, f"{path}: FAULTS"),
-        may_end=bool(getattr(module, "MAY_END", False)),
+        may_end=said(module, "MAY_END", path),
+        bound=None if bound is None else natural(bound, f"{path}: BOUND", least=1),
+        within=said(module, "WITHIN", path),
     )
+
+
+def said(module: ModuleType, name: str, path: str) -> bool:
+    """Whether a module says so, by True or False; raises `UsageError` for anything else."""
+    value = getattr(module, name, False)
+    if not isinstance(value, bool):
+        raise UsageError(f"{path}: {name} is {value!r}; write True or False")
+    return value
 
 
 def expected(wanted: Any, subject: Subject, path: str) -> dict[str, Declared]:

@@ -95,7 +95,8 @@ class Proving:
 
     def on(self, out: Output, subject: Subject) -> Standing:
         """Prove one spec, print and write what came of it."""
-        from herdspec.check.verdict import proved, standing_of
+        from herdspec.check.proof_verdict import proved
+        from herdspec.check.verdict import standing_of
 
         omitted = self.omitted(subject)
         with out.progress(f"prove {subject.name}") as tell:
@@ -113,7 +114,7 @@ class Proving:
         out.line()
         if self.order and standing is not Standing.HOLDS:
             out.line("naturals were any total order: try again without --abstract-order")
-        out.line(conclusion(standing), style=COLOURS[standing])
+        out.line(conclusion(findings), style=COLOURS[standing])
         out.json(proof_json(proof, findings, standing.value) | more)
         return standing
 
@@ -139,7 +140,7 @@ class Proving:
         progress = obligations(subject.spec, omitted, tell)
         return induct(
             subject.spec, leave_out=omitted, resources=self.resources, order=self.order,
-            explain=True, progress=progress,
+            explain=True, look=True, progress=progress,
         )  # fmt: skip
 
     def needs(
@@ -224,8 +225,9 @@ def print_proof(out: Output, subject: Subject, proof: Proof, findings: list[Find
     out.line()
     table = table_of("promise", "initially, then by action", "verdict")
     for f in findings:
-        marks = "".join(map(mark, obligations_of(proof, f.row)))
-        table.add_row(spoken(f.row), marks, coloured(f, verdict(f)))
+        initially, *by_action = obligations_of(proof, f.row) or (None,)
+        marks = mark(initially, "✗") + "".join(mark(o, "?") for o in by_action)
+        table.add_row(spoken(f.row), marks if by_action else "", coloured(f, verdict(f)))
     out.table(table)
     out.line()
     out.line(f"actions in order: {', '.join(a.name for a in proof.spec.actions)}")
@@ -250,13 +252,13 @@ def obligations_of(proof: Proof, promise: str) -> list[Obligation | None]:
     return [worst, *(by.get(name) for name in names)]
 
 
-def mark(obligation: Obligation | None) -> str:
-    """An obligation in one character."""
+def mark(obligation: Obligation | None, failed: str) -> str:
+    """An obligation in one character; what is not inductive is not known to fail."""
     from herdspec.check.prove import Outcome
 
     if obligation is None:
         return "·"
-    return {Outcome.PROVED: "●", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?"}[obligation.outcome]
+    return {Outcome.PROVED: "●", Outcome.FAILED: failed, Outcome.UNKNOWN: "?"}[obligation.outcome]
 
 
 def proof_json(proof: Proof, findings: list[Finding], code: int) -> dict[str, Any]:
@@ -264,6 +266,11 @@ def proof_json(proof: Proof, findings: list[Finding], code: int) -> dict[str, An
     return {
         "command": "prove", "exit": code, "spec": proof.spec.name, "vacuous": proof.vacuous,
         "unsure": proof.unsure, "contradiction": list(proof.contradiction),
+        "given": proof.given,
+        "runs": {
+            name: found.story.labels if found.story else found.sentence
+            for name, found in proof.reached.items()
+        },
         "abstract_order": proof.order, "warnings": list(proof.warnings),
         "obligations": [
             {

@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from herdspec.check.verdict import Finding, Mark, Shown, Standing, counted
+from herdspec.check.verdict import WITHIN, Finding, Mark, Shown, Standing, counted, standing_of
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -153,9 +153,11 @@ def remarked(finding: Finding) -> str:
 
 def story(finding: Finding) -> Iterator[str]:
     """A counterexample under the promise that it breaks."""
-    broken = "shown" if finding.mark is Mark.EXHAUSTED else "broken"
-    yield f'{finding.subject}, {broken}: "{finding.sentence}"'
+    words = {Mark.FAILS: "broken", Mark.UNKNOWN: "not shown to be broken"}
+    yield f'{finding.subject}, {words.get(finding.mark, "shown")}: "{finding.sentence}"'
     yield from (f"  {line}" for line in finding.story)
+    if finding.found and not finding.story:
+        yield "  in the initial state"
 
 
 def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -165,6 +167,7 @@ def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             "subject": f.subject, "property": f.row, "kind": f.kind,
             "sentence": f.sentence, "mark": f.mark.name.lower(),
             "standing": f.standing.name.lower(), "bounds": f.bounds, "note": f.note,
+            "cut": f.cut,
             "found": f.found._asdict() if f.found else None,
             "expected": f.expected._asdict() if f.expected else None, "story": list(f.story),
         }
@@ -172,11 +175,22 @@ def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def conclusion(standing: Standing, expected: int = 0, within: str = "") -> str:
-    """The last line of a command; `within` is the bound that something was dropped at."""
+def conclusion(findings: Sequence[Finding]) -> str:
+    """The last line of a command: what its findings come to, and what keeps it from more."""
+    expected = sum(f.is_expected_failure for f in findings)
     also = f" ({counted(expected, 'failure')} as declared)" if expected else ""
+    within = next((f.note for f in findings if f.note.startswith(f"{WITHIN} ")), "")
     return {
         Standing.HOLDS: f"It holds{within and f' {within}'}{also}.",
         Standing.FAILS: "It fails.",
-        Standing.UNKNOWN: "Unknown: something was cut short, given up or not looked at.",
-    }[standing]
+        Standing.UNKNOWN: f"Unknown: {unknown_of(findings)}.",
+    }[standing_of(findings)]
+
+
+def unknown_of(findings: Sequence[Finding]) -> str:
+    """Why nothing more is known: the first reason, and how many more findings have one."""
+    reasons = [f for f in findings if f.standing is Standing.UNKNOWN]
+    if not reasons:
+        return "nothing was looked at"
+    first = f"{spoken(reasons[0].row)}: {said(reasons[0])}"
+    return first + (f", and {len(reasons) - 1} more" if len(reasons) > 1 else "")

@@ -41,8 +41,7 @@ def print_report(out: Output, report: Report, all_stories: bool) -> None:
     out.line()
     print_bounds(out, report)
     out.line()
-    expected = sum(f.is_expected_failure for f in report.findings)
-    out.line(f"{report.plan.protocol}: {conclusion(report.standing, expected)}",
+    out.line(f"{report.plan.protocol}: {conclusion(report.findings)}",
              style=COLOURS[report.standing])  # fmt: skip
 
 
@@ -76,8 +75,8 @@ def cell(findings: list[Finding]) -> str:
 
 
 def parts(findings: list[Finding]) -> list[tuple[str, Finding]]:
-    """The texts of a cell, each with a finding that it is about; of bad news, nothing else."""
-    bad = {verdict(f): f for f in reversed(findings) if f.mark in BAD}
+    """The texts of a cell, each with a finding that it is about; of failures, nothing else."""
+    bad = {verdict(f): f for f in reversed(findings) if f.mark is Mark.FAILS}
     if bad:
         return list(reversed(bad.items()))
     lines: dict[str, list[Finding]] = {}
@@ -146,10 +145,10 @@ def declared(finding: Finding) -> str:
 
 def to_tell(report: Report, all_stories: bool) -> list[Finding]:
     """Which counterexamples to tell: whatever is unexpected, and the draft's shortest."""
-    told = [f for f in report.findings if f.mark is Mark.FAILS and f.story]
+    told = [f for f in report.findings if f.mark in BAD and f.story]
     if all_stories:
         return told
-    unexpected = [f for f in told if f.standing is Standing.FAILS]
+    unexpected = [f for f in told if f.standing is not Standing.HOLDS]
     drafts = [f for f in told if f.subject == report.plan.drafted and safety(f)]
     first = sorted(drafts, key=lambda f: f.found.steps if f.found else 0)[:1]
     return [f for f in told if f in unexpected or f in first]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument
+from herdproof.cli.options import BoundOption, FaultsOption, SizeOption, SpecArgument, WithinOption
 from herdproof.cli.render import (
     COLOURS,
     JsonOption,
@@ -17,6 +17,7 @@ from herdproof.cli.render import (
     spoken,
     story,
     table_of,
+    unknown_of,
     verdict,
 )
 from herdspec.check.verdict import Mark, Standing
@@ -33,6 +34,7 @@ def search(
     size: SizeOption = None,
     faults: FaultsOption = 2,
     bound: BoundOption = None,
+    within: WithinOption = False,
     only: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="NAME", help="Look for violations of this one only."),
@@ -56,7 +58,8 @@ def search(
     begun = perf_counter()
     with out.progress(f"search {subject.name}") as tell:
         found = look(
-            subject.spec, sizes, faults=faults, depth=depth, bound=bound, only=wanted or None,
+            subject.spec, sizes, faults=faults, depth=depth, only=wanted or None,
+            bound=subject.bound if bound is None else bound, within=within or subject.within,
             resources=resources or RESOURCES,
             progress=lambda k: tell(f"{k} of {depth} steps", k / max(depth, 1)),
         )  # fmt: skip
@@ -73,7 +76,10 @@ def print_search(
 ) -> None:
     """The verdicts, and the shortest of the stories."""
     out.line(f"{subject.name}: {subject.spec.sentence}")
-    out.line(f"{findings[0].bounds}, naturals up to {found.bound}, {seconds:.1f} s")
+    raised = f" (raised from {found.bounds_tried[0]})" if len(found.bounds_tried) > 1 else ""
+    out.line(f"{findings[0].bounds}, naturals up to {found.bound}{raised}, {seconds:.1f} s")
+    if found.left_out:
+        out.line(f"cut from step {found.cut} on: {found.left_out.sentence}")
     out.line()
     table = table_of("property", "demand", "verdict")
     for f in findings:
@@ -94,7 +100,7 @@ def print_conclusion(out: Output, found: Search, findings: list[Finding]) -> Sta
     said = {
         Standing.HOLDS: f"Nothing was found within {found.depth} steps (no longer run was tried).",
         Standing.FAILS: "It fails.",
-        Standing.UNKNOWN: "Unknown: z3 gave up before the depth was reached.",
+        Standing.UNKNOWN: f"Unknown: {unknown_of(findings)}.",
     }[standing]
     if standing is Standing.HOLDS and any(f.mark is Mark.FAILS for f in findings):
         said = "It fails as declared."
@@ -108,5 +114,7 @@ def search_json(found: Search, findings: list[Finding], code: int) -> dict[str, 
     return {
         "command": "search", "exit": code, "spec": found.spec.name, "sizes": dict(found.sizes),
         "faults": found.faults, "bound": found.bound, "depth": found.depth,
-        "unknown": found.unknown, "findings": findings_json(findings),
+        "unknown": found.unknown, "cut": found.cut, "within": found.within,
+        "left_out": found.left_out.sentence if found.left_out else None,
+        "constraint": found.constraint, "findings": findings_json(findings),
     }  # fmt: skip

@@ -40,6 +40,7 @@ class Subject:
     A spec under the name that it was asked for, and the failures that are declared of it.
 
     They are declared for so many `faults`, and these `sizes` (2 elements of a sort where not said).
+    `bound` is the largest natural (None: raised as far as need be); `within`, that it is meant.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Subject:
     faults: int = DEFAULT_FAULTS
     sizes: Mapping[str, int] = field(default_factory=dict)
     may_end: bool = False
+    bound: int | None = None
+    within: bool = False
 
     def exactly_at(self, sizes: Mapping[str, int], faults: int) -> bool:
         """Whether the failures are declared for just this size."""
@@ -145,7 +148,10 @@ def flawed(protocol: str, name: str) -> Subject:
 
 def subject_of(name: str, flaw: Flaw) -> Subject:
     """A flawed variant, at the size at which its failures are declared."""
-    return Subject(name, flaw.spec, flaw.failures, flaw.faults, dict(flaw.sizes or {}))
+    return Subject(
+        name, flaw.spec, flaw.failures, flaw.faults, dict(flaw.sizes or {}), bound=flaw.bound,
+        within=flaw.within,
+    )  # fmt: skip
 
 
 KNOWN: dict[str, Callable[[], Subject]] = {

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from herdproof.cli.options import WithinOption
 from herdproof.cli.render import JsonOption, Output
 from herdspec.language.errors import UsageError
 
@@ -46,6 +47,9 @@ Sizes = Annotated[
 ]
 Faults = Annotated[
     int | None, typer.Option("--faults", min=0, help="Of your own: how many faults may happen.")
+]
+Bound = Annotated[
+    int | None, typer.Option("--bound", min=1, help="Of your own: the largest natural.")
 ]
 Prove = Annotated[bool, typer.Option("--prove/--no-prove", help="Of your own: prove it, too.")]
 Mutate = Annotated[
@@ -78,6 +82,8 @@ def verify(
     stories: Stories = False,
     size: Sizes = None,
     faults: Faults = None,
+    bound: Bound = None,
+    within: WithinOption = False,
     prove: Prove = True,
     mutate: Mutate = False,
     json: JsonOption = None,
@@ -99,7 +105,7 @@ def verify(
     check_writable(files)
     kept = opened(cache, fresh, no_cache)
     with out.progress("reading the specs"):
-        own = Own(tuple(size or ()), faults, prove, mutate)
+        own = Own(tuple(size or ()), faults, prove, mutate, bound, within)
         plans = [planned(name, QUICK if quick else FULL, own) for name in named(what, own)]
     reports = carried_out(out, plans, kept, stories)
     standing = standing_of(f for report in reports for f in report.findings)
@@ -120,6 +126,8 @@ class Own:
     faults: int | None = None
     prove: bool = True
     mutate: bool = False
+    bound: int | None = None
+    within: bool = False
 
 
 def named(what: list[str] | None, own: Own) -> list[str]:
@@ -130,8 +138,8 @@ def named(what: list[str] | None, own: Own) -> list[str]:
     fixed = [name for name in names if name in PLANS]
     if fixed and own != Own(mutate=own.mutate):
         raise UsageError(
-            f"--size, --faults and --no-prove are for specs of your own; {fixed[0]} has "
-            f"a plan (try --quick, or `herdproof explore {fixed[0]}` at any size)"
+            f"--size, --faults, --bound, --within and --no-prove are for specs of your own; "
+            f"{fixed[0]} has a plan (try --quick, or `herdproof explore {fixed[0]}` at any size)"
         )
     return names
 
@@ -175,6 +183,8 @@ def looked(name: str, subject: Subject, own: Own) -> Looked:
     return Looked(
         subject.name, subject.spec, sizes, faults, subject.declared,
         exactly=subject.exactly_at(sizes, faults), may_end=subject.may_end,
+        bound=subject.bound if own.bound is None else own.bound,
+        within=own.within or subject.within,
         source=partial(spec_of, f"{name}:{subject.name}" if name.endswith(".py") else name),
     )  # fmt: skip
 

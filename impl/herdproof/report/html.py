@@ -36,10 +36,10 @@ def page(reports: Sequence[Report]) -> str:
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"spoken": spoken, "said": said, "verdict": verdict, "tone": tone}
-    standing = standing_of(f for report in reports for f in report.findings)
+    findings = [f for report in reports for f in report.findings]
     return environment.get_template("page.html.jinja").render(
-        reports=[part(report) for report in reports], standing=standing,
-        conclusion=conclusion(standing), version=version("herdproof"),
+        reports=[part(report) for report in reports], standing=standing_of(findings),
+        conclusion=conclusion(findings), version=version("herdproof"),
     )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def table(report: Report, columns: tuple[str, ...]) -> Table:
 
 def stories(report: Report) -> list[dict[str, object]]:
     """Every counterexample: the unexpected ones first, and only they are open from the start."""
-    told = [f for f in report.findings if f.mark is Mark.FAILS and f.story]
+    told = [f for f in report.findings if f.mark in (Mark.FAILS, Mark.UNKNOWN) and f.story]
     told.sort(key=lambda f: f.standing is Standing.HOLDS)
     return [
         {

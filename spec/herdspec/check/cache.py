@@ -24,7 +24,7 @@ from typing import Any
 from herdspec.check.digest import digest, digest_of, engine, hashed
 from herdspec.check.verdict import Finding, Mark, Shown, Taken
 
-VERSION = 1
+VERSION = 2
 DEFAULT = Path(".herdproof") / "cache"
 """Where verdicts are kept, below the directory in which a command is called."""
 
@@ -182,6 +182,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     return plain | {
         "mark": finding.mark.name, "found": finding.found, "expected": finding.expected,
         "story": finding.story, "steps": finding.steps, "repeats": finding.repeats,
+        "never": finding.never,
     }  # fmt: skip
 
 
@@ -199,10 +200,11 @@ def finding_of(kept: Mapping[str, Any]) -> Finding:
     """The reverse of `finding_json`."""
     if kept["mark"] not in Mark.__members__ or Mark[kept["mark"]] is Mark.UNKNOWN:
         raise ValueError(f"{kept['mark']!r} is no mark of a verdict")
-    texts = {name: text_of(kept[name]) for name in TEXTS}
+    texts: dict[str, Any] = {name: text_of(kept[name]) for name in TEXTS}
     return Finding(
-        **texts, mark=Mark[kept["mark"]], found=shown_of(kept["found"]),
-        expected=shown_of(kept["expected"]), story=texts_of(kept["story"]),
+        **texts, never=texts_of(kept["never"]), mark=Mark[kept["mark"]],
+        found=shown_of(kept["found"]), expected=shown_of(kept["expected"]),
+        story=texts_of(kept["story"]),
         steps=tuple(map(taken_of, kept["steps"])), repeats=number_of(kept["repeats"]),
     )  # fmt: skip
 

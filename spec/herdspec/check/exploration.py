@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from herdspec.check.bounds import Cut
 from herdspec.check.run import Step, told
 from herdspec.check.size import Why
 from herdspec.language.specification import Specification
@@ -72,6 +73,9 @@ class Exploration:
     `generated` counts the successors that were kept, `dropped` those beyond a bound; what other
     checkers call generated is both, and the initial states.
 
+    `bounds_tried` are the bounds of naturals that were finished, the last of them `bound`; `within`
+    says that the bounds are meant: whoever asked wants to know nothing beyond them.
+
     `constrained` states were looked at, but not gone on from, since the constraint does not hold
     there. `note` says why another engine looked than was to be expected.
     """
@@ -85,6 +89,8 @@ class Exploration:
     generated: int = 0
     depth: int = 0
     dropped: int = 0
+    bounds_tried: tuple[int, ...] = ()
+    within: bool = False
     constraint: str = ""
     constrained: int = 0
     truncated: bool = False
@@ -101,6 +107,7 @@ class Exploration:
     deadlock: Story | None = None
     find_untaken: Callable[[], list[Untaken]] = field(default=list, repr=False, compare=False)
     find_why: Callable[[], Why] | None = field(default=None, repr=False, compare=False)
+    find_cuts: Callable[[], list[Cut]] = field(default=list, repr=False, compare=False)
 
     @property
     def size(self) -> str:
@@ -117,6 +124,11 @@ class Exploration:
     def branches(self) -> list[Untaken]:
         """The branches that no step took, in the spec's order; looked for when first asked."""
         return self.find_untaken()
+
+    @cached_property
+    def cuts(self) -> list[Cut]:
+        """The bounds that successors were left out for, each once; looked for when first asked."""
+        return self.find_cuts() if self.dropped else []
 
     @cached_property
     def why(self) -> Why:

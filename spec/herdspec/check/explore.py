@@ -4,8 +4,9 @@ The *explore* reading: every reachable state at given sizes, breadth first.
 States are packed (`herdspec.engine.columns`) and taken up to renaming where that is exact. Small
 spaces are searched by columns of NumPy, others by code that LLVM compiles; both number the states
 alike, by the least parent and then the first action, so that the first counterexample is a shortest
-one and the same one. A successor beyond the bound of naturals is dropped, counted and said; a
-search that ends at its memory budget is *truncated*, never a pass.
+one and the same one. A successor beyond the bound of naturals is dropped, counted and said, and the
+bound is raised by itself where nobody has fixed it (`bounds.py`); a search that ends at its memory
+budget is *truncated*, never a pass.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from herdspec.check.bounds import TIMES, cuts_of, first_bound, raised
 from herdspec.check.columned import BATCH, CHUNK, Columned, step, truths
 from herdspec.check.coverage import untaken
 from herdspec.check.exploration import (
@@ -78,24 +80,46 @@ def explore(
     save: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     estimates: Callable[[Estimate], None] | None = None,
+    within: bool = False,
 ) -> Exploration:
     """
     Explore a spec; `faults` is the budget of what disturbs, `bound` the largest natural.
 
-    By default the bound is one more than the budget. Properties that are violated get a shortest
-    story each; the search goes on to the end, so that all of them are found.
+    By default the bound is one more than the budget, and is doubled while successors are dropped
+    for it: at most four times, and for 20 seconds. A search that is put aside, or gone on with, has
+    one bound. Properties that are violated get a shortest story each; the search goes on to the
+    end, so that all of them are found.
 
     `symmetry`: taken where it is exact; True refuses where it is not, False does without.
     `engine`: `numpy`, `native`, or `auto` for the one that is likely to answer first.
     `threads`: of the native engine; one or two.
     `constraint`: a state of which it does not hold is looked at, but not gone on from.
     `save`: where a search is put aside that is truncated or interrupted; `resume`: go on with one.
+    `within`: the bounds are meant, and nothing is asked of what lies beyond them.
     """
-    explorer = Explorer(
-        spec, sizes, faults, bound, symmetry, memory_bytes, engine=engine, threads=threads,
-        constraint=constraint,
-    )  # fmt: skip
-    return explorer.run(progress, save=save, resume=resume, estimates=estimates)
+
+    def attempt(bound: int, seconds: float | None) -> Exploration | None:
+        explorer = Explorer(
+            spec, sizes, faults, bound, symmetry, memory_bytes, engine=engine, threads=threads,
+            constraint=constraint, seconds=seconds,
+        )  # fmt: skip
+        found = explorer.run(progress, save=save, resume=resume, estimates=estimates)
+        found.within = within
+        return None if explorer.out_of_time else found
+
+    first = first_bound(spec, faults) if bound is None else bound
+    is_fixed = bound is not None or within or save is not None or resume is not None
+    times = 0 if is_fixed else TIMES
+    made: tuple[Exploration, tuple[int, ...]] = raised(first, attempt, is_cut_by_naturals, times)
+    found, tried = made
+    found.bounds_tried = tried
+    return found
+
+
+def is_cut_by_naturals(found: Exploration) -> bool:
+    """Whether a search dropped successors that a larger bound of naturals would have kept."""
+    known = any(not cut.is_channel for cut in found.cuts)
+    return not found.truncated and bool(found.dropped) and (known or not found.cuts)
 
 
 class Explorer:
@@ -105,18 +129,20 @@ class Explorer:
         self, spec: Specification, sizes: Mapping[str, int], faults: int,
         bound: int | None = None, symmetry: bool | None = None, memory_bytes: int = MEMORY_BYTES,
         *, engine: str = "auto", threads: int | None = None,
-        constraint: Property | Callable[..., bool] | None = None,
+        constraint: Property | Callable[..., bool] | None = None, seconds: float | None = None,
     ) -> None:  # fmt: skip
         if engine not in ENGINES:
             raise UsageError(f"there is no engine {engine!r}; choose one of {', '.join(ENGINES)}")
         if threads not in (None, 1, THREADS):
             raise UsageError(f"{threads} threads cannot be had; choose 1 or {THREADS}")
-        self.ground = Ground(spec, dict(sizes), faults + 1 if bound is None else bound, faults)
+        bound = first_bound(spec, faults) if bound is None else bound
+        self.ground = Ground(spec, dict(sizes), bound, faults)
         self.machine = Machine(self.ground)
         self.packing = packing_for(self.ground, symmetry)
         self.teller = Teller(self.machine, self.packing)
         self.memory_bytes = memory_bytes
         self.asked, self.threads = engine, threads
+        self.seconds, self.out_of_time = seconds, False
         self.limit, named = self._constraint(constraint)
         self.result = Exploration(spec, sizes, faults, self.ground.bound, constraint=named)
         self.result.symmetric = self.packing.blocks > 1
@@ -133,13 +159,16 @@ class Explorer:
         self._engine: Columned | Native = Columned(self.packing, Checks())
 
     def _constraint(self, given: Property | Callable[..., bool] | None) -> tuple[Expr, str]:
-        if given is None:
-            return g.TRUE, ""
-        made = given if isinstance(given, Property) else always(given)
-        promise = self.ground.spec.with_properties(made).properties[-1]
-        if promise.expectation is not Expectation.ALWAYS:
-            raise UsageError(f"the constraint {promise.name} is no function of one state: take one")
-        return self.ground.property(promise), promise.name
+        """The spec's own constraints and a further one, as one formula, and their names."""
+        found = self.promises(Expectation.CONSTRAINT)
+        if given is not None:
+            made = given if isinstance(given, Property) else always(given)
+            found.append(self.ground.spec.with_properties(made).properties[-1])
+            if found[-1].expectation not in (Expectation.ALWAYS, Expectation.CONSTRAINT):
+                what = f"the constraint {found[-1].name} is no function of one state"
+                raise UsageError(f"{what}: take one")
+        limit = g.conj(*map(self.ground.property, found))
+        return limit, " and ".join(p.name for p in found)
 
     def obliges(self, name: str, formulas: Mapping[str, Expr]) -> None:
         """Check a formula of each action (by name) before every step by it; call before `run`."""
@@ -224,6 +253,7 @@ class Explorer:
     ) -> Exploration:
         """Search to the end, or to the memory budget; for the arguments see `explore`."""
         began = perf_counter()
+        self._ends = None if self.seconds is None else began + self.seconds
         self._start(resume)
         with Stop(save is not None) as stop:
             while self.expanded < self.levels[-1] and not self.result.truncated:
@@ -283,7 +313,8 @@ class Explorer:
             reached = self._engine.search(self.expanded, end, self.expected)
             self.expanded = reached
             full = reached < end or self.bytes() > self.memory_bytes
-            if (full and self.expanded < len(self._engine)) or stop.wanted:
+            self.out_of_time = self._ends is not None and perf_counter() > self._ends
+            if (full and self.expanded < len(self._engine)) or stop.wanted or self.out_of_time:
                 self.result.truncated = True
                 return
 
@@ -396,6 +427,7 @@ class Explorer:
         r.generated = sum(r.taken.values())
         r.find_untaken = lambda: untaken(self.packing, self.rows)
         r.find_why = lambda: why(self.packing, self.rows, r.taken)
+        r.find_cuts = lambda: cuts_of(self.packing, self.rows, self.limit)
         self._judge()
 
     def _judge(self) -> None:

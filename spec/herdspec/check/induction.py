@@ -129,7 +129,7 @@ class Prover:
             if promise.expectation is Expectation.ALWAYS:
                 yield from self.initially(promise)
         for start in self.spec.starts:
-            yield from self.definedness(start)
+            yield from self.start_definedness(start)
         for action in self.spec.actions:
             yield from self.definedness(action)
             for promise in self.promises:
@@ -161,6 +161,13 @@ class Prover:
         """That an action looks up nothing that is absent."""
         if action.defined is not g.TRUE:
             yield Question(DEFINED, action, action.defined, (action.guard,))
+
+    def start_definedness(self, start: Action) -> Iterator[Question]:
+        """That what makes an initial state of the declared values looks up nothing absent."""
+        declared = initial_values(self.spec)
+        goal, guard = (g.substitute(e, declared) for e in (start.defined, start.guard))
+        if start.defined is not g.TRUE:
+            yield Question(DEFINED, start, goal, (guard,), False, declared_fields(self.spec))
 
     def after(self, action: Action, promise: Promise) -> Question:
         """That one action keeps one promise."""
@@ -374,6 +381,13 @@ class Prover:
         found = [name for mark, name in names.items() if mark.decl().name() in core]
         axioms = [p for p in self.spec.properties if p.expectation is Expectation.AXIOM]
         return tuple(found) or tuple(p.name for p in axioms)
+
+
+def declared_fields(spec: Specification) -> dict[str, Expr]:
+    """Each flat field as the expression of its declared initial value."""
+    declared = initial_values(spec)
+    fields = (g.field(f.name, f.kind) for f in spec.fields)
+    return {leaf.data: declared.get(leaf, leaf) for leaf in fields}
 
 
 NOTHING = Property(Expectation.ALWAYS, lambda _: False)

@@ -4,9 +4,10 @@ The *mutate* reading: do the properties notice when the spec is wrong?
 Every mutant (`mutants.py`) is explored at a small size. It is *killed* when something fails that
 does not fail in the original. It is *equivalent here* when it takes the same steps from every
 reachable state of the original (steps that change nothing left aside): at this size no property
-could tell the two apart. What is left has *survived*: the properties have a hole, and the shortest
-behaviour that only one of the two shows (`apart.py`) names it. A survivor may be accepted with a
-reason, and so may a mutant that the bound leaves unknown; a reason for a mutant that is killed, or
+could tell the two apart (if the original was cut at a bound, that is unknown). What is left has
+*survived*: the properties have a hole, and the shortest behaviour that only one of the two shows
+(`apart.py`) names it. A survivor may be accepted with a reason, and so may a mutant that the bound
+leaves unknown; a reason for a mutant that is killed, or
 that does not exist, is stale, and an error.
 
 Where a small size shows little, several are looked at in turn, the cheap ones first: what one of
@@ -25,8 +26,9 @@ from multiprocessing import get_context
 from typing import Any
 
 from herdspec.check.apart import BEGINNING, Compared, Told
+from herdspec.check.bounds import TIMES, beyond, first_bound, raised
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
-from herdspec.check.explore import MEMORY_BYTES, Explorer
+from herdspec.check.explore import MEMORY_BYTES, Explorer, is_cut_by_naturals
 from herdspec.check.mutants import Mutant, mutants
 from herdspec.check.retell import Chain, Teller
 from herdspec.check.run import Machine
@@ -97,6 +99,8 @@ class Mutation:
     excused: dict[str, str] = field(default_factory=dict)
     """The reasons for which unknown mutants are accepted."""
     further: tuple[Bounds, ...] = ()
+    cut: str = ""
+    """The bound that the original itself was cut at, and that was not meant."""
 
     @property
     def at(self) -> list[str]:
@@ -152,6 +156,7 @@ def mutate(
     *,
     faults: int,
     bound: int | None = None,
+    within: bool = False,
     further: Sequence[Bounds] = (),
     reasons: Mapping[str, str] | None = None,
     memory_bytes: int = MEMORY_BYTES,
@@ -162,18 +167,19 @@ def mutate(
     """
     Judge every mutant of a spec at these sizes; `reasons` accept survivors, by their ids.
 
-    What is not killed there is judged at the `further` sizes, in turn, but for its liveness.
+    What is not killed there is judged at the `further` sizes, in turn, but for its liveness. A
+    `bound` that is not given is raised until the original is not cut; `within`: it is meant.
     With more than one process, each makes the spec again by `source`. Raises `UsageError` where the
     original cannot be explored to its end: its failures could not be told from a mutant's.
     """
-    bounds = (Bounds(dict(sizes), faults, bound, memory_bytes), *further)
+    bounds = (Bounds(dict(sizes), faults, bound, memory_bytes, within), *further)
     if processes > 1 and source is None:
         raise UsageError("several processes need a source that makes the spec again in each")
     all_of_them = mutants(spec)
-    made = Mutation(spec.name, dict(sizes), faults, faults + 1 if bound is None else bound)
+    made = Mutation(spec.name, dict(sizes), faults, bound or 0)
     made.further = tuple(further)
-    with _verdicts(spec, bounds, len(all_of_them), source, processes) as (failing, verdicts):
-        made.failing = failing
+    with _verdicts(spec, bounds, len(all_of_them), source, processes) as (found, verdicts):
+        made.failing, made.bound, made.cut = found.fails, found.bound, found.cut
         for number, (mutant, verdict) in enumerate(zip(all_of_them, verdicts, strict=True), 1):
             _file(made, mutant, verdict, dict(reasons or {}))
             if progress:
@@ -230,6 +236,7 @@ class Bounds:
     faults: int
     bound: int | None = None
     memory_bytes: int = MEMORY_BYTES
+    within: bool = False
 
     @property
     def said(self) -> str:
@@ -239,12 +246,27 @@ class Bounds:
 
     def ground(self, spec: Specification) -> Ground:
         """A spec at this size."""
-        bound = self.faults + 1 if self.bound is None else self.bound
+        bound = first_bound(spec, self.faults) if self.bound is None else self.bound
         return Ground(spec, self.sizes, bound, self.faults)
 
-    def explorer(self, spec: Specification) -> Explorer:
-        """A search of a spec at this size."""
-        return Explorer(spec, self.sizes, self.faults, self.bound, memory_bytes=self.memory_bytes)
+    def explorer(self, spec: Specification, seconds: float | None = None) -> Explorer:
+        """A search of a spec at this size, for so many seconds."""
+        return Explorer(
+            spec, self.sizes, self.faults, self.bound, memory_bytes=self.memory_bytes,
+            seconds=seconds,
+        )  # fmt: skip
+
+    def explored(self, spec: Specification) -> Explorer:
+        """A spec that was searched at this size; a bound that is not given is raised."""
+
+        def attempt(bound: int, seconds: float | None) -> Explorer | None:
+            explorer = replace(self, bound=bound).explorer(spec, seconds)
+            explorer.run()
+            return None if explorer.out_of_time else explorer
+
+        first = first_bound(spec, self.faults) if self.bound is None else self.bound
+        times = 0 if self.within or self.bound is not None else TIMES
+        return raised(first, attempt, lambda e: is_cut_by_naturals(e.result), times)[0]
 
 
 @contextmanager
@@ -254,17 +276,17 @@ def _verdicts(
     number: int,
     source: Source | None,
     processes: int,
-) -> Iterator[tuple[list[str], Iterator[Verdict]]]:
-    """What fails of the original, and the verdicts on all mutants, in their order."""
+) -> Iterator[tuple[Original, Iterator[Verdict]]]:
+    """What there is to know of the original, and the verdicts on all mutants, in their order."""
     if source is None or processes < 2:
         judge = InTurn(spec, bounds)
-        yield judge.fails, (judge.verdict(k) for k in range(number))
+        yield judge.original, (judge.verdict(k) for k in range(number))
         return
     pool = ProcessPoolExecutor(
         processes, get_context("spawn"), initializer=_begin, initargs=(source, bounds)
     )
     try:
-        yield pool.submit(_fails).result(), pool.map(_judge, range(number), chunksize=4)
+        yield pool.submit(_original).result(), pool.map(_judge, range(number), chunksize=4)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -287,8 +309,8 @@ def _own_judge() -> InTurn:
     return judge
 
 
-def _fails() -> list[str]:
-    return _own_judge().fails
+def _original() -> Original:
+    return _own_judge().original
 
 
 def _judge(number: int) -> Verdict:
@@ -311,6 +333,15 @@ class Verdict:
     missing: str = ""
 
 
+@dataclass(frozen=True)
+class Original:
+    """What fails of the original at every size; the first size's bound, and where it was cut."""
+
+    fails: list[str]
+    bound: int
+    cut: str
+
+
 FATES = ("refused", "equivalent", "unknown", "survived")
 """What may become of a mutant that is not killed; the later ones say more about the properties."""
 
@@ -322,9 +353,12 @@ class InTurn:
         self.judges = [Judge(spec, at, lively=at is bounds[0]) for at in bounds]
 
     @property
-    def fails(self) -> list[str]:
-        """What fails of the original at every size."""
-        return sorted(set.intersection(*(set(judge.fails) for judge in self.judges)))
+    def original(self) -> Original:
+        """What there is to know of the original."""
+        fails = sorted(set.intersection(*(set(judge.fails) for judge in self.judges)))
+        results = [j.explorer.result for j in self.judges if j.is_cut]
+        cut = next((beyond(r.cuts, r.bound) for r in results), "")
+        return Original(fails, self.judges[0].explorer.result.bound, cut)
 
     def verdict(self, number: int) -> Verdict:
         """What becomes of this mutant."""
@@ -340,10 +374,12 @@ class Judge:
     """Holds mutants against one explored original, at one size."""
 
     def __init__(self, spec: Specification, bounds: Bounds, *, lively: bool = True) -> None:
-        self.spec, self.bounds, self.judges_liveness = spec, bounds, lively
+        self.spec, self.judges_liveness = spec, lively
         self.mutants: Sequence[Mutant] = mutants(spec)
-        self.explorer = bounds.explorer(spec)
-        found = self.explorer.run()
+        self.explorer = bounds.explored(spec)
+        found = self.explorer.result
+        self.bounds = replace(bounds, bound=found.bound)
+        self.is_cut = bool(found.dropped) and not bounds.within
         if found.truncated:
             raise UsageError(
                 f"{spec.name} is too big at {found.size} to judge its mutants: take a smaller size"
@@ -366,8 +402,9 @@ class Judge:
             difference = self.kept.first_difference(ground)
         except (SpecError, UsageError):
             return Verdict("refused")
+        same = Verdict("unknown" if self.is_cut else "equivalent")
         if difference is None and mutant.operator != "unfair":
-            return Verdict("equivalent")
+            return same
         found, cut = self.failures(spec)
         if found:
             return Verdict("killed", by=found[0][0], steps=found[0][1])
@@ -376,7 +413,7 @@ class Judge:
         if difference is None:
             return Verdict("survived", missing=UNFAIR)
         if difference.telling is None:
-            return Verdict("equivalent")
+            return same
         if difference.telling == BEGINNING:
             return Verdict("survived", differs="it begins otherwise", missing=OTHERWISE)
         return self.survivor(ground, difference.telling)
@@ -404,7 +441,8 @@ class Judge:
         except UsageError:  # whoever explores it is told so, whatever its properties are
             return [(BEGINS, 0)], False
         found = [(name, steps) for name, steps in failing(result) if name not in self.failing]
-        cut = result.truncated or result.dropped > self.explorer.result.dropped
+        meant = self.explorer.result.dropped if self.bounds.within else 0
+        cut = result.truncated or result.dropped > meant
         if not found and not cut:
             late, cut = self.unlively(spec)
             found = [(name, steps) for name, steps in late if name not in self.lively]

@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from herdspec.check.cache import Coverage, Memory, Result
 from herdspec.check.digest import hashed
+from herdspec.check.proof_verdict import any_number, proved
 from herdspec.check.verdict import (
     Declared,
     Finding,
     Mark,
     Standing,
-    any_number,
     counted,
     explored,
     lived,
     measured_by,
-    proved,
     refined,
 )
 from herdspec.check.verify import Check, Plan, Tell, levels, obligations
@@ -72,7 +71,8 @@ class Looked:
     One spec, and how it is looked at.
 
     Its failures must be just those that are `declared`, or, not `exactly` at the size that they are
-    declared for, may be those. `bound` is the largest natural (None: one more than the faults).
+    declared for, may be those. `bound` is the largest natural (None: raised as far as need be);
+    `within` says that the bounds are meant, and nothing is asked of what lies beyond them.
     """
 
     subject: str
@@ -83,6 +83,7 @@ class Looked:
     exactly: bool = True
     may_end: bool = False
     bound: int | None = None
+    within: bool = False
     source: Callable[[], Specification] | None = None
     """Makes the spec again in another process, where that can be done."""
 
@@ -92,7 +93,7 @@ class Looked:
         branches = [(a.name, b.line - a.line) for a in self.spec.actions for b in a.branches]
         return (
             self.subject, self.spec, self.sizes, self.faults, failures, self.exactly, self.may_end,
-            self.bound, branches,
+            self.bound, self.within, branches,
         )  # fmt: skip
 
     @property
@@ -110,12 +111,13 @@ def exploration(looked: Looked) -> Check:
 
         found = explore(
             looked.spec, looked.sizes, faults=looked.faults, bound=looked.bound,
-            progress=levels(tell),
+            within=looked.within, progress=levels(tell),
         )  # fmt: skip
         findings = explored(
             looked.subject, found, looked.declared, exactly=looked.exactly, may_end=looked.may_end
         )
-        return Result(tuple(findings), measured_by(found), (covered(looked.subject, found),))
+        measured = "; ".join([measured_by(found), *(cut.sentence for cut in found.cuts)])
+        return Result(tuple(findings), measured, (covered(looked.subject, found),))
 
     return Check(f"explore {looked.subject}: {looked.size}", run, looked.rests_on)
 
@@ -161,7 +163,7 @@ def mutation(looked: Looked, *, faults: int = 1, further: Sequence[Looked] = ())
         from herdspec.check.mutate import Bounds, mutate, reasons_of
 
         found = mutate(
-            looked.spec, looked.sizes, faults=faults, bound=looked.bound,
+            looked.spec, looked.sizes, faults=faults, bound=looked.bound, within=looked.within,
             further=[Bounds(at.sizes, at.faults, at.bound) for at in further],
             reasons=reasons_of(looked.spec), source=looked.source,
             processes=PROCESSES if looked.source else 1,
@@ -220,7 +222,7 @@ def proof(subject: str, spec: Specification, leave_out: Iterable[str]) -> Check:
         from herdspec.check.prove import prove
 
         told = obligations(spec, omitted, tell)
-        found = prove(spec, leave_out=omitted, progress=told, memory=memory)
+        found = prove(spec, leave_out=omitted, look=True, progress=told, memory=memory)
         longest = max((o.seconds for o in found.obligations), default=0.0)
         measured = f"{asked(found.obligations)}, the longest {longest:.1f} s"
         return Result(tuple(proved(subject, found)), measured)
@@ -326,7 +328,7 @@ def election(scale: Scale, verified: Specification | None = None) -> Plan:
         exploration(Looked("verified", spec, scale.sizes(spec), scale.faults, AT_ONCE)),
         proof("verified", spec, AT_ONCE),
         refinement("verified", replace(REFINEMENT, concrete=spec), QUICK, AT_ONCE),
-        exploration(Looked("contract", CONTRACT, QUICK.sizes(CONTRACT), QUICK.faults)),
+        exploration(Looked("contract", CONTRACT, QUICK.sizes(CONTRACT), QUICK.faults, within=True)),
         proof("contract", CONTRACT, ()),
         *flawed("drafted", DRAFTED),
         *(check for name, flaw in FLAWS.items() for check in flawed(name, flaw)),
@@ -425,8 +427,9 @@ def flawed(subject: str, flaw: Flaw) -> list[Check]:
     """A flawed variant must fail just as it is declared to; it may well get stuck."""
     sizes = flaw.sizes or dict.fromkeys(flaw.spec.sorts, SMALL)
     looked = Looked(
-        subject, flaw.spec, sizes, flaw.faults, flaw.failures, may_end=True, bound=flaw.bound
-    )
+        subject, flaw.spec, sizes, flaw.faults, flaw.failures, may_end=True, bound=flaw.bound,
+        within=flaw.within,
+    )  # fmt: skip
     lives = any(flaw.spec.promise(name).expectation in LIVE for name in flaw.failures)
     return [exploration(looked), *([liveness(looked)] if lives else [])]
 

@@ -3,7 +3,8 @@ The *prove* reading: invariants that hold for any number of elements, by inducti
 
 Every invariant (promise or lemma) is assumed before a step; for each action and each promise z3 is
 asked for a step that breaks it. No such step: proved. A step: a *counterexample to induction*, two
-states and their difference (the first of them need not be reachable; then a lemma is missing).
+states and their difference (the first of them need not be reachable; then a lemma is missing). What
+was proved on the strength of an invariant that is not proved itself is not: see `leaning`.
 Limits are z3's resource count, not seconds, and an `unknown` is reported as unknown.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from herdspec.check.cache import Memory
 from herdspec.check.counterexample import Counterexample
@@ -29,6 +31,9 @@ from herdspec.check.recall import Recall
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation
+
+if TYPE_CHECKING:
+    from herdspec.check.reachable import Reached
 
 Progress = Callable[[Obligation], None]
 
@@ -53,11 +58,15 @@ class Proof:
     """What may keep z3 from an answer."""
     not_asked: tuple[str, ...] = ()
     """Promises about a channel's order or length, which proofs know nothing of."""
+    given: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What holds only if these invariants do, which are not proved."""
+    reached: dict[str, Reached] = field(default_factory=dict)
+    """Whether runs come to the counterexamples of what is not inductive, if it was looked for."""
 
     @property
     def proved(self) -> bool:
         """Whether everything was proved."""
-        sound = not self.vacuous and not self.unsure and self.begins is Outcome.PROVED
+        sound = not (self.vacuous or self.unsure or self.given) and self.begins is Outcome.PROVED
         return sound and all(o.outcome is Outcome.PROVED for o in self.obligations)
 
     def of(self, promise: str) -> Outcome:
@@ -81,6 +90,7 @@ def prove(
     resources: int = RESOURCES,
     order: bool = False,
     explain: bool = False,
+    look: bool = False,
     progress: Progress | None = None,
     memory: Memory | None = None,
 ) -> Proof:
@@ -89,7 +99,8 @@ def prove(
 
     `resources` is z3's limit for each obligation. With `order`, naturals are any total order and
     `+ 1` is some larger element (`herdspec.engine.order`): sound, but more may fail. With
-    `explain`, a counterexample names conjuncts that would exclude it (`herdspec.check.suggest`).
+    `explain`, a counterexample names conjuncts that would exclude it (`herdspec.check.suggest`);
+    with `look`, a run to it is looked for (`herdspec.check.reachable`).
     What the `memory` knows is not proved again.
     """
     explored, spec = spec, spec.for_proof
@@ -103,9 +114,39 @@ def prove(
         proof.obligations.append(obligation)
         if progress:
             progress(obligation)
+    proof.given = leaning(prover, proof)
     if explain:
         explained(proof, explored)
+    if look and any(o.outcome is Outcome.FAILED for o in proof.obligations):
+        from herdspec.check.reachable import look_for_runs
+
+        proof.reached = look_for_runs(explored, proof.obligations)
     return proof
+
+
+def leaning(prover: Prover, proof: Proof) -> dict[str, tuple[str, ...]]:
+    """
+    What was proved only on the strength of invariants that are not proved, and of which.
+
+    These are taken from the hypotheses, and all else is asked again, until what is proved leans on
+    nothing but what is proved (with few resources: what is not shown so is leaning).
+    """
+    always = [p.name for p in prover.promises if p.expectation is Expectation.ALWAYS]
+    unproved = tuple(name for name in always if proof.of(name) is not Outcome.PROVED)
+    if not unproved:
+        return {}
+    sound = {o.promise for o in proof.obligations} - {
+        o.promise for o in proof.obligations if o.outcome is not Outcome.PROVED
+    }
+    found: dict[str, tuple[str, ...]] = {}
+    lost = set(unproved)
+    while lost:
+        kept = [p for p in prover.promises if p.name in sound]
+        weaker = Prover(prover.spec, kept, prover.resources, order=proof.order)
+        lost = {q.promise for q in weaker.questions() if q.promise in sound and not weaker.keeps(q)}
+        sound -= lost
+        found |= dict.fromkeys(lost, unproved)
+    return found
 
 
 def prover_of(

@@ -15,6 +15,7 @@ from typing import Any
 
 import z3
 
+from herdspec.check.bounds import TIMES, Cut, Overflow, cut_by, first_bound, overflows, raised
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Story
 from herdspec.check.run import Machine, Step
 from herdspec.engine.bits import BitEmitter, Key, Terms
@@ -47,6 +48,21 @@ class Search:
     violations: dict[str, Story] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     """Promises that z3 gave up on, and at which depth."""
+    cut: int | None = None
+    """The first step at which a run was left out, since it leaves a bound."""
+    within: bool = False
+    """The bounds are meant: nothing is asked of what lies beyond them."""
+    left_out: Cut | None = None
+    """The bound that the first of them leaves."""
+    constraint: str = ""
+    """The spec's constraints: no run goes on from a state without them."""
+    bounds_tried: tuple[int, ...] = ()
+    """The bounds of naturals that were tried; the last of them is `bound`."""
+
+    @property
+    def is_raisable(self) -> bool:
+        """Whether a larger bound of naturals might show more."""
+        return self.left_out is not None and not self.left_out.is_channel
 
 
 def search(
@@ -59,13 +75,34 @@ def search(
     only: frozenset[str] | None = None,
     resources: int = RESOURCES,
     progress: Progress | None = None,
+    within: bool = False,
 ) -> Search:
     """
     Look for runs of up to `depth` steps that break an `always` or `step` promise (or `only` these).
 
-    `faults` and `bound` as in `explore`. Raises `UsageError` where there is nothing to look for.
+    `faults`, `bound` and `within` as in `explore`; a bound that is not given is raised while runs
+    are left out for it. Raises `UsageError` where there is nothing to look for.
     """
-    ground = Ground(spec, dict(sizes), faults + 1 if bound is None else bound, faults)
+
+    def attempt(at: int, left: float | None) -> Search:
+        del left  # z3 is limited by its resources
+        found = _search(spec, sizes, faults, depth, at, only, resources, progress)
+        found.within = within
+        return found
+
+    first = first_bound(spec, faults) if bound is None else bound
+    times = 0 if bound is not None or within else TIMES
+    found, tried = raised(first, attempt, lambda found: found.is_raisable, times)
+    found.bounds_tried = tried
+    return found
+
+
+def _search(
+    spec: Specification, sizes: Mapping[str, int], faults: int, depth: int, bound: int,
+    only: frozenset[str] | None, resources: int, progress: Progress | None,
+) -> Search:  # fmt: skip
+    """Look for runs within one bound."""
+    ground = Ground(spec, dict(sizes), bound, faults)
     kinds = (Expectation.ALWAYS, Expectation.STEP)
     promises = [p for p in spec.properties if p.expectation in kinds]
     promises = [p for p in promises if only is None or p.name in only]
@@ -107,6 +144,10 @@ class Searcher:
         self.states: list[dict[Key, Any]] = []
         self.choices: list[Any] = []
         self.start: Any = None
+        constraints = [p for p in ground.spec.properties if p.expectation is Expectation.CONSTRAINT]
+        self.limit = g.conj(*map(ground.property, constraints))
+        self.overflows = list(overflows(ground))
+        found.constraint = " and ".join(p.name for p in constraints)
         self.begin()
 
     def begin(self) -> None:
@@ -116,6 +157,7 @@ class Searcher:
         if self.ground.spec.starts and not self.starts:
             raise UsageError(nowhere)
         if self.starts:
+            self.note_cut(0, list(overflows(self.ground, starts=True)), self.emit.over(declared))
             self.start = self.choice("start", self.starts)
             state = self.emit.fresh("s0")
             self.step_between(self.start, self.starts, self.emit.over(declared), state)
@@ -137,12 +179,27 @@ class Searcher:
         if not self.instances:
             return False
         k = len(self.choices)
+        before = self.emit.over(self.states[-1])
+        self.solver.add(before.of(self.limit))
+        self.note_cut(k + 1, self.overflows, before)
         chosen = self.choice(f"c{k}", self.instances)
         after = self.emit.fresh(f"s{k + 1}")
-        self.step_between(chosen, self.instances, self.emit.over(self.states[-1]), after)
+        self.step_between(chosen, self.instances, before, after)
         self.choices.append(chosen)
         self.states.append(after)
         return True
+
+    def note_cut(self, step: int, ways: list[Overflow], before: Terms) -> None:
+        """Note the first step that is left out since it leaves a bound."""
+        if self.found.cut is not None:
+            return
+        for way in ways:
+            leaves = before.of(way.full)
+            if way.key is not None:
+                leaves = z3.Not(self.emit.fits(way.key, before.of(way.new)))
+            if self.solver.check(self.switch(z3.And(before.of(way.possible), leaves))) != z3.unsat:
+                self.found.cut, self.found.left_out = step, cut_by(self.ground, way)
+                return
 
     def step_between(
         self, chosen: Any, instances: tuple[Instance, ...], before: Terms, after: Mapping[Key, Any]

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from herdspec.check.induction import Obligation, Outcome, Prover, Question
+from herdspec.check.proof_verdict import any_number
 from herdspec.check.prove import Proof
-from herdspec.check.verdict import Finding, Mark, any_number, few
+from herdspec.check.verdict import Finding, Mark, few
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
 

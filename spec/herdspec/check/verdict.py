@@ -19,7 +19,6 @@ from herdspec.language.surface import Expectation, Sort, Spec
 if TYPE_CHECKING:
     from herdspec.check.explore import Exploration, Story
     from herdspec.check.liveness import Liveness
-    from herdspec.check.prove import Obligation, Proof
     from herdspec.check.refine import Refined
     from herdspec.check.run import Step
     from herdspec.check.search import Search
@@ -98,6 +97,8 @@ class Finding:
     expectation, `lemma`, or `check` for what is no property of a spec; `bounds` says what was
     looked at, `note` what there is to say beside it. `steps` are the story's again, in parts, where
     it is a path; `repeats` says from which of them (0-based) it goes on for ever, if it does.
+    Of what is unknown for no other reason than a bound, `cut` names the bound; `never` are the
+    actions that were not taken, where it is about these.
     """
 
     subject: str
@@ -112,6 +113,8 @@ class Finding:
     story: tuple[str, ...] = ()
     steps: tuple[Taken, ...] = ()
     repeats: int | None = None
+    cut: str = ""
+    never: tuple[str, ...] = ()
 
     @property
     def standing(self) -> Standing:
@@ -143,11 +146,25 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+def few(names: list[str], most: int = 3) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 # ── Exploration ─────────────────────────────────────────────────────────────────────────────
 
 ALWAYS_A_STEP = "there is always a next step"
 """The row of deadlocks."""
+EVERY_ACTION_IS_POSSIBLE = "every action is possible"
+"""The row of vacuous actions: of a system that cannot move, nearly everything holds."""
+PROMISES = "promises"
+"""The row of a spec that promises nothing."""
 CUT_SHORT = "cut short at the memory budget"
+BEYOND = "unknown beyond"
+"""How the note begins of what is unknown for want of a larger bound."""
+WITHIN = "within"
+"""How the note begins of what holds as far as was meant to be looked."""
 JUDGED_BY_STATES = (
     Expectation.ALWAYS, Expectation.STEP, Expectation.SOMETIMES, Expectation.RECOVERABLE,
 )  # fmt: skip
@@ -165,8 +182,9 @@ def explored(
     """
     A finding for each property of an explored spec, and one for deadlock (unless it `may_end`).
 
-    Promises of liveness are not judged here, and axioms nowhere. One more finding says whether
-    every step has a meaning, where a step might have none.
+    Promises of liveness are not judged here, and axioms nowhere. Further findings say whether
+    every step has a meaning, where a step might have none, and whether each action was taken (of
+    what is declared to fail, nobody asks that); one says so if nothing is promised.
 
     `declared` are the failures that must be found; not `exactly` at another size than they were
     declared for: then a failure of such a property may have any length, or be missing.
@@ -174,7 +192,20 @@ def explored(
     judge = Explored(subject, result, declared, exactly)
     judged = [p for p in result.spec.properties if p.expectation in JUDGED_BY_STATES]
     findings = [*map(judge.finding, judged), *judge.defined()]
-    return findings if may_end else [*findings, judge.deadlock()]
+    findings += [] if may_end else [judge.deadlock()]
+    findings += [] if declared else [judge.possible()]
+    return [*findings, *nothing_promised(subject, result.spec)]
+
+
+def nothing_promised(subject: str, spec: Specification) -> list[Finding]:
+    """A finding without a verdict, if a spec has no promise that could be kept or broken."""
+    assumed = (Expectation.AXIOM, Expectation.CONSTRAINT)
+    if any(p.expectation not in assumed for p in spec.properties):
+        return []
+    return [Finding(
+        subject=subject, row=PROMISES, kind="check", mark=Mark.UNKNOWN, bounds="",
+        note="nothing is promised", sentence="There is a promise to be kept.",
+    )]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -197,10 +228,10 @@ class Explored:
         if r.truncated:
             return self._made(promise, Mark.UNKNOWN, CUT_SHORT)
         if name in r.undecided or (name in r.missing and not r.complete):
-            return self._made(promise, Mark.UNKNOWN, self.cut)
+            return self._made(promise, Mark.UNKNOWN, f"cut at {self.bound}")
         if name in r.missing:
             return self._made(promise, Mark.FAILS, "no state of this size shows it")
-        return self._made(promise, Mark.EXHAUSTED, self.within)
+        return replace(self._made(promise, self.mark, self.note), cut=self.cut)
 
     def defined(self) -> Iterator[Finding]:
         """Whether every step has a meaning; nothing, if none could be without."""
@@ -210,30 +241,44 @@ class Explored:
         broken = self.result.violations.get(EVERY_VALUE_IS_DEFINED)
         if broken is None and all(a.defined.op == "const" for a in (*spec.actions, *spec.starts)):
             return
-        mark, note = (Mark.FAILS, "") if broken else (Mark.EXHAUSTED, self.within)
-        if broken is None and self.result.truncated:
-            mark, note = Mark.UNKNOWN, CUT_SHORT
+        mark, note = (Mark.FAILS, "") if broken else (self.mark, self.note)
         shown = shown_by(broken) if broken else None
         yield Finding(
             subject=self.subject, row=EVERY_VALUE_IS_DEFINED, kind="check", mark=mark, note=note,
             bounds=self.bounds, sentence="No step looks at a value that is not there.",
             found=shown, expected=self._expected(EVERY_VALUE_IS_DEFINED, shown),
-            story=told(broken), steps=taken_in(broken),
+            story=told(broken), steps=taken_in(broken), cut="" if broken else self.cut,
         )  # fmt: skip
 
     def deadlock(self) -> Finding:
         """Whether every state has a next step."""
-        mark, shown, note = Mark.EXHAUSTED, None, self.within
+        mark, shown, note = self.mark, None, self.note
         if self.result.deadlock:
             mark, shown = Mark.FAILS, shown_by(self.result.deadlock)
-        elif self.result.truncated:
-            mark, note = Mark.UNKNOWN, CUT_SHORT
         return Finding(
             subject=self.subject, row=ALWAYS_A_STEP, kind="check", mark=mark, note=note,
             bounds=self.bounds, found=shown, expected=self._expected(ALWAYS_A_STEP, shown),
-            story=told(self.result.deadlock),
+            story=told(self.result.deadlock), cut="" if shown else self.cut,
             steps=taken_in(self.result.deadlock),
             sentence="From every state there is a next step.",
+        )  # fmt: skip
+
+    def possible(self) -> Finding:
+        """Whether each action was taken; those that disturb may be, if the budget has any."""
+        r = self.result
+        never = tuple(
+            a.name
+            for a in r.spec.actions
+            if not r.taken.get(a.name) and (r.faults or not a.disturbs)
+        )
+        mark, note = Mark.EXHAUSTED, ""
+        if never:
+            mark = Mark.FAILS if r.complete else Mark.UNKNOWN
+            note = f"{few(list(never))} {'is' if len(never) == 1 else 'are'} never possible here"
+        return Finding(
+            subject=self.subject, row=EVERY_ACTION_IS_POSSIBLE, kind="check", mark=mark,
+            bounds=self.bounds, note=note, sentence="Each action is taken from some state.",
+            never=never,
         )  # fmt: skip
 
     @property
@@ -242,20 +287,38 @@ class Explored:
         return bounds_of(self.result)
 
     @property
-    def within(self) -> str:
-        """What has to be said where successors were dropped, or states not gone on from."""
-        r = self.result
-        cuts = [f"naturals up to {r.bound}"] if r.dropped else []
-        cuts += [f"the constraint {r.constraint}"] if r.constrained else []
-        return f"within {' and '.join(cuts)}" if cuts else ""
+    def mark(self) -> Mark:
+        """What can be said of that which no state was found to break."""
+        return Mark.UNKNOWN if self.result.truncated or self.cut else Mark.EXHAUSTED
+
+    @property
+    def note(self) -> str:
+        """What has to be said beside it: where the search ended, and whether that was meant."""
+        if self.result.truncated:
+            return CUT_SHORT
+        if self.cut:
+            return f"{BEYOND} {self.cut}"
+        return f"{WITHIN} {self.bound}" if self.bound else ""
 
     @property
     def cut(self) -> str:
-        """Why what is beyond the cuts is not known."""
+        """The bounds that were run into and not meant, if that alone leaves it unknown."""
         r = self.result
-        cuts = ["the bound of naturals"] if r.dropped else []
-        cuts += [f"the constraint {r.constraint}"] if r.constrained else []
-        return f"cut at {' and '.join(cuts)}"
+        return self._dropped if r.dropped and not (r.within or r.truncated) else ""
+
+    @property
+    def bound(self) -> str:
+        """All that kept the search from states, meant or not."""
+        r = self.result
+        ends = [self._dropped] * bool(r.dropped)
+        ends += [f"the constraint {r.constraint}"] * bool(r.constrained)
+        return " and ".join(ends)
+
+    @property
+    def _dropped(self) -> str:
+        from herdspec.check.bounds import beyond
+
+        return beyond(self.result.cuts, self.result.bound)
 
     def _made(
         self, promise: Promise, mark: Mark, note: str = "", story: Story | None = None
@@ -324,8 +387,10 @@ def measured_by(result: Exploration) -> str:
     if r.symmetric:
         counts += f" up to renaming ({r.orbits:,} in all)"
     line = f"{counts}, {counted(r.generated, 'step')}, depth {r.depth}, naturals up to {r.bound}"
+    if len(r.bounds_tried) > 1:
+        line += f" (raised from {r.bounds_tried[0]})"
     if r.dropped:
-        line += f", {counted(r.dropped, 'successor')} beyond them dropped"
+        line += f", {counted(r.dropped, 'successor')} beyond the bound dropped"
     return line + (", TRUNCATED at the memory budget" if r.truncated else "")
 
 
@@ -360,117 +425,6 @@ def _lived(
     )  # fmt: skip
 
 
-# ── Proof ───────────────────────────────────────────────────────────────────────────────────
-
-EVERY_ACTION_IS_POSSIBLE = "every action is possible"
-"""The row of vacuous actions: an invariant over a system that cannot move proves nothing."""
-
-
-def any_number(spec: Specification) -> str:
-    """What a proof speaks about."""
-    if not spec.sorts:
-        return "any numbers"
-    names = [f"{name.lower()}s" for name in spec.sorts]
-    if spec.relational:
-        names = ["messages in flight" if name == "tags" else name for name in names]
-    *first, last = names
-    return f"any number of {', '.join(first)} and {last}" if first else f"any number of {last}"
-
-
-def proved(subject: str, proof: Proof) -> list[Finding]:
-    """A finding for each promise that induction was tried on, and for definedness and vacuity."""
-    findings = [_proved(subject, proof, proof.spec.promise(name)) for name in proof.promises]
-    findings += [*_defined(subject, proof), _not_vacuous(subject, proof)]
-    return [replace(f, bounds=_scope(proof)) for f in findings]
-
-
-def _scope(proof: Proof) -> str:
-    """What a proof speaks about, and what it took for less than it is."""
-    order = ", naturals as any total order" if proof.order else ""
-    channels = ", channels as sets of messages" if proof.spec.relational else ""
-    return f"{any_number(proof.spec)}{order}{channels}"
-
-
-def _defined(subject: str, proof: Proof) -> list[Finding]:
-    """That no step looks at what is not there, if any step looks at what may not be."""
-    from herdspec.check.prove import DEFINED
-
-    obligations = [o for o in proof.obligations if o.promise == DEFINED]
-    sentence = "No step looks up an absent value, or takes a number out of its range."
-    found = induced(subject, DEFINED, "check", sentence, proof.spec, obligations)
-    return [found] if obligations else []
-
-
-def _proved(subject: str, proof: Proof, promise: Promise) -> Finding:
-    obligations = [o for o in proof.obligations if o.promise == promise.name]
-    found = induced(
-        subject, promise.name, kind_of(promise), promise.sentence, proof.spec, obligations
-    )
-    assumed = [name for name in unproved(proof) if name != promise.name]
-    if found.mark is Mark.PROVED and assumed:
-        return replace(found, note=f"given {few(assumed)}")
-    return found
-
-
-def unproved(proof: Proof) -> list[str]:
-    """The invariants that the steps' proofs assume, and that are not proved themselves."""
-    from herdspec.check.prove import Outcome
-
-    always = [n for n in proof.promises if proof.spec.promise(n).expectation is Expectation.ALWAYS]
-    return [name for name in always if proof.of(name) is not Outcome.PROVED]
-
-
-def induced(
-    subject: str, name: str, kind: str, sentence: str, spec: Specification,
-    obligations: list[Obligation],
-) -> Finding:  # fmt: skip
-    """What the worst of these obligations says of a property."""
-    from herdspec.check.prove import Outcome
-
-    mark, note = Mark.PROVED, ""
-    bad: list[Obligation] = []
-    for outcome, made, words in (
-        (Outcome.UNKNOWN, Mark.UNKNOWN, "z3 gave up"),
-        (Outcome.FAILED, Mark.FAILS, "not inductive"),
-    ):
-        if found := [o for o in obligations if o.outcome is outcome]:
-            mark, bad = made, found
-            note = f"{words}: {few([o.action or 'the initial state' for o in bad])}"
-    if not obligations:
-        mark, note = Mark.UNKNOWN, "there was nothing to prove"
-    shown = next((o.counterexample for o in bad if o.counterexample), None)
-    return Finding(
-        subject=subject, row=name, kind=kind, mark=mark, bounds=any_number(spec),
-        sentence=sentence, note=note, story=tuple(shown.lines) if shown else (),
-    )  # fmt: skip
-
-
-def few(names: list[str], most: int = 3) -> str:
-    """Some names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
-def _not_vacuous(subject: str, proof: Proof) -> Finding:
-    from herdspec.check.prove import Outcome
-
-    mark, note = Mark.PROVED, ""
-    if proof.begins is Outcome.FAILED:
-        mark, note = Mark.FAILS, "no initial state keeps the axioms"
-    elif proof.contradiction:
-        mark, note = Mark.FAILS, f"no state keeps all of {', '.join(proof.contradiction)}"
-    elif proof.vacuous:
-        names = ", ".join(proof.vacuous)
-        mark, note = Mark.FAILS, f"no state was found that keeps all promises and allows {names}"
-    elif proof.unsure or proof.begins is Outcome.UNKNOWN:
-        mark, note = Mark.UNKNOWN, f"z3 gave up: {few(proof.unsure or ['the initial states'])}"
-    return Finding(
-        subject=subject, row=EVERY_ACTION_IS_POSSIBLE, kind="check", mark=mark,
-        bounds=any_number(proof.spec), note=note,
-        sentence="Each action is possible in some state that keeps all promises.",
-    )  # fmt: skip
-
-
 # ── Bounded search ──────────────────────────────────────────────────────────────────────────
 
 
@@ -493,6 +447,12 @@ def searched(
             mark, note = Mark.FAILS, ""
         elif name in found.unknown:
             mark, note = Mark.UNKNOWN, f"z3 gave up at {counted(found.unknown[name], 'step')}"
+        elif found.left_out is not None:
+            mark = Mark.EXHAUSTED if found.within else Mark.UNKNOWN
+            words = WITHIN if found.within else BEYOND
+            note = f"{words} {found.left_out.said}, from step {found.cut} on"
+        elif found.constraint:
+            note = f"{WITHIN} the constraint {found.constraint}"
         what = shown_by(shown) if shown else None
         expected = None
         if name in declared and what:
@@ -514,6 +474,8 @@ REFINES = "refines"
 
 def refined(subject: str, result: Refined) -> list[Finding]:
     """Whether each step has its meaning, and each meaning a step."""
+    from herdspec.check.proof_verdict import induced
+
     name = f"refines {result.refinement.abstract.name}"
     findings = []
     if result.obligations:
@@ -532,13 +494,11 @@ def _refined_by_exploration(
 ) -> list[Finding]:
     judge = Explored(subject, found, {}, exactly=True)
     broken = found.violations.get(REFINES)
-    mark, note = Mark.EXHAUSTED, judge.within
+    mark, note = judge.mark, judge.note
     if broken:
         mark, note = Mark.FAILS, "a step without a meaning"
-    elif found.truncated:
-        mark, note = Mark.UNKNOWN, CUT_SHORT
-    elif result.idle:
-        mark = Mark.UNKNOWN if found.dropped else Mark.FAILS
+    elif result.idle and not found.truncated:
+        mark = Mark.FAILS if found.complete else Mark.UNKNOWN
         note = f"no step means {', '.join(result.idle)}"
     steps = Finding(
         subject=subject, row=name, kind="check", mark=mark, bounds=judge.bounds,

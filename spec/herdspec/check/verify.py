@@ -10,7 +10,7 @@ nothing that was changed is not done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from herdspec.check.cache import Cache, Memory, Result, key_of
-from herdspec.check.verdict import Finding, Mark, Standing, counted, standing_of
+from herdspec.check.verdict import WITHIN, Finding, Mark, Standing, counted, few, standing_of
 from herdspec.language.graph import TRUE
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
@@ -147,7 +147,41 @@ def verify(
         with watch(check) as tell:
             result, kept = attempt(plan, check, tell, survived, cache)
         done.append(Done(check.name, result, perf_counter() - begun, kept))
-    return Report(plan, tuple(done))
+    return Report(plan, settled(done))
+
+
+def settled(done: Sequence[Done]) -> tuple[Done, ...]:
+    """
+    The results of all checks, each read with the others.
+
+    What is unknown only for a bound is settled where the same property is proved, which asks no
+    bound; and an action that is never taken at one size is not vacuous if it is at another.
+    """
+    findings = [f for d in done for f in d.result.findings]
+    proved = {(f.subject, f.row) for f in findings if f.mark is Mark.PROVED}
+    taken = {
+        (covered.subject, action)
+        for d in done
+        for covered in d.result.coverage
+        for action, times in covered.taken
+        if times
+    }
+    return tuple(
+        replace(d, result=replace(d.result, findings=tuple(_settled(f, proved, taken) for f in of)))
+        for d, of in ((d, d.result.findings) for d in done)
+    )
+
+
+def _settled(
+    finding: Finding, proved: set[tuple[str, str]], taken: set[tuple[str, str]]
+) -> Finding:
+    """A finding, read with what is proved of its subject and which actions were ever taken."""
+    if finding.cut and (finding.subject, finding.row) in proved:
+        return replace(finding, mark=Mark.EXHAUSTED, note=f"{WITHIN} {finding.cut}", cut="")
+    if finding.never and all((finding.subject, name) in taken for name in finding.never):
+        note = f"{few(list(finding.never))} only at another size"
+        return replace(finding, mark=Mark.EXHAUSTED, note=note, never=())
+    return finding
 
 
 def attempt(

@@ -253,6 +253,8 @@ class Expectation(Enum):
     """In every fair behaviour, a state of the first kind is followed by one of the second."""
     AXIOM = "axiom"
     """It is assumed of what never changes."""
+    CONSTRAINT = "constraint"
+    """Searches do not go on from states without it: how far is looked, and no demand."""
 
 
 LIVE = (Expectation.EVENTUALLY, Expectation.EVENTUALLY_ALWAYS, Expectation.LEADS_TO)
@@ -350,6 +352,15 @@ def leads_to(function: Callable[..., tuple[bool, bool]]) -> Property:
 def axiom(function: Callable[[Any], bool]) -> Property:
     """What is assumed of fields that no action changes; initial states without it do not count."""
     return Property(Expectation.AXIOM, function)
+
+
+def constraint(function: Callable[[Any], bool]) -> Property:
+    """
+    How far searches go: states without it are looked at, but not gone on from (TLA+: CONSTRAINT).
+
+    It is no demand, and proofs do not assume it; what a search says holds within it.
+    """
+    return Property(Expectation.CONSTRAINT, function)
 
 
 class Spec:

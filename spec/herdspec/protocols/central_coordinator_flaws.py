@@ -223,10 +223,11 @@ def restart_while_idle(self: CentralCoordinator, b: Broker) -> None:
 
 def _flaw(
     failures: dict[str, Failure], spec: Specification, *switches: str, faults: int = 1,
-    members: int = 2, brokers: int = 1,
+    members: int = 2, brokers: int = 1, floods: bool = False,
 ) -> Flaw:  # fmt: skip
+    """A flaw; one that `floods` sends without waiting for answers: its full channels are meant."""
     sizes = {"Broker": brokers, "Member": members, "Partition": 1}
-    return Flaw(spec, frozenset(switches), failures, faults, sizes, bound=6)
+    return Flaw(spec, frozenset(switches), failures, faults, sizes, bound=6, within=floods)
 
 
 def _but(name: str, **functions: Callable[..., object]) -> Specification:
@@ -248,6 +249,7 @@ FLAWS = {
             is_free=everything_is_free,
         ),
         "no_barrier",
+        floods=True,
     ),
     "lost_trigger": _flaw(
         {
@@ -409,6 +411,7 @@ DRAFTED_000 = _flaw(
     },
     HELD.replace("Drafted000", **AS_DRAFTED).drop("Drafted000", "requeue"),
     brokers=2,
+    floods=True,
 )
 """`002`'s coordinator with `000`'s consumer, which closes its fetchers on a lost connection."""
 
@@ -424,5 +427,6 @@ DRAFTED_002 = _flaw(
     },
     HELD.replace("Drafted002", **AS_DRAFTED, let_go=keep_fetching).drop("Drafted002", "requeue"),
     brokers=2,
+    floods=True,
 )
 """`002`'s coordinator with `002`'s consumer, which reconnects and fetches on."""

@@ -15,7 +15,8 @@ class Flaw:
     A variant, and the failures that it must show at these sizes and with so many faults.
 
     `switches` are the core's, in the implementation, that make the same of it. Without `sizes`
-    there are two elements of each sort; without a `bound` naturals reach one more than the faults.
+    there are two elements of each sort; without a `bound` that of naturals is raised as far as need
+    be. `within`: the bounds are meant, those of channels, too.
     """
 
     spec: Specification
@@ -24,3 +25,4 @@ class Flaw:
     faults: int = 2
     sizes: Mapping[str, int] | None = None
     bound: int | None = None
+    within: bool = False
