@@ -14,6 +14,7 @@ from herdspec import (
     action,
     axiom,
     command,
+    constraint,
     each,
     empty,
     eventually,
@@ -53,6 +54,25 @@ class ShortClock(Spec):
         """It ticks."""
         require(self.n < 3)
         self.n += 1
+
+
+class LateClock(Spec):
+    """A clock that stops at seven, which only its guard says."""
+
+    n: Nat = 0
+    rang: bool = False
+
+    @action(fair=weak)
+    def tick(self) -> None:
+        """It ticks."""
+        require(self.n < 7)
+        self.n += 1
+
+
+@constraint
+def not_beyond_two(s: ShortClock) -> bool:
+    """The clock is looked at up to two."""
+    return s.n < 2
 
 
 @eventually

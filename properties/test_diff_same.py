@@ -226,6 +226,11 @@ def test_a_comparison_that_was_cut_ends_with_3(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "o.json").read_text())
     assert (found["behaviour"]["same"], found["behaviour"]["decided"]) == (False, False)
 
+    meant = run("diff", *files[:2], "--may-end", "--bound", "5", "--within")
+
+    assert meant.exit_code == HOLDS
+    assert "they allow the same behaviour at this size, within the bounds" in meant.output
+
 
 def test_a_fault_that_became_a_step_is_said(tmp_path: Path) -> None:
     """`kind=fault` changed to `fair=weak`: the new one has more states, and so they differ."""

@@ -38,6 +38,7 @@ from properties.live_specs import (
     Door,
     FairDoor,
     Growing,
+    LateClock,
     Pinging,
     Round,
     Sending,
@@ -60,6 +61,7 @@ from properties.live_specs import (
     it_opens,
     it_rings,
     it_stops,
+    not_beyond_two,
     one_gets_what_another_got,
     there_is_power,
     what_rings_is_at_two,
@@ -78,6 +80,24 @@ def test_what_a_bound_cuts_is_unknown() -> None:
     )
     assert not found.violations
     assert not found.held
+
+
+def test_a_bound_that_nobody_fixed_is_raised_as_far_as_need_be() -> None:
+    """Where naturals are bounded by guards alone, the whole graph is judged."""
+    held = liveness(specification(LateClock, it_comes_to_two), {}, faults=0)
+
+    assert (held.held, held.bound, held.states) == (["it_comes_to_two"], 8, 8)
+    assert liveness(specification(LateClock, it_comes_to_two), {}, faults=0, bound=2).undecided
+
+
+def test_a_constraint_leaves_liveness_unknown() -> None:
+    """Behaviours go on from states that a constraint lets nobody go on from."""
+    spec = specification(ShortClock, it_rings, not_beyond_two)
+
+    found = liveness(spec, {}, faults=0)
+
+    cut = "cut at the constraint not_beyond_two: behaviours go on beyond it"
+    assert found.undecided == {"it_rings": cut}
 
 
 def test_the_same_without_a_bound_fails() -> None:

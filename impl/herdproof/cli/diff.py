@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from herdproof.cli.options import BoundOption, FaultsOption, MayEndOption, SizeOption
+from herdproof.cli.options import (
+    BoundOption,
+    FaultsOption,
+    MayEndOption,
+    SizeOption,
+    WithinOption,
+)
 from herdproof.cli.render import (
     COLOURS,
     JsonOption,
@@ -39,6 +45,7 @@ def diff(
     size: SizeOption = None,
     faults: FaultsOption = 2,
     bound: BoundOption = None,
+    within: WithinOption = False,
     pairs: Annotated[
         int, typer.Option(min=1, help="Pairs of states to look at for where they part.")
     ] = 1_000_000,
@@ -61,7 +68,10 @@ def diff(
     out = Output(json)
     with out.progress("reading the specs"):
         a, b = subject(old), subject(new)
-    asked = Asked(sizes_of([a.spec, b.spec], size or []), faults, bound, may_end)
+    if bound is None:
+        bound = max((s.bound for s in (a, b) if s.bound is not None), default=None)
+    within = within or (a.within and b.within)
+    asked = Asked(sizes_of([a.spec, b.spec], size or []), faults, bound, may_end, within)
     if mixed:
         standing, found = run_together(out, a.spec, b.spec, upgrade, asked)
     elif upgrade:
@@ -76,9 +86,10 @@ class Asked:
     """At which size, and how, specs are explored."""
 
     def __init__(
-        self, sizes: dict[str, int], faults: int, bound: int | None, may_end: bool
+        self, sizes: dict[str, int], faults: int, bound: int | None, may_end: bool, within: bool
     ) -> None:
         self.sizes, self.faults, self.bound, self.may_end = sizes, faults, bound, may_end
+        self.within = within
         self.reached = 0  # the largest bound of naturals that an exploration came to
 
     def of(self, spec: Specification) -> dict[str, int]:
@@ -95,7 +106,7 @@ class Asked:
 
         sizes, faults, bound = self.of(spec), self.faults, self.bound
         with out.progress(f"explore {name}"):
-            result = explore(spec, sizes, faults=faults, bound=bound)
+            result = explore(spec, sizes, faults=faults, bound=bound, within=self.within)
         out.line(f"{name}: {measured_by(result)}")
         self.reached = max(self.reached, result.bound)
         stories = {**result.violations, **result.witnesses}
@@ -147,8 +158,9 @@ def run_diff(
     print_verdicts(out, table)
     with out.progress("compare behaviour"):
         compared = compare(
-            old.spec, new.spec, asked.sizes, faults=asked.faults, bound=asked.reached, pairs=pairs
-        )
+            old.spec, new.spec, asked.sizes, faults=asked.faults, bound=asked.reached,
+            pairs=pairs, within=asked.within,
+        )  # fmt: skip
     print_compared(out, compared)
     standing, conclusion = worst(table), ""
     if standing is Standing.HOLDS and not compared.decided:
@@ -244,6 +256,7 @@ def unparted(compared: Compared) -> str:
     if not compared.shared:
         return "they have no field in common that compares: nothing was compared"
     far = "at this size" if compared.exhausted else f"in {counted(compared.depth, 'step')}"
+    far += ", within the bounds" if compared.within and compared.dropped else ""
     of = " of the fields that were compared" if compared.apart or compared.alone else ""
     if compared.same:
         return f"they allow the same behaviour{of} {far}"
@@ -265,7 +278,7 @@ def compared_json(c: Compared) -> dict[str, Any]:
         "pairs": c.pairs, "depth": c.depth, "dropped": c.dropped, "exhausted": c.exhausted,
         "alone": list(c.alone), "compared": list(c.shared), "not_compared": list(c.apart),
         "constrained": c.constrained, "marks": list(c.marks), "meaningless": list(c.meaningless),
-        "decided": c.decided, "same": c.same,
+        "within": c.within, "decided": c.decided, "same": c.same,
         "partings": {
             kind.name.lower(): {"steps": [s.label for s in p.steps], "story": p.lines}
             for kind, p in c.partings.items()

@@ -86,7 +86,7 @@ class Compared:
     compared, `apart` those that both have, but with types that do not compare. `marks` say which
     actions are of another kind, or otherwise fair; `meaningless` are actions that have no meaning
     in one where the other refuses them. Pairs that the constraints of both exclude were not gone
-    on from (`constrained`).
+    on from (`constrained`). `within` says that the bounds are meant.
     """
 
     partings: dict[Parts, Parting] = field(default_factory=dict)
@@ -94,6 +94,7 @@ class Compared:
     depth: int = 0
     dropped: int = 0
     constrained: int = 0
+    within: bool = False
     truncated: bool = False
     alone: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
@@ -104,7 +105,7 @@ class Compared:
     @property
     def exhausted(self) -> bool:
         """Whether every pair was looked at."""
-        return not self.truncated and not self.dropped
+        return not self.truncated and (self.within or not self.dropped)
 
     @property
     def decided(self) -> bool:
@@ -136,12 +137,13 @@ class Compared:
 
 def compare(
     old: Specification, new: Specification, sizes: Mapping[str, int], *, faults: int,
-    bound: int | None = None, pairs: int = PAIRS,
+    bound: int | None = None, pairs: int = PAIRS, within: bool = False,
 ) -> Compared:  # fmt: skip
     """
     Where two specs part, at these sizes of all their sorts.
 
     The search ends when each kind of parting was found, when all pairs were seen, or after `pairs`.
+    `within` says that the bounds are meant, and nothing is asked of what lies beyond them.
     """
     names: dict[Any, int] = {}
     a, b = (
@@ -150,7 +152,7 @@ def compare(
         )
         for s in (old, new)
     )
-    return Beside(a, b, pairs).run()
+    return Beside(a, b, pairs, Compared(within=within)).run()
 
 
 # ── The search ──────────────────────────────────────────────────────────────────────────────

@@ -30,8 +30,9 @@ from typing import Any
 
 import numpy as np
 
+from herdspec.check.bounds import TIMES, first_bound, raised
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Progress, Story
-from herdspec.check.explore import CHUNK, MEMORY_BYTES, Explorer
+from herdspec.check.explore import CHUNK, MEMORY_BYTES, Explorer, is_cut_by_naturals
 from herdspec.check.fair import Demands, Flags, Graph, Lasso, lasso
 from herdspec.check.run import Step, said, written
 from herdspec.engine.columns import Columns
@@ -152,8 +153,9 @@ def liveness(
     """
     Judge each promise of liveness of a spec under its fairness, at these sizes.
 
-    `faults` is the budget of what disturbs, `bound` the largest natural (by default one more).
-    Raises `UsageError` if there is nothing to judge, or if symmetry is asked for.
+    `faults` is the budget of what disturbs, `bound` the largest natural (by default raised as far
+    as need be, as an exploration raises it). Raises `UsageError` if there is nothing to judge, or
+    if symmetry is asked for.
     """
     if symmetry:
         why = "it takes elements for one another, and fairness is owed to each of them"
@@ -161,7 +163,16 @@ def liveness(
     if not live(spec):
         advice = "write one with @eventually or @leads_to (or @eventually_always)"
         raise UsageError(f"{spec.name} has no promise of liveness: {advice}")
-    return Checker(spec, sizes, faults, bound, memory_bytes).run(progress)
+
+    def attempt(bound: int, seconds: float | None) -> Checker | None:
+        checker = Checker(spec, sizes, faults, bound, memory_bytes, seconds)
+        checker.explorer.run(progress)
+        return None if checker.explorer.out_of_time else checker
+
+    first = first_bound(spec, faults) if bound is None else bound
+    times = TIMES if bound is None else 0
+    checker, _ = raised(first, attempt, lambda c: is_cut_by_naturals(c.explorer.result), times)
+    return checker.judged()
 
 
 class Checker:
@@ -171,15 +182,16 @@ class Checker:
     demands: Demands
 
     def __init__(
-        self, spec: Specification, sizes: Mapping[str, int], faults: int, bound: int | None,
-        memory_bytes: int,
+        self, spec: Specification, sizes: Mapping[str, int], faults: int, bound: int,
+        memory_bytes: int, seconds: float | None = None,
     ) -> None:  # fmt: skip
         # Safety is judged elsewhere, up to renaming; what bounds the graph bounds this one, too.
         assumed = tuple(p for p in spec.properties if p.expectation not in JUDGED)
         bare = replace(spec, properties=assumed)
         self.explorer = Explorer(
-            bare, sizes, faults, bound=bound, symmetry=False, memory_bytes=memory_bytes
-        )
+            bare, sizes, faults, bound=bound, symmetry=False, memory_bytes=memory_bytes,
+            seconds=seconds,
+        )  # fmt: skip
         self.explorer.keeps_edges = True
         self.machine = self.explorer.machine
         self.instances = self.explorer.ground.instances
@@ -187,9 +199,9 @@ class Checker:
         self.initial: list[Spec] = []
         self.result = Liveness(spec, sizes, faults, self.ground.bound, memory_bytes)
 
-    def run(self, progress: Progress | None = None) -> Liveness:
-        """Explore, then judge each promise."""
-        found = self.explorer.run(progress)
+    def judged(self) -> Liveness:
+        """Judge each promise on what was explored."""
+        found = self.explorer.result
         self.result.states, self.result.edges = found.states, found.generated
         self.result.needed_bytes = self.explorer.bytes() + BYTES_PER_EDGE * found.generated
         if cut := self.cut():
