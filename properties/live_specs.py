@@ -14,6 +14,7 @@ from herdspec import (
     action,
     axiom,
     command,
+    constraint,
     each,
     empty,
     eventually,
@@ -55,6 +56,25 @@ class ShortClock(Spec):
         self.n += 1
 
 
+class LateClock(Spec):
+    """A clock that stops at seven, which only its guard says."""
+
+    n: Nat = 0
+    rang: bool = False
+
+    @action(fair=weak)
+    def tick(self) -> None:
+        """It ticks."""
+        require(self.n < 7)
+        self.n += 1
+
+
+@constraint
+def not_beyond_two(s: ShortClock) -> bool:
+    """The clock is looked at up to two."""
+    return s.n < 2
+
+
 @eventually
 def it_rings(s: Clock) -> bool:
     """At last it rings."""
@@ -65,6 +85,12 @@ def it_rings(s: Clock) -> bool:
 def it_comes_to_two(s: Clock) -> bool:
     """At last it comes to two."""
     return s.n == 2
+
+
+@leads_to
+def what_rings_is_at_two(s: Clock) -> tuple[bool, bool]:
+    """A clock that rings comes to two."""
+    return s.rang, s.n == 2
 
 
 # ── Spending and sending ────────────────────────────────────────────────────────────────────────

@@ -38,6 +38,7 @@ from properties.live_specs import (
     Door,
     FairDoor,
     Growing,
+    LateClock,
     Pinging,
     Round,
     Sending,
@@ -60,8 +61,10 @@ from properties.live_specs import (
     it_opens,
     it_rings,
     it_stops,
+    not_beyond_two,
     one_gets_what_another_got,
     there_is_power,
+    what_rings_is_at_two,
     whoever_is_hungry_is_served,
 )
 
@@ -77,6 +80,24 @@ def test_what_a_bound_cuts_is_unknown() -> None:
     )
     assert not found.violations
     assert not found.held
+
+
+def test_a_bound_that_nobody_fixed_is_raised_as_far_as_need_be() -> None:
+    """Where naturals are bounded by guards alone, the whole graph is judged."""
+    held = liveness(specification(LateClock, it_comes_to_two), {}, faults=0)
+
+    assert (held.held, held.bound, held.states) == (["it_comes_to_two"], 8, 8)
+    assert liveness(specification(LateClock, it_comes_to_two), {}, faults=0, bound=2).undecided
+
+
+def test_a_constraint_leaves_liveness_unknown() -> None:
+    """Behaviours go on from states that a constraint lets nobody go on from."""
+    spec = specification(ShortClock, it_rings, not_beyond_two)
+
+    found = liveness(spec, {}, faults=0)
+
+    cut = "cut at the constraint not_beyond_two: behaviours go on beyond it"
+    assert found.undecided == {"it_rings": cut}
 
 
 def test_the_same_without_a_bound_fails() -> None:
@@ -285,7 +306,7 @@ def test_faults_count_only_within_their_budget() -> None:
     """Without faults the lamp shines; what leads from a fault is then said of nothing."""
     found = liveness(LAMP, {}, faults=0)
 
-    assert found.held == ["it_shines", "what_breaks_shines_again"]
+    assert found.held == ["it_shines"]
     assert found.vacuous == ["what_breaks_shines_again"]
 
 
@@ -378,12 +399,36 @@ def test_a_declared_failure_of_liveness_is_a_pass() -> None:
     assert other.standing is Standing.FAILS
 
 
-def test_a_promise_without_premise_says_so() -> None:
-    """A promise that nothing ever has the premise of holds, and its verdict says how little."""
+def test_a_promise_without_premise_is_vacuous_and_fails() -> None:
+    """A promise that nothing ever has the premise of is no pass, in its mark and exit code."""
     found = {f.row: f for f in lived("lamp", liveness(LAMP, {}, faults=0), {})}
 
-    assert found["what_breaks_shines_again"].note.startswith("nothing ever has its premise")
-    assert not found["it_shines"].note.startswith("nothing")
+    vacuous = found["what_breaks_shines_again"]
+    assert vacuous.note.startswith("vacuous: nothing ever has its premise")
+    assert (vacuous.mark, vacuous.standing) == (Mark.FAILS, Standing.FAILS)
+    assert (found["it_shines"].standing, found["it_shines"].found) == (Standing.HOLDS, None)
+
+
+def test_a_premise_beyond_the_bound_is_unknown_not_vacuous() -> None:
+    """Where the graph was cut, nobody knows whether something has the premise."""
+    late = specification(Clock, what_rings_is_at_two)
+
+    found = lived("clock", liveness(late, {}, faults=0, bound=3), {})
+
+    assert [f.standing for f in found] == [Standing.UNKNOWN]
+
+
+def test_the_command_fails_where_a_premise_never_holds(tmp_path: Path) -> None:
+    """`explore` exits 1 for a `leads_to` that speaks of nothing."""
+    file = tmp_path / "hallway.py"
+    lead = '@leads_to\ndef late(s: Hallway) -> tuple[bool, bool]:\n    """Late."""\n'
+    lead += "    return s.n == 2, s.lit\n"
+    file.write_text(HALLWAY.format("(fair=weak)", 1) + lead)
+
+    done = run("explore", f"{file}:Hallway", "--faults", "1", "--may-end")
+
+    assert done.exit_code == Standing.FAILS.value
+    assert "nothing ever has its premise" in " ".join(done.output.split())
 
 
 # ── The command ─────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from herdspec.language.surface import (
     each,
     empty,
     eventually,
+    eventually_always,
     fault,
     initial,
     leads_to,
@@ -37,6 +38,6 @@ from herdspec.language.surface import (
 __all__ = [
     "Capacity", "Nat", "Property", "Sort", "Spec", "SpecError", "Specification", "UpTo",
     "UsageError", "action", "always", "axiom", "command", "constraint", "each", "empty",
-    "eventually", "fault", "from_source", "initial", "leads_to", "lemma", "never", "recoverable",
-    "require", "sometimes", "specification", "step", "strong", "weak",
+    "eventually", "eventually_always", "fault", "from_source", "initial", "leads_to", "lemma",
+    "never", "recoverable", "require", "sometimes", "specification", "step", "strong", "weak",
 ]  # fmt: skip

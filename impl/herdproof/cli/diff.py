@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from herdproof.cli.options import BoundOption, FaultsOption, MayEndOption, SizeOption
+from herdproof.cli.options import (
+    BoundOption,
+    FaultsOption,
+    MayEndOption,
+    SizeOption,
+    WithinOption,
+)
 from herdproof.cli.render import (
     COLOURS,
     JsonOption,
@@ -39,6 +45,7 @@ def diff(
     size: SizeOption = None,
     faults: FaultsOption = 2,
     bound: BoundOption = None,
+    within: WithinOption = False,
     pairs: Annotated[
         int, typer.Option(min=1, help="Pairs of states to look at for where they part.")
     ] = 1_000_000,
@@ -61,7 +68,10 @@ def diff(
     out = Output(json)
     with out.progress("reading the specs"):
         a, b = subject(old), subject(new)
-    asked = Asked(sizes_of([a.spec, b.spec], size or []), faults, bound, may_end)
+    if bound is None:
+        bound = max((s.bound for s in (a, b) if s.bound is not None), default=None)
+    within = within or (a.within and b.within)
+    asked = Asked(sizes_of([a.spec, b.spec], size or []), faults, bound, may_end, within)
     if mixed:
         standing, found = run_together(out, a.spec, b.spec, upgrade, asked)
     elif upgrade:
@@ -76,9 +86,11 @@ class Asked:
     """At which size, and how, specs are explored."""
 
     def __init__(
-        self, sizes: dict[str, int], faults: int, bound: int | None, may_end: bool
+        self, sizes: dict[str, int], faults: int, bound: int | None, may_end: bool, within: bool
     ) -> None:
         self.sizes, self.faults, self.bound, self.may_end = sizes, faults, bound, may_end
+        self.within = within
+        self.reached = 0  # the largest bound of naturals that an exploration came to
 
     def of(self, spec: Specification) -> dict[str, int]:
         """The sizes of a spec's sorts."""
@@ -94,15 +106,16 @@ class Asked:
 
         sizes, faults, bound = self.of(spec), self.faults, self.bound
         with out.progress(f"explore {name}"):
-            result = explore(spec, sizes, faults=faults, bound=bound)
+            result = explore(spec, sizes, faults=faults, bound=bound, within=self.within)
         out.line(f"{name}: {measured_by(result)}")
+        self.reached = max(self.reached, result.bound)
         stories = {**result.violations, **result.witnesses}
         if result.deadlock is not None:
             stories[ALWAYS_A_STEP] = result.deadlock
         findings = explored(name, result, {}, may_end=self.may_end)
         if live(spec):
             with out.progress(f"liveness of {name}"):
-                endless = liveness(spec, sizes, faults=faults, bound=bound)
+                endless = liveness(spec, sizes, faults=faults, bound=result.bound)
             stories |= endless.violations
             findings += lived(name, endless, {})
         return stories, findings
@@ -145,12 +158,15 @@ def run_diff(
     print_verdicts(out, table)
     with out.progress("compare behaviour"):
         compared = compare(
-            old.spec, new.spec, asked.sizes, faults=asked.faults, bound=asked.bound, pairs=pairs
-        )
+            old.spec, new.spec, asked.sizes, faults=asked.faults, bound=asked.reached,
+            pairs=pairs, within=asked.within,
+        )  # fmt: skip
     print_compared(out, compared)
-    standing = worst(table)
+    standing, conclusion = worst(table), ""
+    if standing is Standing.HOLDS and not compared.decided:
+        standing, conclusion = Standing.UNKNOWN, "Unknown: behaviour was not compared to the end."
     out.line()
-    out.line(CONCLUSIONS[standing], style=COLOURS[standing])
+    out.line(conclusion or CONCLUSIONS[standing], style=COLOURS[standing])
     return standing, {
         "words": words, "verdicts": [change_json(c) for c in table],
         "behaviour": compared_json(compared),
@@ -189,7 +205,7 @@ def print_verdicts(out: Output, table: Sequence[Change]) -> None:
     shown = table_of("property", "demand", "old", "new", "")
     for c in changed:
         note = {Standing.FAILS: "worse", Standing.UNKNOWN: "unknown"}.get(c.standing, "")
-        note = "promised no more" if c.new is None else note
+        note = "promised no more" if c.new is None or c.is_of_another_kind else note
         colour = COLOURS[c.standing]
         cells = [escape(cell(f)) for f in (c.old, c.new)]
         shown.add_row(spoken(c.row), c.kind, *cells, f"[{colour}]{note}[/{colour}]")
@@ -211,6 +227,7 @@ def print_compared(out: Output, compared: Compared) -> None:
         Parts.OLD_ALONE: "Allowed by the old one only",
         Parts.NEW_ALONE: "Allowed by the new one only",
         Parts.EFFECT: "Possible in both, with another effect",
+        Parts.BUDGET: "Allowed by the budget of faults of one only",
     }
     out.line()
     out.line(f"side by side: {compared.line}")
@@ -218,6 +235,12 @@ def print_compared(out: Output, compared: Compared) -> None:
         out.line(f"the field {field} is not compared: its values are others")
     for name in compared.alone:
         out.line(f"{name}: only one has it, and it may change nothing of what both have")
+    for name in compared.meaningless:
+        out.line(
+            f"{name}: in one it looks at a value that is not there, where the other refuses it"
+        )
+    for mark in compared.marks:
+        out.line(mark)
     for kind, title in titles.items():
         if kind in compared.partings:
             out.line()
@@ -225,8 +248,21 @@ def print_compared(out: Output, compared: Compared) -> None:
             for line in compared.partings[kind].lines:
                 out.line(f"  {line}")
     if not compared.partings:
-        far = "at this size" if compared.exhausted else f"in {counted(compared.depth, 'step')}"
-        out.line(f"they allow the same behaviour {far}")
+        out.line(unparted(compared))
+
+
+def unparted(compared: Compared) -> str:
+    """What can be said where they were not seen to part."""
+    if not compared.shared:
+        return "they have no field in common that compares: nothing was compared"
+    far = "at this size" if compared.exhausted else f"in {counted(compared.depth, 'step')}"
+    far += ", within the bounds" if compared.within and compared.dropped else ""
+    of = " of the fields that were compared" if compared.apart or compared.alone else ""
+    if compared.same:
+        return f"they allow the same behaviour{of} {far}"
+    if compared.decided:
+        return f"they take the same steps {far}, but what is said above is not the same"
+    return f"no difference was found{of} {far}; whether there is one is not known"
 
 
 def change_json(c: Change) -> dict[str, Any]:
@@ -240,7 +276,9 @@ def compared_json(c: Compared) -> dict[str, Any]:
     """A comparison as JSON."""
     return {
         "pairs": c.pairs, "depth": c.depth, "dropped": c.dropped, "exhausted": c.exhausted,
-        "alone": list(c.alone), "not_compared": list(c.apart),
+        "alone": list(c.alone), "compared": list(c.shared), "not_compared": list(c.apart),
+        "constrained": c.constrained, "marks": list(c.marks), "meaningless": list(c.meaningless),
+        "within": c.within, "decided": c.decided, "same": c.same,
         "partings": {
             kind.name.lower(): {"steps": [s.label for s in p.steps], "story": p.lines}
             for kind, p in c.partings.items()
@@ -328,7 +366,7 @@ def print_together(
 
 
 TOGETHER = {
-    Standing.HOLDS: "Old and new members together keep what each keeps alone.",
+    Standing.HOLDS: "Old and new members together keep what both keep alone.",
     Standing.FAILS: "Do not roll it out so: a promise fails only together.",
     Standing.UNKNOWN: "Unknown: a verdict was cut short.",
 }

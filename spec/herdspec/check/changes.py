@@ -18,16 +18,21 @@ from typing import Protocol, TypeVar
 from herdspec.check.digest import digest_of
 from herdspec.check.verdict import Finding, Mark, Standing, counted
 from herdspec.language.specification import Action, Promise, Specification
-from herdspec.language.types import said
+from herdspec.language.surface import Kind
+from herdspec.language.types import EnumOf, MapOf, Option, Type, said
 
 
 def changes(old: Specification, new: Specification) -> list[str]:
     """How the new spec differs from the old one, in the spec's words; details are indented."""
     found = [*_lists("field", old.fields, new.fields), *_fields(old, new)]
     found += _lists("action", old.actions, new.actions)
+    found += _lists("@initial method", old.starts, new.starts)
     for name, a, b in _both(old.actions, new.actions):
         if lines := _action(old, new, a, b):
             found += [f"action {name}:", *(f"    {line}" for line in lines)]
+    for name, a, b in _both(old.starts, new.starts):
+        if lines := _action(old, new, a, b):
+            found += [f"initial states, {name}:", *(f"    {line}" for line in lines)]
     found += _helpers(old, new)
     found += _lists("property", old.properties, new.properties)
     for name, c, d in _both(old.properties, new.properties):
@@ -65,10 +70,19 @@ def _lists(what: str, old: Iterable[Named], new: Iterable[Named]) -> Iterator[st
 
 def _fields(old: Specification, new: Specification) -> Iterator[str]:
     for name, a, b in _both(old.fields, new.fields):
-        if _differ(a.kind, b.kind):
+        if said(a.kind) != said(b.kind):
             yield f"field {name} is {said(b.kind)}, was {said(a.kind)}"
+        elif _differ(a.kind, b.kind):
+            yield f"field {name} has the members {_members(b.kind)}, had {_members(a.kind)}"
         elif _differ(a.initial, b.initial):
             yield f"field {name} starts as {b.initial}, not as {a.initial}"
+
+
+def _members(kind: Type) -> str:
+    """The members of the enums in a type."""
+    parts = [*kind.keys, kind.value] if isinstance(kind, MapOf) else [kind]
+    inner = [part.of if isinstance(part, Option) else part for part in parts]
+    return ", ".join(m.name for part in inner if isinstance(part, EnumOf) for m in part.members)
 
 
 def _differ(old: object, new: object) -> bool:
@@ -77,7 +91,7 @@ def _differ(old: object, new: object) -> bool:
 
 def _action(old: Specification, new: Specification, a: Action, b: Action) -> list[str]:
     """What differs between two actions of one name."""
-    marks = [(x.kind.value, _disturbs(x), _fairness(x)) for x in (a, b)]
+    marks = [(x.kind.value, _disturbs(x), fairly(x)) for x in (a, b)]
     found = [f"is {y}, was {x}" for x, y in zip(*marks, strict=True) if x != y]
     takes = [", ".join(f"{n}: {said(p.kind)}" for n, p in x.parameters) for x in (a, b)]
     if takes[0] != takes[1]:
@@ -107,13 +121,9 @@ def _disturbs(action: Action) -> str:
     return "counted as a fault" if action.disturbs else "not counted as a fault"
 
 
-def _fairness(action: Action) -> str:
-    return f"{action.fair.value}ly fair" if action.fair else "not fair"
-
-
 def _helpers(old: Specification, new: Specification) -> list[str]:
     """What differs between methods that are no actions."""
-    actions = {a.name for spec in (old, new) for a in spec.actions}
+    actions = {a.name for spec in (old, new) for a in (*spec.actions, *spec.starts)}
     found = []
     for name in dict.fromkeys([*old.methods, *new.methods]):
         if name not in actions and (words := _words(old, new, name)):
@@ -146,8 +156,37 @@ def _promise(old: Promise, new: Promise) -> Iterator[str]:
         yield f"is {new.expectation.value}, was {old.expectation.value}"
     if old.sentence != new.sentence:
         yield f'says "{new.sentence}"'
-    elif _differ([old.formula, old.goal], [new.formula, new.goal]):
+    promised = [(p.formula, p.goal, p.parameters) for p in (old, new)]
+    if _differ(*promised):
         yield "promises something else of the state"
+
+
+def marks(old: Specification, new: Specification) -> Iterator[str]:
+    """Which actions that both have are of another kind, cost other faults or are otherwise fair."""
+    others = {a.name: a for a in new.actions}
+    for a in old.actions:
+        if (b := others.get(a.name)) is None:
+            continue
+        if a.kind is not b.kind:
+            yield f"{a.name} is {KINDS[a.kind]} in the old one, {KINDS[b.kind]} in the new one"
+        if a.disturbs != b.disturbs:
+            which = "old" if a.disturbs else "new"
+            yield f"{a.name} counts against the budget of faults in the {which} one alone"
+        if a.fair is not b.fair:
+            yield f"{a.name} is {fairly(a)} in the old one, {fairly(b)} in the new one"
+
+
+KINDS = {
+    Kind.STEP: "a step of the protocol", Kind.COMMAND: "a command", Kind.FAULT: "a fault",
+}  # fmt: skip
+
+
+def fairly(action: Action) -> str:
+    """An action's fairness in words."""
+    if action.fair is None:
+        return "not fair"
+    strength = "strongly" if action.fair.is_strong else "weakly"
+    return f"{strength} fair{' to any choice' if action.fair.is_of_any else ''}"
 
 
 # ── Verdicts ────────────────────────────────────────────────────────────────────────────────
@@ -166,12 +205,13 @@ class Change:
     def changed(self) -> bool:
         """Whether the two verdicts differ, be it only in the length of a counterexample."""
         a, b = ((f.mark, f.found) if f else None for f in (self.old, self.new))
-        return a != b
+        return a != b or self.is_of_another_kind
 
     @property
     def standing(self) -> Standing:
         """
-        FAILS if the verdict got worse: the property fails now, or what held is promised no more.
+        FAILS if the verdict got worse: the property fails now, or what held is promised no more
+        (or is another demand under the same name).
 
         UNKNOWN if nobody knows now. What failed before, and fails now, did not get worse; a lemma
         is no promise, but a means to prove one.
@@ -179,12 +219,22 @@ class Change:
         if self.new is None:
             if self.kind == "lemma":
                 return Standing.HOLDS
-            held = self.old is not None and self.old.mark not in (Mark.FAILS, Mark.UNKNOWN)
-            return Standing.FAILS if held else Standing.HOLDS
+            return Standing.FAILS if self._held else Standing.HOLDS
         if self.new.mark is Mark.UNKNOWN:
             return Standing.UNKNOWN
         failed = self.old is not None and self.old.mark is Mark.FAILS
-        return Standing.FAILS if self.new.mark is Mark.FAILS and not failed else Standing.HOLDS
+        worse = self.new.mark is Mark.FAILS and not failed
+        return Standing.FAILS if worse or self.is_of_another_kind else Standing.HOLDS
+
+    @property
+    def _held(self) -> bool:
+        return self.old is not None and self.old.mark not in (Mark.FAILS, Mark.UNKNOWN)
+
+    @property
+    def is_of_another_kind(self) -> bool:
+        """Whether what held is promised no more: another demand has its name now."""
+        kinds = [f.kind.replace("lemma", "always") for f in (self.old, self.new) if f]
+        return self._held and len(kinds) == 2 and kinds[0] != kinds[1]
 
 
 def verdicts(old: Sequence[Finding], new: Sequence[Finding]) -> list[Change]:

@@ -7,8 +7,10 @@ fields of one name and one type. A step of an action that only one of them has, 
 nothing of what both have, is taken by that one alone. Where they part the pair goes no further, so
 the first parting of each kind is a shortest one; it is replayed in the plain Python of both.
 
-The sizes, the bound of naturals and the budget of faults are those of an exploration; "they never
-part" means within them, and only if every pair was looked at.
+The sizes, the bound of naturals and the budget of faults are those of an exploration. Each of the
+two has a budget of its own: a step that the one's still allows, and the other's does not, parts
+them, too. "They allow the same" means within all that, and only if every pair was looked at, every
+field compared, and each action of the same kind and as fair in both.
 """
 
 from __future__ import annotations
@@ -16,33 +18,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from herdspec.check.changes import marks
+from herdspec.check.columned import truths
 from herdspec.check.explore import Explorer
-from herdspec.check.refusal import entry_name, refusal
-from herdspec.check.run import Step, said, told
+from herdspec.check.refusal import entry_name
+from herdspec.check.run import Step, told
+from herdspec.check.sides import Label, Side, shared
 from herdspec.check.verdict import counted
 from herdspec.engine.columns import Columns, Words
-from herdspec.engine.ground import FAULTS, Instance, Number
-from herdspec.language import graph as g
-from herdspec.language.graph import Expr
+from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec
-from herdspec.language.types import EnumOf
-from herdspec.language.types import said as type_said
-from herdspec.language.values import decode
 
 CHUNK = 1 << 13
 """Pairs that are expanded at one time."""
 PAIRS = 1_000_000
 """Pairs of states that are looked at, where nobody says how many."""
-
-Label = tuple[str, tuple[str, ...], tuple[Number, ...]]
-"""An action, the types of its parameters, and its arguments as numbers."""
 
 
 class Parts(Enum):
@@ -53,6 +49,7 @@ class Parts(Enum):
     OLD_ALONE = "only the old one allows it"
     NEW_ALONE = "only the new one allows it"
     EFFECT = "the step has another effect"
+    BUDGET = "only one's budget of faults allows it"
 
 
 SOUGHT = {Parts.OLD_ALONE, Parts.NEW_ALONE, Parts.EFFECT}
@@ -85,22 +82,42 @@ class Compared:
 
     `pairs` of states were looked at, up to `depth` steps; `truncated` says that there are more, be
     it that there is no kind of parting left to be found. `alone` are actions that only one has, of
-    which steps were taken that change nothing of what both have; `apart` are fields that both have,
-    but with types that do not compare.
+    which steps were taken that change nothing of what both have; `shared` are the fields that were
+    compared, `apart` those that both have, but with types that do not compare. `marks` say which
+    actions are of another kind, or otherwise fair; `meaningless` are actions that have no meaning
+    in one where the other refuses them. Pairs that the constraints of both exclude were not gone
+    on from (`constrained`). `within` says that the bounds are meant.
     """
 
     partings: dict[Parts, Parting] = field(default_factory=dict)
     pairs: int = 0
     depth: int = 0
     dropped: int = 0
+    constrained: int = 0
+    within: bool = False
     truncated: bool = False
     alone: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    meaningless: tuple[str, ...] = ()
 
     @property
     def exhausted(self) -> bool:
         """Whether every pair was looked at."""
-        return not self.truncated and not self.dropped
+        return not self.truncated and (self.within or not self.dropped)
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is known if they part: a parting was found, or nothing was left out."""
+        whole = self.exhausted and not self.apart and bool(self.shared)
+        return bool(self.partings) or whole
+
+    @property
+    def same(self) -> bool:
+        """Whether they allow the same behaviour, of the fields that both have."""
+        differ = self.partings or self.marks or self.meaningless
+        return self.decided and not differ
 
     @property
     def line(self) -> str:
@@ -112,100 +129,30 @@ class Compared:
             return f"{looked}, cut short at the limit of pairs"
         if self.dropped:
             beyond = counted(self.dropped, "successor")
-            return f"{looked}, {beyond} beyond the bound of naturals left out"
+            return f"{looked}, {beyond} beyond a bound (naturals, a channel) left out"
+        if self.constrained:
+            return f"{looked}: all there are within the constraints of both"
         return f"{looked}: all there are"
 
 
 def compare(
     old: Specification, new: Specification, sizes: Mapping[str, int], *, faults: int,
-    bound: int | None = None, pairs: int = PAIRS,
+    bound: int | None = None, pairs: int = PAIRS, within: bool = False,
 ) -> Compared:  # fmt: skip
     """
     Where two specs part, at these sizes of all their sorts.
 
     The search ends when each kind of parting was found, when all pairs were seen, or after `pairs`.
+    `within` says that the bounds are meant, and nothing is asked of what lies beyond them.
     """
+    names: dict[Any, int] = {}
     a, b = (
-        Side(Explorer(s, {n: sizes[n] for n in s.sorts}, faults, bound=bound, symmetry=False))
+        Side(
+            Explorer(s, {n: sizes[n] for n in s.sorts}, faults, bound=bound, symmetry=False), names
+        )
         for s in (old, new)
     )
-    return Beside(a, b, pairs).run()
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two, lowered."""
-
-    explorer: Explorer
-
-    @cached_property
-    def instances(self) -> dict[Label, Instance]:
-        """Every choice of every action that is not plainly impossible, by label."""
-        ground = self.explorer.ground
-        every = [ground.instance(a, n) for a in ground.spec.actions for n in ground.choices(a)]
-        return {label_of(i): i for i in every if self._guard(i) is not g.FALSE}
-
-    @cached_property
-    def signatures(self) -> set[tuple[str, tuple[str, ...]]]:
-        """Its actions with the types of their parameters."""
-        return {(a.name, _types(a)) for a in self.explorer.ground.spec.actions}
-
-    @cached_property
-    def taken(self) -> Any:
-        """The key of the slot that counts what disturbs."""
-        return next(key for key in self.explorer.ground.slots if key[0] == FAULTS)
-
-    def starts(self) -> list[Spec]:
-        """All initial states."""
-        return list(self.explorer.machine.starts())
-
-    def pack(self, state: Spec) -> Words:
-        """A state of the plain Python as a row."""
-        return self.explorer.packing.pack(self.explorer.machine.numbers(state))
-
-    def read(self, rows: Words, keys: list[Any]) -> NDArray[Any]:
-        """These slots of rows, as columns."""
-        read = [self.explorer.packing.read(rows, key) for key in keys]
-        return np.stack(read, axis=1) if read else np.zeros((len(rows), 0), np.int64)
-
-    def possible(self, columns: Columns, instance: Instance) -> NDArray[np.bool_]:
-        """Where the guard holds, whatever the budget of faults says."""
-        found = np.asarray(columns.of(self._guard(instance)), bool)
-        found = found & np.asarray(columns.of(instance.defined), bool)
-        return np.broadcast_to(found, (len(columns.rows),))
-
-    def _guard(self, instance: Instance) -> Expr:
-        return self.explorer.ground.of_instance(instance.action.guard, instance)
-
-    def affordable(self, columns: Columns, instance: Instance) -> NDArray[np.bool_]:
-        """Where the budget of faults allows the step."""
-        taken = self.explorer.packing.read(columns.rows, self.taken)
-        within: NDArray[np.bool_] = taken + instance.action.disturbs <= self.explorer.ground.faults
-        return within
-
-    def step(self, state: Spec, label: Label) -> Step:
-        """The step by a label, which must be possible, in plain Python."""
-        machine = self.explorer.machine
-        action = machine.spec.action(label[0])
-        arguments = machine.arguments(action, label[2])
-        after = machine.take(state, action.name, arguments)
-        assert after is not None, f"run and columns disagree: {label} is not possible in Python"
-        return Step(action, arguments, after)
-
-    def refuses(self, state: Spec, label: Label) -> tuple[str, ...]:
-        """Why a step is not possible."""
-        machine = self.explorer.machine
-        action = machine.spec.action(label[0])
-        return refusal(machine, state, action, machine.arguments(action, label[2])).lines
-
-
-def label_of(instance: Instance) -> Label:
-    """What an instance is called on both sides."""
-    return (instance.action.name, _types(instance.action), instance.arguments)
-
-
-def _types(action: Any) -> tuple[str, ...]:
-    return tuple(type_said(p.kind) for _, p in action.parameters)
+    return Beside(a, b, pairs, Compared(within=within)).run()
 
 
 # ── The search ──────────────────────────────────────────────────────────────────────────────
@@ -226,10 +173,14 @@ class Beside:
     parents: list[tuple[int, Label | None]] = field(default_factory=list)
     seen: set[bytes] = field(default_factory=set)
     alone: set[str] = field(default_factory=set)
+    meaningless: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.width = self.old.explorer.packing.words
         self.keys, self.result.apart = shared(self.old, self.new)
+        self.result.shared = tuple(dict.fromkeys(key[0] for key in self.keys))
+        old, new = (side.explorer.ground.spec for side in (self.old, self.new))
+        self.result.marks = tuple(marks(old, new))
         both = {**self.old.instances, **self.new.instances}
         self.labels = list(both)
         self.first: Words = np.zeros((0, self._width()), np.uint64)
@@ -243,6 +194,7 @@ class Beside:
         self.result.truncated = bool(len(level))
         self.result.pairs = len(self.parents)
         self.result.alone = tuple(sorted(self.alone))
+        self.result.meaningless = tuple(sorted(self.meaningless))
         return self.result
 
     @property
@@ -253,9 +205,14 @@ class Beside:
     def begin(self) -> Words:
         """The pairs of initial states that are alike; one that has none like it is a parting."""
         pairs, lonely = [], None
-        news = [(n, self._shared(self.new, n)) for n in self.new.starts()]
+        for side in (self.old, self.new):
+            self.result.dropped += len(side.every_start) - len(side.starts)
+            if not side.starts:
+                name = side.explorer.ground.spec.name
+                raise UsageError(f"{name} has no initial state within these bounds")
+        news = [(n, self._shared(self.new, n)) for n in self.new.starts]
         matched: set[int] = set()
-        for o in self.old.starts():
+        for o in self.old.starts:
             mine = self._shared(self.old, o)
             alike = [k for k, (_, other) in enumerate(news) if other == mine]
             matched.update(alike)
@@ -263,7 +220,7 @@ class Beside:
             lonely = lonely or (None if alike else (o, self._start(mine, news[0][1])))
         for k, (n, other) in enumerate(news):
             if k not in matched and lonely is None:
-                lonely = (n, self._start(self._shared(self.old, self.old.starts()[0]), other))
+                lonely = (n, self._start(self._shared(self.old, self.old.starts[0]), other))
         if lonely is not None:
             self.result.partings[Parts.START] = Parting(Parts.START, lonely[0], [], lonely[1])
         rows = np.concatenate([self.first, *pairs])
@@ -293,12 +250,19 @@ class Beside:
             if self.full:
                 found.append(level[low:])  # what was not expanded is left over, and so counted
                 break
-            rows = level[low : low + CHUNK]
-            columns = self._columns(rows)
+            columns = self._columns(level[low : low + CHUNK])
+            allowed = self._allowed(columns)
+            self.result.constrained += int(len(allowed) - allowed.sum())
             for label in self.labels:
-                for source, made in self.successors(columns, label, first + low):
+                for source, made in self.successors(columns, allowed, label, first + low):
                     found.append(self.add(made, source + first + low, label))
         return np.concatenate(found)
+
+    def _allowed(self, columns: tuple[Columns, Columns]) -> NDArray[np.bool_]:
+        """The pairs that the constraint of one of the two lets go on."""
+        sides = zip((self.old, self.new), columns, strict=True)
+        old, new = (truths(cols, side.explorer.limit) for side, cols in sides)
+        return old | new
 
     def _columns(self, rows: Words) -> tuple[Columns, Columns]:
         halves = (
@@ -309,29 +273,43 @@ class Beside:
         return Columns(old, halves[0]), Columns(new, halves[1])
 
     def successors(
-        self, columns: tuple[Columns, Columns], label: Label, first: int
+        self, columns: tuple[Columns, Columns], allowed: NDArray[np.bool_], label: Label, first: int
     ) -> Iterator[tuple[NDArray[Any], Words]]:
-        """Where a label leads both; partings are noted."""
+        """Where a label leads both from the pairs that are allowed to go on; partings are noted."""
         if label[:2] in self.old.signatures and label[:2] in self.new.signatures:
-            yield self._together(columns, label, first)
+            yield self._together(columns, allowed, label, first)
         elif label in self.old.instances:
-            yield self._by_one(columns, label, first, 0)
+            yield self._by_one(columns, allowed, label, first, 0)
         else:
-            yield self._by_one(columns, label, first, 1)
+            yield self._by_one(columns, allowed, label, first, 1)
 
-    def _together(
-        self, columns: tuple[Columns, Columns], label: Label, first: int
-    ) -> tuple[NDArray[Any], Words]:
-        """Both take the step, or they part."""
-        can, may, made = [], [], []
+    def _both(
+        self, columns: tuple[Columns, Columns], allowed: NDArray[np.bool_], label: Label, first: int
+    ) -> NDArray[np.int64]:
+        """The pairs from which both take the step; where one alone does, they part."""
+        can, may, tried = [], [], []
         for side, cols in zip((self.old, self.new), columns, strict=True):
             instance = side.instances.get(label)
             never = np.zeros(len(cols.rows), bool)
-            can.append(side.possible(cols, instance) if instance else never)
+            can.append(side.possible(cols, instance) & allowed if instance else never)
             may.append(side.affordable(cols, instance) if instance else never)
+            tried.append(side.guarded(cols, instance) & allowed if instance else never)
         self.note(Parts.OLD_ALONE, can[0] & may[0] & ~can[1], label, first)
         self.note(Parts.NEW_ALONE, can[1] & may[1] & ~can[0], label, first)
-        source = np.flatnonzero(can[0] & can[1] & may[0] & may[1])
+        both = can[0] & can[1]
+        self.note(Parts.BUDGET, both & may[0] & ~may[1], label, first)
+        self.note(Parts.BUDGET, both & may[1] & ~may[0], label, first, which=1)
+        for one, other in ((0, 1), (1, 0)):
+            if (tried[one] & may[one] & ~can[one] & ~tried[other]).any():
+                self.meaningless.add(label[0])
+        return np.flatnonzero(both & may[0] & may[1])
+
+    def _together(
+        self, columns: tuple[Columns, Columns], allowed: NDArray[np.bool_], label: Label, first: int
+    ) -> tuple[NDArray[Any], Words]:
+        """Both take the step, or they part."""
+        made = []
+        source = self._both(columns, allowed, label, first)
         if not len(source):
             return source, np.zeros((0, self._width()), np.uint64)
         kept = source
@@ -351,12 +329,14 @@ class Beside:
         return self.width + self.new.explorer.packing.words
 
     def _by_one(
-        self, columns: tuple[Columns, Columns], label: Label, first: int, which: int
-    ) -> tuple[NDArray[Any], Words]:
+        self, columns: tuple[Columns, Columns], allowed: NDArray[np.bool_], label: Label,
+        first: int, which: int,
+    ) -> tuple[NDArray[Any], Words]:  # fmt: skip
         """One takes a step that the other does not know; it shows if it changes what both have."""
         side, cols = (self.old, self.new)[which], columns[which]
         instance = side.instances[label]
-        source = np.flatnonzero(side.possible(cols, instance) & side.affordable(cols, instance))
+        can = side.possible(cols, instance) & side.affordable(cols, instance)
+        source = np.flatnonzero(can & allowed)
         kept, made = side.explorer.apply(cols, instance, source)
         self.result.dropped += len(source) - len(kept)
         shows = (side.read(cols.rows[kept], self.keys) != side.read(made, self.keys)).any(axis=1)
@@ -371,13 +351,16 @@ class Beside:
 
     # ── Where they part ─────────────────────────────────────────────────────────────────────
 
-    def note(self, kind: Parts, where: NDArray[np.bool_], label: Label, first: int) -> None:
-        """Note the first parting of a kind."""
+    def note(
+        self, kind: Parts, where: NDArray[np.bool_], label: Label, first: int, which: int = 0
+    ) -> None:
+        """Note the first parting of a kind; `which` allows it, where the kind does not say so."""
         if kind not in self.result.partings and where.any():
             pair = first + int(np.argmax(where))
-            self.result.partings[kind] = self.parting(kind, pair, label)
+            which = 1 if kind is Parts.NEW_ALONE else which
+            self.result.partings[kind] = self.parting(kind, pair, label, which)
 
-    def parting(self, kind: Parts, pair: int, label: Label) -> Parting:
+    def parting(self, kind: Parts, pair: int, label: Label, which: int) -> Parting:
         """Replay the way to a pair, and the step that tells the two apart."""
         labels: list[Label] = []
         while (found := self.parents[pair])[1] is not None:
@@ -391,7 +374,6 @@ class Beside:
                 if one[:2] in side.signatures:
                     steps[k].append(side.step(at[k], one))
                     at[k] = steps[k][-1].state
-        which = 1 if kind is Parts.NEW_ALONE else 0
         allows, other = ((self.old, self.new), (self.new, self.old))[which]
         last = allows.step(at[which], label)
         why = self._why(kind, other, at[1 - which], label, last)
@@ -399,8 +381,8 @@ class Beside:
 
     def _begun(self, row: NDArray[np.uint64]) -> tuple[Spec, Spec]:
         """The initial states of a pair of rows."""
-        for o in self.old.starts():
-            for n in self.new.starts():
+        for o in self.old.starts:
+            for n in self.new.starts:
                 if np.array_equal(np.hstack([self.old.pack(o), self.new.pack(n)])[0], row):
                     return o, n
         raise AssertionError("a path begins with initial states")
@@ -413,6 +395,12 @@ class Beside:
             known = any(label[0] == action for action, _ in other.signatures)
             what = f"no such {label[0]}: it takes other arguments" if known else f"no {label[0]}"
             return (f"the {name} one has {what}",)
+        if label not in other.calls:
+            return (f"the {name} one has no such choice: a type has other members there",)
+        if kind is Parts.BUDGET:
+            left = f"its budget of {counted(other.explorer.ground.faults, 'fault')} is used up"
+            free = "" if last.action.disturbs else f", and {label[0]} counts against it there"
+            return (f"the {name} one refuses it: {left}{free}",)
         if kind is not Parts.EFFECT:
             first, *rest = other.refuses(state, label)
             return (f"the {name} one refuses it: {first}", *rest)
@@ -425,35 +413,6 @@ class Beside:
         """The entries that differ, with both values."""
         for key, a, b in zip(self.keys, old.tolist(), new.tolist(), strict=True):
             if a != b:
-                x, y = (
-                    said(decode(s.explorer.ground.slots[key].kind, n, s.explorer.machine.sorts))
-                    for s, n in ((self.old, a), (self.new, b))
-                )
+                x, y = self.old.said(key, a), self.new.said(key, b)
                 name = entry_name(self.old.explorer.machine, key)
                 yield f"{name} {verb} {x} in the old one, {y} in the new one"
-
-
-def shared(old: Side, new: Side) -> tuple[list[Any], tuple[str, ...]]:
-    """The slots that both have and that compare; and the fields that both have and that do not."""
-    slots, others = old.explorer.ground.slots, new.explorer.ground.slots
-    names = {key[0] for key in slots} & {key[0] for key in others} - {FAULTS}
-    apart = {name for name in names if not _alike(name, old, new)}
-    keys = [key for key in slots if key in others and key[0] in names - apart]
-    return keys, tuple(sorted(apart))
-
-
-def _alike(name: str, old: Side, new: Side) -> bool:
-    """Whether a field's values are the same numbers on both sides."""
-    kinds = [
-        next(slot.kind for key, slot in s.explorer.ground.slots.items() if key[0] == name)
-        for s in (old, new)
-    ]
-    places = [{key for key in s.explorer.ground.slots if key[0] == name} for s in (old, new)]
-    return places[0] == places[1] and _values(kinds[0]) == _values(kinds[1])
-
-
-def _values(kind: Any) -> Any:
-    """A type, with the members of an enum by name: the two specs may stand in two files."""
-    inner = getattr(kind, "of", kind)
-    members = [m.name for m in inner.members] if isinstance(inner, EnumOf) else []
-    return type_said(kind), members

@@ -45,7 +45,7 @@ from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
-from herdspec.language.surface import Expectation, Property, Spec, always
+from herdspec.language.surface import LIVE, Expectation, Property, Spec, always
 
 if TYPE_CHECKING:
     from herdspec.check.checkpoint import Checkpoint
@@ -438,7 +438,7 @@ class Explorer:
                 r.undecided.append(p.name)
             elif (stuck := self._stuck(self.formulas[p.name])) is not None:
                 r.violations[p.name] = self.story(stuck)
-        r.undecided += [p.name for p in self.promises(Expectation.EVENTUALLY, Expectation.LEADS_TO)]
+        r.undecided += [p.name for p in self.promises(*LIVE)]
         for p in self.promises(Expectation.ALWAYS, Expectation.SOMETIMES):
             if p.name in self.firsts:
                 found = r.violations if p.expectation is Expectation.ALWAYS else r.witnesses

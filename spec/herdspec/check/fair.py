@@ -2,26 +2,30 @@
 Fair behaviours of a finite graph: the part of liveness checking that knows no spec.
 
 A behaviour is an infinite path; at any time it may also stay where it is (*stutter*), for ever if
-nothing forbids it. What forbids it is fairness, demanded of *instances* (an action with its
-parameters chosen):
+nothing forbids it. What forbids it is fairness, demanded for an *instance* (an action with its
+parameters chosen), or for several together (an action with any choice of them):
 
-- **weakly fair**: if from some time on the instance is possible in every state, it is taken;
-- **strongly fair**: if the instance is possible again and again, it is taken again and again.
+- **weakly fair**: if from some time on one of them is possible in every state, one is taken;
+- **strongly fair**: if one of them is possible again and again, one is taken again and again.
 
 Whether an instance is possible is judged on the whole graph, so a demand cannot be escaped by
-leaving the part that is searched. Taking a step that changes nothing is taking it. (TLA+ excuses
-such steps from its demands instead. That is the same for weak fairness; for strong fairness ours
-demands less, hence never says "holds" where TLA+ does not.)
+leaving the part that is searched. For a single instance, taking a step that changes nothing is
+taking it. (TLA+ excuses such steps from its demands instead. That is the same for weak fairness;
+for strong fairness ours demands less, hence never says "holds" where TLA+ does not.) For several,
+such a step would be an excuse for not taking the others: it counts as not possible, as in TLA+.
 
 A promise "wherever the premise holds, the goal holds then or later" is broken by a *lasso*: a path
 from a start to a state with the premise (the stem goes on from there), all without the goal, and a
 cycle without the goal that meets every demand. The states of such a cycle are strongly connected,
 so it is enough to look at strongly connected components of the states without the goal. One of them
-carries a fair behaviour if every weakly fair instance is impossible somewhere in it or taken inside
-it, and every strongly fair instance that is possible anywhere in it is taken inside it. Where the
-weak demand fails, it fails for every part of the component; where a strong one fails, the states in
-which the instance is possible are taken out, and what is left is looked at again. (Lichtenstein and
-Pnueli 1985. A single state with nothing but stuttering is a component too.)
+carries a fair behaviour if what is weakly fair is impossible somewhere in it or taken inside it,
+and what is strongly fair and possible anywhere in it is taken inside it. Where the weak demand
+fails, it fails for every part of the component; where a strong one fails, the states in which it
+is possible are taken out, and what is left is looked at again. (Lichtenstein and Pnueli 1985. A
+single state with nothing but stuttering is a component too.)
+
+A promise "from some time on it holds for ever" is broken by a lasso whose cycle comes again and
+again to a state without it: of a component, one such state must be left.
 """
 
 from __future__ import annotations
@@ -90,15 +94,19 @@ class Graph:
 
 @dataclass(frozen=True)
 class Demands:
-    """Which instances are weakly, and which strongly fair; by number, for all instances."""
+    """
+    Which demands are weak, by number (the others are strong), and which one each edge `meets`.
+
+    A demand that several edges of a state meet is met by any of them; -1 stands for none.
+    """
 
     weak: Flags
-    strong: Flags
+    meets: NDArray[np.int32]
 
     @property
     def fair(self) -> Flags:
-        """Which instances are fair in either way."""
-        found: Flags = self.weak | self.strong
+        """Which edges meet a demand."""
+        found: Flags = self.meets >= 0
         return found
 
 
@@ -115,35 +123,37 @@ class Lasso:
 
 
 def lasso(
-    graph: Graph, demands: Demands, starts: Numbers, premise: Flags, goal: Flags
-) -> Lasso | None:
+    graph: Graph, demands: Demands, starts: Numbers, premise: Flags, goal: Flags,
+    recurring: Flags | None = None,
+) -> Lasso | None:  # fmt: skip
     """
     A short fair behaviour that reaches the premise and then never the goal, if there is one.
 
-    Of all ways into a fair cycle the stem is a shortest; the cycle is short, not always shortest.
-    Every state is taken to be reachable from `starts`. Raises nothing: the answer is complete for
-    the graph that is given.
+    Its cycle begins with one of the `recurring` states (by default, of all). Of all ways into such
+    a cycle the stem is a shortest; the cycle is short, not always shortest. Every state is taken to
+    be reachable from `starts`. Raises nothing: the answer is complete for the graph that is given.
     """
+    again = np.ones(graph.states, bool) if recurring is None else recurring
     roots = np.flatnonzero(premise & ~goal)
     alive = grow(graph, roots, within=~goal).reached
-    fair = fair_components(graph, alive, demands)
+    fair = fair_components(graph, alive, demands, again)
     if not (fair >= 0).any():
         return None
     way = Way(graph, starts, roots, ~goal)
-    quiet = alive & ~somewhere(graph, demands.fair)
+    quiet = alive & again & ~somewhere(graph, demands.fair)
     found = []
     if quiet.any():
         found.append(Lasso(*way.to(quiet), cycle=[]))
-    start, stem = way.to(fair >= 0)
+    start, stem = way.to((fair >= 0) & again)
     entry = int(graph.target[stem[-1]]) if stem else start
     found.append(Lasso(start, stem, Circle(graph, demands, fair == fair[entry]).through(entry)))
     return min(found, key=len)
 
 
-def somewhere(graph: Graph, instances: Flags) -> Flags:
-    """The states in which one of these instances is possible."""
+def somewhere(graph: Graph, edges: Flags) -> Flags:
+    """The states that one of these edges leaves."""
     found = np.zeros(graph.states, bool)
-    found[graph.source[instances[graph.instance]]] = True
+    found[graph.source[edges]] = True
     return found
 
 
@@ -169,20 +179,24 @@ def components(graph: Graph, alive: Flags) -> tuple[int, NDArray[np.int32]]:
     return int(count), found
 
 
-def fair_components(graph: Graph, alive: Flags, demands: Demands) -> NDArray[np.int32]:
+def fair_components(
+    graph: Graph, alive: Flags, demands: Demands, again: Flags
+) -> NDArray[np.int32]:
     """
     For each state the number of its fair component among `alive`, or -1.
 
-    In a fair component a behaviour can stay for ever and meet every demand by going everywhere.
+    In a fair component a behaviour can stay for ever and meet every demand by going everywhere; and
+    it has a state to which the behaviour is to come `again` and again.
     """
     found, total = np.full(graph.states, -1, np.int32), 0
-    fair = np.flatnonzero(demands.fair[graph.instance] & alive[graph.source])
-    fair = fair[np.argsort(graph.instance[fair], kind="stable")]
+    fair = np.flatnonzero(demands.fair & alive[graph.source])
+    fair = fair[np.argsort(demands.meets[fair], kind="stable")]
     pending = alive.copy()
     while pending.any():
         count, labels = components(graph, pending)
         fair = fair[pending[graph.source[fair]]]
         unmet = Unmet.of(graph, demands, count, labels, fair)
+        unmet.hopeless[np.bincount(labels[pending & again], minlength=count) == 0] = True
         good = pending & ~unmet.hopeless[labels] & ~unmet.restless[labels]
         found[good] = labels[good] + total
         total += count
@@ -207,19 +221,20 @@ class Unmet:
     def of(
         cls, graph: Graph, demands: Demands, count: int, labels: NDArray[np.int32], fair: Numbers
     ) -> Unmet:
-        """Look, by instance (as `fair` is ordered), where it is possible and if taken inside."""
+        """Look, by demand (as `fair` is ordered), where it is possible and if it is met inside."""
         size = np.bincount(labels[labels >= 0], minlength=count)
         found = cls(np.zeros(count, bool), np.zeros(count, bool), np.zeros(graph.states, bool))
-        instances, starts = np.unique(graph.instance[fair], return_index=True)
-        for instance, mine in zip(instances, np.split(fair, starts[1:]), strict=False):
+        numbers, starts = np.unique(demands.meets[fair], return_index=True)
+        for demand, mine in zip(numbers, np.split(fair, starts[1:]), strict=False):
             home = labels[graph.source[mine]]
             taken = np.zeros(count, bool)
             taken[home[labels[graph.target[mine]] == home]] = True
-            if demands.strong[instance]:
+            if not demands.weak[demand]:
                 found.restless[home[~taken[home]]] = True
                 found.barred[graph.source[mine[~taken[home]]]] = True
             else:
-                everywhere = np.bincount(home, minlength=count) == size
+                once = np.diff(graph.source[mine].astype(np.int64), prepend=-1) != 0
+                everywhere = np.bincount(home[once], minlength=count) == size
                 np.logical_or(found.hopeless, everywhere & ~taken, out=found.hopeless)
         return found
 
@@ -316,10 +331,10 @@ class Circle:
     """Short cycles that meet every demand, inside one fair component."""
 
     def __init__(self, graph: Graph, demands: Demands, inside: Flags) -> None:
-        self.graph, self.inside = graph, inside
+        self.graph, self.inside, self.meets = graph, inside, demands.meets
         self.weak = set(np.flatnonzero(demands.weak).tolist())
-        self.strong = set(np.flatnonzero(demands.strong).tolist())
-        mine = demands.fair[graph.instance] & inside[graph.source]
+        self.strong = set(np.flatnonzero(~demands.weak).tolist())
+        mine = demands.fair & inside[graph.source]
         self.possible = np.flatnonzero(mine)
         self.taken = np.flatnonzero(mine & inside[graph.target])
 
@@ -334,21 +349,25 @@ class Circle:
         return self.shortened(entry, walk)
 
     def unmet(self, entry: int, walk: list[int]) -> set[int]:
-        """The instances whose demand a walk from a state does not meet."""
-        passed = [self.graph.possible(int(s)) for s in {entry, *self.graph.target[walk].tolist()}]
-        taken = set(self.graph.instance[walk].tolist())
+        """The demands that a walk from a state does not meet."""
+        passed = [self.possibly(int(s)) for s in {entry, *self.graph.target[walk].tolist()}]
+        taken = set(self.meets[walk].tolist())
         weak = self.weak.intersection(*passed)
         strong = self.strong & set().union(*passed)
         return (weak | strong) - taken
 
+    def possibly(self, state: int) -> set[int]:
+        """The demands that a step from a state can meet."""
+        return set(self.meets[self.graph.first[state] : self.graph.first[state + 1]].tolist())
+
     def errand(self, here: int, unmet: set[int]) -> list[int]:
         """The way to the nearest state that serves an unmet demand, and the step that does."""
         wanted = np.zeros(self.graph.states, bool)
-        open_ = np.isin(self.graph.instance[self.taken], list(unmet))
+        open_ = np.isin(self.meets[self.taken], list(unmet))
         wanted[self.graph.source[self.taken[open_]]] = True
-        for instance in unmet & self.weak:
+        for demand in unmet & self.weak:
             impossible = self.inside.copy()
-            where = self.possible[self.graph.instance[self.possible] == instance]
+            where = self.possible[self.meets[self.possible] == demand]
             impossible[self.graph.source[where]] = False
             wanted |= impossible
         walk = self.go(here, wanted)

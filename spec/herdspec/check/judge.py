@@ -143,6 +143,10 @@ def _for_ever(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judg
     if (unfair := _unfair(machine, seen, back, steps)) is not None:
         return False, f"the story is not fair to {unfair}, which is always possible again"
     for _, premise, goal in machine.ground.cases(made.promise):
+        if made.promise.expectation is Expectation.EVENTUALLY_ALWAYS:
+            if not _truth(seen, goal)[back:].all():
+                return True, "again and again it is not so"
+            continue
         wanted = np.flatnonzero(_truth(seen, premise))
         if made.promise.expectation is Expectation.EVENTUALLY:
             wanted = np.zeros(1, np.int64)  # it is due from the start
@@ -162,20 +166,36 @@ def _truth(seen: Columns, formula: Expr) -> np.typing.NDArray[np.bool_]:
 
 def _unfair(machine: Machine, seen: Columns, back: int, steps: Sequence[Step]) -> str | None:
     """The first instance to which the loop is not fair: possible, and never taken."""
-    looped = {(step.action.name, step.arguments) for step in steps[back:]}
+    owed: dict[object, list[Instance]] = {}
     for instance in machine.ground.instances:
-        fair = instance.action.fair
-        arguments = machine.arguments(instance.action, instance.arguments)
-        if fair is None or (instance.action.name, arguments) in looped:
-            continue
-        possible = _possible(seen, instance)[back:]
-        if possible.any() if fair.value == "strong" else possible.all():
-            return Step(instance.action, arguments, machine.initial()).label
+        if instance.action.fair is not None:
+            owed.setdefault(instance.owed_to, []).append(instance)
+    for several in owed.values():
+        action = several[0].action
+        calls = [machine.arguments(action, i.arguments) for i in several]
+        ways = np.array([_meets(seen, i)[back:] for i in several])
+        taken = [
+            (step.action.name, step.arguments) == (action.name, call) and bool(way[k])
+            for call, way in zip(calls, ways, strict=True)
+            for k, step in enumerate(steps[back:])
+        ]
+        possible = ways.any(axis=0)
+        assert action.fair is not None, "only what is fair is owed anything"
+        if not any(taken) and (possible.any() if action.fair.is_strong else possible.all()):
+            label = Step(action, calls[0], machine.initial()).label
+            return f"any {action.name}" if action.fair.is_of_any else label
     return None
 
 
-def _possible(seen: Columns, instance: Instance) -> np.typing.NDArray[np.bool_]:
-    return _truth(seen, instance.guard)
+def _meets(seen: Columns, instance: Instance) -> np.typing.NDArray[np.bool_]:
+    """Where a step by an instance is possible, and meets the demand that it is owed."""
+    possible = _truth(seen, instance.guard)
+    if instance.action.fair is None or not instance.action.fair.is_of_any:
+        return possible
+    slots = seen.packing.ground.slots  # of several choices, one that changes nothing is none
+    moves = [seen.of(new) != seen.of(slots[key].expr) for key, new in instance.updates.items()]
+    moved = np.any([np.broadcast_to(m, len(seen.rows)) for m in moves], axis=0)
+    return np.asarray(possible & moved, bool)
 
 
 _JUDGES: dict[Expectation, Callable[[Told, Sequence[Spec], Sequence[Step]], Judged]] = {

@@ -1,11 +1,13 @@
 """
 Liveness: what must happen, on the explored graph, if what is fair is not put off for ever.
 
-Two kinds of promise are judged: *eventually* (from every start, the goal holds at some time) and
-*leads to* (wherever the premise holds, the goal holds then or later). Actions say how fair they
-are (`@action(fair=weak)`, `fair=strong`), and fairness is **per instance**: `grant(client1)` and
-`grant(client2)` each have their own. Faults, commands and unmarked actions are never fair: any
-state may last for ever unless a fair action is possible in it.
+Three kinds of promise are judged: *eventually* (from every start, the goal holds at some time),
+*eventually always* (from some time on, it holds for ever) and *leads to* (wherever the premise
+holds, the goal holds then or later). Actions say how fair they are (`@action(fair=weak)`,
+`fair=strong`), and fairness is **per instance**: `grant(client1)` and `grant(client2)` each have
+their own; but with `fair=weak.any` or `strong.any` it is the action's, whichever the choice (a
+part's action: for each part). Faults, commands and unmarked actions are never fair: any state may
+last for ever unless a fair action is possible in it.
 
 What must not go wrong:
 
@@ -28,8 +30,9 @@ from typing import Any
 
 import numpy as np
 
+from herdspec.check.bounds import TIMES, first_bound, raised
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Progress, Story
-from herdspec.check.explore import CHUNK, MEMORY_BYTES, Explorer
+from herdspec.check.explore import CHUNK, MEMORY_BYTES, Explorer, is_cut_by_naturals
 from herdspec.check.fair import Demands, Flags, Graph, Lasso, lasso
 from herdspec.check.run import Step, said, written
 from herdspec.engine.columns import Columns
@@ -37,12 +40,14 @@ from herdspec.engine.ground import Ground, Instance
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
-from herdspec.language.surface import Expectation, Fairness, Spec
+from herdspec.language.surface import LIVE, Expectation, Fairness, Spec
 from herdspec.language.types import SortOf
 from herdspec.language.values import decode
 
-LIVE = (Expectation.EVENTUALLY, Expectation.LEADS_TO)
-"""The expectations that are judged here, and by no other reading."""
+JUDGED = (
+    *LIVE, Expectation.ALWAYS, Expectation.STEP, Expectation.SOMETIMES, Expectation.RECOVERABLE,
+)  # fmt: skip
+"""What a property may demand; other expectations say which states there are."""
 BYTES_PER_EDGE = 60
 """At most so much is needed while checking, for the graph and its components (measured: 45)."""
 FOR_EVER = "     and now for ever:"
@@ -103,8 +108,9 @@ class Liveness:
 
     @property
     def held(self) -> list[str]:
-        """The names of the promises that hold in every fair behaviour of this size."""
-        return [n for n in self.promised if n not in self.violations and n not in self.undecided]
+        """The names of the promises that hold in every fair behaviour of this size, for a cause."""
+        others = {*self.violations, *self.undecided, *self.vacuous}
+        return [n for n in self.promised if n not in others]
 
     @property
     def measured(self) -> str:
@@ -115,10 +121,18 @@ class Liveness:
     @property
     def fairness(self) -> str:
         """What was taken to be fair, as verdicts say it."""
-        kinds = {f: [a.name for a in self.spec.actions if a.fair is f] for f in Fairness}
-        told = [f"{f.value} fairness of {', '.join(names)}" for f, names in kinds.items() if names]
-        each = ", for each choice of parameters by itself"
-        return f"under {' and '.join(told)}{each}" if told else "nothing is fair"
+        each = self._fair("for each choice of parameters by itself", of_any=False)
+        whole = self._fair("for any choice of parameters", of_any=True)
+        return f"under {'; '.join([*each, *whole])}" if each or whole else "nothing is fair"
+
+    def _fair(self, owed: str, *, of_any: bool) -> list[str]:
+        """Which actions are fair to each choice, or to any; nothing where none is."""
+        told = []
+        for fair in (Fairness.WEAK, Fairness.STRONG):
+            mark = fair.any if of_any else fair
+            if names := [a.name for a in self.spec.actions if a.fair is mark]:
+                told.append(f"{fair.value} fairness of {', '.join(names)}")
+        return [f"{' and '.join(told)}, {owed}"] if told else []
 
 
 def live(spec: Specification) -> list[Promise]:
@@ -137,18 +151,28 @@ def liveness(
     progress: Progress | None = None,
 ) -> Liveness:
     """
-    Judge each `eventually` and `leads_to` of a spec under its fairness, at these sizes.
+    Judge each promise of liveness of a spec under its fairness, at these sizes.
 
-    `faults` is the budget of what disturbs, `bound` the largest natural (by default one more).
-    Raises `UsageError` if there is nothing to judge, or if symmetry is asked for.
+    `faults` is the budget of what disturbs, `bound` the largest natural (by default raised as far
+    as need be, as an exploration raises it). Raises `UsageError` if there is nothing to judge, or
+    if symmetry is asked for.
     """
     if symmetry:
         why = "it takes elements for one another, and fairness is owed to each of them"
         raise UsageError(f"liveness is never checked up to renaming ({why}): leave symmetry out")
     if not live(spec):
-        advice = "write one with @eventually or @leads_to"
+        advice = "write one with @eventually or @leads_to (or @eventually_always)"
         raise UsageError(f"{spec.name} has no promise of liveness: {advice}")
-    return Checker(spec, sizes, faults, bound, memory_bytes).run(progress)
+
+    def attempt(bound: int, seconds: float | None) -> Checker | None:
+        checker = Checker(spec, sizes, faults, bound, memory_bytes, seconds)
+        checker.explorer.run(progress)
+        return None if checker.explorer.out_of_time else checker
+
+    first = first_bound(spec, faults) if bound is None else bound
+    times = TIMES if bound is None else 0
+    checker, _ = raised(first, attempt, lambda c: is_cut_by_naturals(c.explorer.result), times)
+    return checker.judged()
 
 
 class Checker:
@@ -158,14 +182,16 @@ class Checker:
     demands: Demands
 
     def __init__(
-        self, spec: Specification, sizes: Mapping[str, int], faults: int, bound: int | None,
-        memory_bytes: int,
+        self, spec: Specification, sizes: Mapping[str, int], faults: int, bound: int,
+        memory_bytes: int, seconds: float | None = None,
     ) -> None:  # fmt: skip
-        axioms = tuple(p for p in spec.properties if p.expectation is Expectation.AXIOM)
-        bare = replace(spec, properties=axioms)  # safety is judged elsewhere, up to renaming
+        # Safety is judged elsewhere, up to renaming; what bounds the graph bounds this one, too.
+        assumed = tuple(p for p in spec.properties if p.expectation not in JUDGED)
+        bare = replace(spec, properties=assumed)
         self.explorer = Explorer(
-            bare, sizes, faults, bound=bound, symmetry=False, memory_bytes=memory_bytes
-        )
+            bare, sizes, faults, bound=bound, symmetry=False, memory_bytes=memory_bytes,
+            seconds=seconds,
+        )  # fmt: skip
         self.explorer.keeps_edges = True
         self.machine = self.explorer.machine
         self.instances = self.explorer.ground.instances
@@ -173,15 +199,14 @@ class Checker:
         self.initial: list[Spec] = []
         self.result = Liveness(spec, sizes, faults, self.ground.bound, memory_bytes)
 
-    def run(self, progress: Progress | None = None) -> Liveness:
-        """Explore, then judge each promise."""
-        found = self.explorer.run(progress)
+    def judged(self) -> Liveness:
+        """Judge each promise on what was explored."""
+        found = self.explorer.result
         self.result.states, self.result.edges = found.states, found.generated
         self.result.needed_bytes = self.explorer.bytes() + BYTES_PER_EDGE * found.generated
         if cut := self.cut():
             self.result.undecided = dict.fromkeys(self.result.promised, cut)
             return self.result
-        self.demands = demands(self.instances)
         self.prepare()
         for promise in live(self.result.spec):
             self.check(promise)
@@ -194,6 +219,8 @@ class Checker:
             return "cut short at the memory budget"
         if found.dropped:
             return f"cut at bound: {found.dropped:,} successors were dropped"
+        if found.constrained:
+            return f"cut at the constraint {found.constraint}: behaviours go on beyond it"
         if EVERY_VALUE_IS_DEFINED in found.violations:
             story = found.violations[EVERY_VALUE_IS_DEFINED]
             return f"{story.labels[-1]} looks at a value that is not there"
@@ -208,6 +235,7 @@ class Checker:
         assert edges is not None, "edges were kept"
         self.graph = Graph.of(self.result.states, edges.source, edges.instance, edges.target)
         self.explorer.edges = None  # the graph has them
+        self.demands = demands(self.instances, self.graph)
         starts = {self.explorer.row(s, 0).tobytes(): s for s in [*self.machine.starts()][::-1]}
         for row in self.explorer.rows[: len(starts)]:
             if row.tobytes() not in starts:
@@ -221,11 +249,13 @@ class Checker:
         for arguments, premise, goal in self.ground.cases(promise):
             if is_renamed(promise, arguments):
                 continue  # as good as an earlier one: the whole graph is renamed with it
-            given, wanted = self.truth(premise), self.truth(goal)
-            if promise.expectation is Expectation.EVENTUALLY:
+            given, wanted, again = self.truth(premise), self.truth(goal), None
+            if promise.expectation is not Expectation.LEADS_TO:
                 given[len(starts) :] = False
+            if promise.expectation is Expectation.EVENTUALLY_ALWAYS:
+                wanted, again = np.zeros(len(wanted), bool), ~wanted
             meant |= bool(given.any())
-            found = lasso(self.graph, self.demands, starts, given, wanted)
+            found = lasso(self.graph, self.demands, starts, given, wanted, again)
             if found is not None:
                 self.result.violations[promise.name] = self.told(promise, arguments, found)
                 return
@@ -292,30 +322,50 @@ class Checker:
         """Judge a story by the plain Python alone: what it shows must be so, and be fair."""
         states = [story.initial, *(step.state for step in story.steps)]
         said_so = [self.machine.evaluated(promise, state, *arguments) for state in states]
-        if promise.expectation is Expectation.EVENTUALLY:
-            given, wanted = [True, *(False for _ in story.steps)], [bool(x) for x in said_so]
-        else:
-            given, wanted = [bool(x and x[0]) for x in said_so], [bool(x and x[1]) for x in said_so]
-        after = max((k + 1 for k, reached in enumerate(wanted) if reached), default=0)
-        assert any(given[after:]), "run and liveness disagree about a premise or a goal"
+        match promise.expectation:
+            case Expectation.EVENTUALLY:
+                broken = not any(said_so)
+            case Expectation.EVENTUALLY_ALWAYS:
+                broken = not all(said_so[story.back :])
+            case _:
+                reached = [k + 1 for k, x in enumerate(said_so) if x and x[1]]
+                due = [k for k, x in enumerate(said_so) if x and x[0]]
+                broken = bool(due) and due[-1] >= max(reached, default=0)
+        assert broken, "run and liveness disagree about a premise or a goal"
         assert states[story.back] == states[-1], "what recurs ends where it began"
         self.confirm_fairness(states[story.back :], story)
 
     def confirm_fairness(self, recurring: list[Spec], story: Endless) -> None:
         """No demand is put off for ever by what recurs."""
-        taken = {step.label for step in story.cycle}
         spent = sum(step.action.disturbs for step in story.steps) >= self.result.faults
-        for number, instance in enumerate(self.instances):
-            if instance.action.fair is None or self.label(number) in taken:
-                continue
-            arguments = self.machine.arguments(instance.action, instance.arguments)
-            enabled = [
-                self.machine.take(state, instance.action.name, arguments) is not None
-                and not (instance.action.disturbs and spent)
-                for state in recurring
+        owed: dict[object, list[Instance]] = {}
+        for instance in self.instances:
+            if instance.action.fair is not None:
+                owed.setdefault(instance.owed_to, []).append(instance)
+        for several in owed.values():
+            action, idle = several[0].action, several[0].action.disturbs and spent
+            possible = [[] if idle else self.ways(several, state) for state in recurring]
+            taken = [
+                (step.label, step.state) in before
+                for before, step in zip(possible, story.cycle, strict=False)
+                if step.action.name == action.name
             ]
-            put_off = all if instance.action.fair is Fairness.WEAK else any
-            assert not put_off(enabled), "run and liveness disagree about fairness"
+            assert action.fair is not None, "only what is fair is owed anything"
+            put_off = any if action.fair.is_strong else all
+            assert any(taken) or not put_off(possible), "run and liveness disagree about fairness"
+
+    def ways(self, several: list[Instance], state: Spec) -> list[tuple[str, Spec]]:
+        """The steps from a state that meet a demand that these instances are owed together."""
+        found = []
+        for instance in several:
+            action = instance.action
+            arguments = self.machine.arguments(action, instance.arguments)
+            after = self.machine.take(state, action.name, arguments)
+            assert action.fair is not None, "only what is fair is owed anything"
+            moves = after != state or action.disturbs or not action.fair.is_of_any
+            if after is not None and moves:
+                found.append((Step(action, arguments, after).label, after))
+        return found
 
 
 def is_renamed(promise: Promise, chosen: Sequence[Any]) -> bool:
@@ -336,8 +386,17 @@ def is_renamed(promise: Promise, chosen: Sequence[Any]) -> bool:
     return False
 
 
-def demands(instances: Sequence[Instance]) -> Demands:
-    """What the marks of the actions demand of their instances."""
-    marks = [i.action.fair for i in instances]
-    weak = np.array([m is Fairness.WEAK for m in marks], bool)
-    return Demands(weak, np.array([m is Fairness.STRONG for m in marks], bool))
+def demands(instances: Sequence[Instance], graph: Graph) -> Demands:
+    """What the marks of the actions demand, and which edges meet it."""
+    numbers: dict[object, int] = {}
+    met = np.full(len(instances), -1, np.int32)
+    moving = np.zeros(len(instances), bool)
+    weak: list[bool] = []
+    for k, instance in enumerate(instances):
+        if (fair := instance.action.fair) is not None:
+            met[k] = numbers.setdefault(instance.owed_to, len(numbers))
+            moving[k] = fair.is_of_any
+            weak += [not fair.is_strong] if met[k] == len(weak) else []
+    meets = met[graph.instance]
+    meets[moving[graph.instance] & (graph.source == graph.target)] = -1
+    return Demands(np.array(weak, bool), meets)

@@ -32,7 +32,7 @@ from herdspec.check.verdict import (
 from herdspec.check.verify import Check, Plan, Tell, levels, obligations
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
-from herdspec.language.surface import Expectation
+from herdspec.language.surface import LIVE, Expectation
 
 if TYPE_CHECKING:
     from herdspec.check.exploration import Exploration
@@ -299,10 +299,6 @@ def checks_of(looked: Looked, prove: bool, mutate: bool) -> list[Check]:
     if mutate and not looked.declared:
         checks.append(mutation(looked))
     return checks
-
-
-LIVE = {Expectation.EVENTUALLY, Expectation.LEADS_TO}
-"""What a graph is needed for, with all its cycles."""
 
 
 def if_possible(check: Check, looked: Looked, row: str, advice: str = "") -> Check:

@@ -414,7 +414,7 @@ def _lived(
     if promise.name in result.undecided:
         mark, note = Mark.UNKNOWN, result.undecided[promise.name]
     elif promise.name in result.vacuous:
-        note = f"nothing ever has its premise; {note}"
+        mark, note = Mark.FAILS, f"vacuous: nothing ever has its premise; {note}"
     shown, of = shown_by(story) if story else None, declared.get(promise.name)
     expected = None if of is None else Shown(of.steps, of.last) if exactly else shown
     return Finding(

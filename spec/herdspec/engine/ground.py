@@ -18,7 +18,7 @@ from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import ANY, Action, Promise, Specification
-from herdspec.language.surface import Expectation, Kind
+from herdspec.language.surface import LIVE, Expectation, Kind
 from herdspec.language.types import (
     BOOL,
     NAT,
@@ -100,6 +100,17 @@ class Instance:
     def plain(self) -> tuple[int, ...]:
         """Its arguments, none of which may be a map."""
         return tuple(n for n in self.arguments if isinstance(n, int))
+
+    @property
+    def owed_to(self) -> tuple[Any, ...]:
+        """
+        To whom its fairness is owed: to itself, or to its action with any choice of parameters.
+
+        The arguments that select a part are no choice: each part is owed its own.
+        """
+        whole = self.action.fair is not None and self.action.fair.is_of_any
+        kept = self.action.indices if whole else len(self.arguments)
+        return self.action.name, self.arguments[:kept]
 
     @property
     def by_protocol(self) -> bool:
@@ -251,12 +262,16 @@ class Ground:
         return found
 
     def cases(self, promise: Promise) -> list[tuple[tuple[Number, ...], Expr, Expr]]:
-        """An `eventually` or `leads_to` for each choice of elements: premise and goal."""
+        """
+        A promise of liveness for each choice of elements: premise and goal.
+
+        What is to hold at last, or at last for ever, has no premise: it is due from the start.
+        """
         found = []
         for chosen in self.chosen(promise.name, [p.kind for _, p in promise.parameters]):
             env = self.environment(promise.parameters, chosen)
             first = self.lower(promise.formula, env)
-            if promise.expectation is Expectation.EVENTUALLY:
+            if promise.expectation is not Expectation.LEADS_TO:
                 found.append((chosen, g.TRUE, first))
             else:
                 assert promise.goal is not None, "a leads_to has a goal"
@@ -269,8 +284,7 @@ class Ground:
 
         What ranges over behaviours says nothing of one state: see `cases`.
         """
-        lively = promise.expectation in (Expectation.EVENTUALLY, Expectation.LEADS_TO)
-        return g.TRUE if lively else self.lower(promise.formula, {})
+        return g.TRUE if promise.expectation in LIVE else self.lower(promise.formula, {})
 
     def after(self, formula: Expr, instance: Instance) -> Expr:
         """A step property for one instance, over the slots before it."""

@@ -106,12 +106,34 @@ fault = Kind.FAULT
 
 
 class Fairness(Enum):
-    """What becomes of a step that stays possible; for each choice of arguments by itself."""
+    """
+    What becomes of a step that stays possible; for each choice of arguments by itself.
+
+    With `.any` it is said of the action as a whole: that some choice stays possible, and that some
+    choice (the same one or another) is taken at last.
+    """
 
     WEAK = "weak"
     """It is taken at last, if it stays possible without interruption."""
     STRONG = "strong"
     """It is taken at last, if it is possible again and again."""
+    WEAK_ANY = "weak, of any choice"
+    STRONG_ANY = "strong, of any choice"
+
+    @property
+    def any(self) -> Fairness:
+        """The same, of any choice of arguments."""
+        return Fairness.STRONG_ANY if self.is_strong else Fairness.WEAK_ANY
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether it is enough to be possible again and again, with interruptions."""
+        return self in (Fairness.STRONG, Fairness.STRONG_ANY)
+
+    @property
+    def is_of_any(self) -> bool:
+        """Whether it is owed to the action as a whole, and not to each choice of arguments."""
+        return self in (Fairness.WEAK_ANY, Fairness.STRONG_ANY)
 
 
 weak = Fairness.WEAK
@@ -146,7 +168,8 @@ def action(
 
     `disturbs` (by default: every fault does) counts the action against the budget of faults, which
     keeps explored spaces finite. `fair` (only a step of the protocol can be) is what liveness may
-    count on. The docstring is the sentence that stories print.
+    count on: `weak` or `strong` for each choice of arguments, `weak.any` or `strong.any` for the
+    action as a whole. The docstring is the sentence that stories print.
     """
     if fair and kind is not Kind.STEP:
         raise ValueError(f"a {kind.value} is never fair: nothing makes it happen")
@@ -224,12 +247,18 @@ class Expectation(Enum):
     """From every reachable state, the protocol alone can reach one where it holds."""
     EVENTUALLY = "eventually"
     """Every fair behaviour comes to a state where it holds."""
+    EVENTUALLY_ALWAYS = "eventually always"
+    """Every fair behaviour comes to a state from which on it holds for ever."""
     LEADS_TO = "leads to"
     """In every fair behaviour, a state of the first kind is followed by one of the second."""
     AXIOM = "axiom"
     """It is assumed of what never changes."""
     CONSTRAINT = "constraint"
     """Searches do not go on from states without it: how far is looked, and no demand."""
+
+
+LIVE = (Expectation.EVENTUALLY, Expectation.EVENTUALLY_ALWAYS, Expectation.LEADS_TO)
+"""What is demanded of behaviours without end: liveness."""
 
 
 @dataclass(frozen=True)
@@ -300,6 +329,15 @@ def eventually(function: Callable[..., bool]) -> Property:
     Further parameters after the state range over elements: it holds for each of them.
     """
     return Property(Expectation.EVENTUALLY, function)
+
+
+def eventually_always(function: Callable[..., bool]) -> Property:
+    """
+    What every fair behaviour comes to for ever: from some state on, it holds in each.
+
+    Further parameters after the state range over elements: it holds for each of them.
+    """
+    return Property(Expectation.EVENTUALLY_ALWAYS, function)
 
 
 def leads_to(function: Callable[..., tuple[bool, bool]]) -> Property:

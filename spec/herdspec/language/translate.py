@@ -19,7 +19,7 @@ from herdspec.language.expressions import Notes, Scope, Whole
 from herdspec.language.graph import Expr
 from herdspec.language.rich import Fields, Place, Struct, Value
 from herdspec.language.source import Function, function_of
-from herdspec.language.surface import Expectation, Property
+from herdspec.language.surface import LIVE, Expectation, Property
 from herdspec.language.types import (
     BOOL,
     ChannelOf,
@@ -412,7 +412,7 @@ def evaluate(
     """A property over one state, or over two for a step."""
     function = function_of(promise.function, names)
     parameters = function.tree.args.args
-    lively = promise.expectation in (Expectation.EVENTUALLY, Expectation.LEADS_TO)
+    lively = promise.expectation in LIVE
     if len(parameters) < len(states) or (len(parameters) > len(states) and not lively):
         what = f"a property of {len(parameters)} states"
         raise function.refuse(
