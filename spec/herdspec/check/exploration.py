@@ -26,15 +26,20 @@ EVERY_VALUE_IS_DEFINED = "every_value_is_defined"
 
 @dataclass(frozen=True)
 class Story:
-    """A path from an initial state, replayed in the plain Python."""
+    """
+    A path from an initial state, replayed in the plain Python.
+
+    `initially` shows that state, where there is more than one.
+    """
 
     initial: Spec
     steps: list[Step]
+    initially: str = field(default="", kw_only=True)
 
     @property
     def lines(self) -> list[str]:
         """The path as numbered sentences."""
-        return told(self.steps, self.initial)
+        return told(self.steps, self.initial, self.initially)
 
     @property
     def labels(self) -> list[str]:
@@ -105,8 +110,9 @@ class Exploration:
     @property
     def size(self) -> str:
         """The size and the bounds, as verdicts say them."""
-        sorts = ", ".join(f"{n} {name.lower()}s" for name, n in self.sizes.items())
-        return f"{sorts}, {self.faults} faults, naturals up to {self.bound}"
+        from herdspec.check.verdict import sized
+
+        return sized(self.spec, self.sizes, self.faults, f"naturals up to {self.bound}")
 
     @property
     def complete(self) -> bool:

@@ -97,12 +97,14 @@ class Mutation:
     excused: dict[str, str] = field(default_factory=dict)
     """The reasons for which unknown mutants are accepted."""
     further: tuple[Bounds, ...] = ()
+    disturbed: bool = True
+    """Whether the spec has faults, so that their budget is worth a word."""
 
     @property
     def at(self) -> list[str]:
         """Each size in words."""
         first = Bounds(self.sizes, self.faults, self.bound)
-        return [bounds.said for bounds in (first, *self.further)]
+        return [bounds.said(self.disturbed) for bounds in (first, *self.further)]
 
     @property
     def undecided(self) -> list[str]:
@@ -172,6 +174,7 @@ def mutate(
     all_of_them = mutants(spec)
     made = Mutation(spec.name, dict(sizes), faults, faults + 1 if bound is None else bound)
     made.further = tuple(further)
+    made.disturbed = any(a.disturbs for a in spec.actions)
     with _verdicts(spec, bounds, len(all_of_them), source, processes) as (failing, verdicts):
         made.failing = failing
         for number, (mutant, verdict) in enumerate(zip(all_of_them, verdicts, strict=True), 1):
@@ -231,11 +234,10 @@ class Bounds:
     bound: int | None = None
     memory_bytes: int = MEMORY_BYTES
 
-    @property
-    def said(self) -> str:
+    def said(self, disturbed: bool) -> str:
         """The size in words."""
         sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
-        return ", ".join([*sizes, counted(self.faults, "fault")])
+        return ", ".join([*sizes, *([counted(self.faults, "fault")] if disturbed else [])])
 
     def ground(self, spec: Specification) -> Ground:
         """A spec at this size."""

@@ -29,6 +29,7 @@ from herdspec.check.verdict import (
     measured_by,
     proved,
     refined,
+    sized,
 )
 from herdspec.check.verify import Check, Plan, Tell, levels, obligations
 from herdspec.language.errors import UsageError
@@ -98,8 +99,7 @@ class Looked:
     @property
     def size(self) -> str:
         """The size, as the names of checks say it."""
-        sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
-        return ", ".join([*sizes, counted(self.faults, "fault")])
+        return sized(self.spec, self.sizes, self.faults)
 
 
 def exploration(looked: Looked) -> Check:

@@ -147,6 +147,8 @@ def counted(number: int, noun: str) -> str:
 
 ALWAYS_A_STEP = "there is always a next step"
 """The row of deadlocks."""
+DEFINEDNESS = "No step looks at a value that is not there, or leaves a range."
+"""The sentence of what has a meaning."""
 CUT_SHORT = "cut short at the memory budget"
 JUDGED_BY_STATES = (
     Expectation.ALWAYS, Expectation.STEP, Expectation.SOMETIMES, Expectation.RECOVERABLE,
@@ -216,7 +218,7 @@ class Explored:
         shown = shown_by(broken) if broken else None
         yield Finding(
             subject=self.subject, row=EVERY_VALUE_IS_DEFINED, kind="check", mark=mark, note=note,
-            bounds=self.bounds, sentence="No step looks at a value that is not there.",
+            bounds=self.bounds, sentence=DEFINEDNESS,
             found=shown, expected=self._expected(EVERY_VALUE_IS_DEFINED, shown),
             story=told(broken), steps=taken_in(broken),
         )  # fmt: skip
@@ -294,15 +296,14 @@ def taken_in(story: Story | None) -> tuple[Taken, ...]:
 
 
 def _taken(before: Spec, step: Step) -> Taken:
-    from herdspec.check.run import difference, said
+    from herdspec.check.run import changed, said
 
-    changes = difference(before, step.state).items()
     return Taken(
         step.action.name,
         tuple(said(value) for value in step.arguments),
         tuple(said(value) for value in step.arguments if isinstance(value, Sort)),
         step.sentence,
-        tuple(f"{entry}: {said(a)} → {said(b)}" for entry, (a, b) in changes),
+        changed(before, step),
     )
 
 
@@ -313,8 +314,15 @@ def kind_of(promise: Promise) -> str:
 
 def bounds_of(result: Exploration | Liveness) -> str:
     """The size of an exploration: 3 brokers, 3 faults."""
-    sizes = [counted(n, name.lower()) for name, n in result.sizes.items()]
-    return ", ".join([*sizes, counted(result.faults, "fault")])
+    return sized(result.spec, result.sizes, result.faults)
+
+
+def sized(spec: Specification, sizes: Mapping[str, int], faults: int, *more: str) -> str:
+    """A size in words: 3 brokers, 3 faults; no faults where no action disturbs."""
+    found = [counted(n, name.lower()) for name, n in sizes.items()]
+    if any(a.disturbs for a in spec.actions):
+        found.append(counted(faults, "fault"))
+    return ", ".join([*found, *more]) or "every state"
 
 
 def measured_by(result: Exploration) -> str:
@@ -396,8 +404,7 @@ def _defined(subject: str, proof: Proof) -> list[Finding]:
     from herdspec.check.prove import DEFINED
 
     obligations = [o for o in proof.obligations if o.promise == DEFINED]
-    sentence = "No step looks up an absent value, or takes a number out of its range."
-    found = induced(subject, DEFINED, "check", sentence, proof.spec, obligations)
+    found = induced(subject, DEFINED, "check", DEFINEDNESS, proof.spec, obligations)
     return [found] if obligations else []
 
 
@@ -478,13 +485,12 @@ def searched(
     subject: str, found: Search, declared: Mapping[str, Declared], *, exactly: bool = True
 ) -> list[Finding]:
     """A finding for each promise that a violation was searched of; none found is not "holds"."""
-    sizes = [counted(n, name.lower()) for name, n in found.sizes.items()]
     within = f"runs of up to {counted(found.depth, 'step')}"
-    bounds = ", ".join([*sizes, counted(found.faults, "fault"), within])
+    bounds = sized(found.spec, found.sizes, found.faults, within)
     findings = []
     for name in found.promises:
         shown = found.violations.get(name)
-        kind, sentence = "check", "No step looks up an absent value, or leaves a range."
+        kind, sentence = "check", DEFINEDNESS
         if any(p.name == name for p in found.spec.properties):
             promise = found.spec.promise(name)
             kind, sentence = kind_of(promise), promise.sentence
