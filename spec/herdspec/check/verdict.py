@@ -514,8 +514,7 @@ def searched(
 
 # ── Refinement ──────────────────────────────────────────────────────────────────────────────
 
-REFINES = "refines"
-"""The name under which `refine` reports a step without a meaning."""
+SIMULATES = "Every step is, seen through the map, a step of the contract or none of it."
 
 
 def refined(subject: str, result: Refined) -> list[Finding]:
@@ -524,35 +523,52 @@ def refined(subject: str, result: Refined) -> list[Finding]:
     findings = []
     if result.obligations:
         spec = result.refinement.concrete
-        findings.append(induced(subject, name, "check", SIMULATES, spec, result.obligations))
+        found = induced(subject, name, "check", SIMULATES, spec, result.obligations)
+        if found.mark is Mark.PROVED and result.given:
+            note = f"given {few([*result.given])}, which is not proved"
+            found = replace(found, mark=Mark.UNKNOWN, note=note)
+        findings.append(found)
     if result.exploration is not None:
         findings += _refined_by_exploration(subject, name, result, result.exploration)
     return findings
 
 
-SIMULATES = "Every step is, seen through the map, a step of the contract or none of it."
-
-
 def _refined_by_exploration(
     subject: str, name: str, result: Refined, found: Exploration
 ) -> list[Finding]:
+    from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
+    from herdspec.check.refine import REFINES
+
     judge = Explored(subject, found, {}, exactly=True)
     broken = found.violations.get(REFINES)
-    mark, note = Mark.EXHAUSTED, judge.within
-    if broken:
-        mark, note = Mark.FAILS, "a step without a meaning"
-    elif found.truncated:
-        mark, note = Mark.UNKNOWN, CUT_SHORT
-    elif result.idle:
-        mark = Mark.UNKNOWN if found.dropped else Mark.FAILS
-        note = f"no step means {', '.join(result.idle)}"
+    mark, note = _seen_to_refine(result, found, judge)
     steps = Finding(
         subject=subject, row=name, kind="check", mark=mark, bounds=judge.bounds,
         sentence=SIMULATES, note=note, found=shown_by(broken) if broken else None,
         story=told(broken), steps=taken_in(broken),
     )  # fmt: skip
     judged = [p for p in found.spec.properties if p.expectation in JUDGED_BY_STATES]
-    return [steps, *map(judge.finding, judged)]
+    undefined = EVERY_VALUE_IS_DEFINED in found.violations
+    defined = judge.defined() if undefined or not result.proved else ()
+    return [steps, *map(judge.finding, judged), *defined]
+
+
+def _seen_to_refine(result: Refined, found: Exploration, judge: Explored) -> tuple[Mark, str]:
+    """What every explored step comes to: what was cut is no ○, unless it was proved, too."""
+    from herdspec.check.refine import REFINES
+
+    if broken := found.violations.get(REFINES):
+        start = "the initial state is none of the contract's"
+        return Mark.FAILS, "a step without a meaning" if broken.steps else start
+    if found.truncated:
+        return Mark.UNKNOWN, CUT_SHORT
+    if result.idle or result.still:
+        idle = f"no step means {', '.join(result.idle)}"
+        still = "no step changes what is seen through the map"
+        return Mark.FAILS if found.complete else Mark.UNKNOWN, idle if result.idle else still
+    if found.dropped and not result.proved:
+        return Mark.UNKNOWN, judge.cut
+    return Mark.EXHAUSTED, judge.within
 
 
 def safety(finding: Finding) -> bool:
