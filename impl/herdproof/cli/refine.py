@@ -162,10 +162,12 @@ def print_refined(out: Output, name: str, found: Refined, findings: list[Finding
         table.add_row(spoken(f.row), f.kind, coloured(f, verdict(f)))
     out.table(table)
     for f in findings:
-        if f.story and f.mark is Mark.FAILS:
+        if f.mark is Mark.FAILS and (f.story or f.found):
             out.line()
             for line in story(f):
                 out.line(line)
+            if f.found and not f.found.steps:
+                out.line(f"  {f.note}")
 
 
 def refined_json(name: str, found: Refined, findings: list[Finding], code: int) -> dict[str, Any]:

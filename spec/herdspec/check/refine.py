@@ -60,7 +60,8 @@ class Refinement:
     def __post_init__(self) -> None:
         for spec in (self.concrete, self.abstract):
             if not isinstance(spec, Specification):
-                raise UsageError(f"{spec!r} is no specification: write specification({spec!r}, …)")
+                name = getattr(spec, "__name__", repr(spec))
+                raise UsageError(f"{name} is no specification: write specification({name}, …)")
         known = [*(a.name for a in self.abstract.actions), STUTTER]
         actions = [a.name for a in self.concrete.actions]
         for name, meanings in self.actions.items():
