@@ -173,7 +173,7 @@ def test_a_step_without_a_meaning_fails(post: Path) -> None:
 
     assert done.exit_code == FAILS
     assert re.search(r"every value is defined +check +✗ 1 step", done.stdout)
-    assert '"No step looks at a value that is not there."' in done.stdout
+    assert '"No step looks at a value that is not there, or leaves a range."' in done.stdout
     assert "[look()]" in done.stdout
 
 

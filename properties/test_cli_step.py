@@ -102,34 +102,58 @@ def test_an_answer_without_a_meaning_is_told_what_to_write(lamps: Path, answer: 
 
 
 def test_the_path_is_saved(lamps: Path, tmp_path: Path) -> None:
-    """`s FILE` writes the sizes and the steps as JSON; where it cannot, it says so and goes on."""
+    """`s FILE` writes the path as a story; where it cannot, it says so and goes on."""
     file = tmp_path / "path.json"
 
     done = run("step", lamps, answers=f"2\nblow()\ns {file}\ns\ns /no/such/place\n")
 
-    assert json.loads(file.read_text()) == {
-        "version": 1, "spec": "Lamps", "sizes": {"Lamp": 2}, "faults": 2, "bound": 3, "start": {},
-        "steps": [
-            {"action": "switch_on", "arguments": {"l": "lamp2"},
-             "sentence": "lamp2 is switched on."},
-            {"action": "blow", "arguments": {}, "sentence": "The fuse blows."},
+    saved = json.loads(file.read_text())
+    wanted = {
+        "spec": "lamps.py:Lamps", "property": "what_is_on_stays_on", "expect": "fails",
+        "sizes": {"Lamp": 2}, "faults": 2, "bound": 3, "start": {}, "steps": [
+            {"action": "switch_on", "arguments": {"l": "lamp2"}},
+            {"action": "blow", "arguments": {}},
         ],
     }  # fmt: skip
+    assert {key: saved[key] for key in wanted} == wanted
+    assert f"saved 2 steps: herdproof replay {file}" in done.stdout
     assert "save to which file? write s FILE" in done.stdout
     assert "/no/such/place cannot be written: No such file or directory" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [("2", "possible: every step has a meaning"), ("2\nblow()", "still fails: in step 2, blow()")],
+)
+def test_a_saved_path_is_replayed(lamps: Path, answers: str, verdict: str) -> None:
+    """What `s FILE` wrote is a story: it is possible still, and breaks what it broke."""
+    file = lamps.parent / "paths" / "path.json"
+    file.parent.mkdir()
+
+    run("step", lamps, answers=f"{answers}\ns {file}\n")
+    done = run("replay", file)
+
+    assert done.exit_code == HOLDS
+    assert (
+        "lamp2 is switched on.  [switch_on(lamp2)]\n         on[lamp2]: False → True" in done.stdout
+    )
+    assert verdict in done.stdout
 
 
 def test_an_initial_state_is_chosen(post: Path, tmp_path: Path) -> None:
     """Where there are several initial states one of them is chosen first; `b` chooses anew."""
     file = tmp_path / "path.json"
 
-    done = run("step", post, answers=f"9\n2\n1\ns {file}\nb\n1\n")
+    done = run("step", post, answers=f"9\n2\n1\np\ns {file}\nb\n1\n")
 
     assert "  1. as above\n  2. opened: True\n" in done.stdout
     assert "there is no step '9': write a number from 1 to 2" in done.stdout
     assert done.stdout.count("There are several initial states; choose one:") == 2
     assert done.stdout.rstrip().endswith("No step is possible here.")
+    assert "\nInitially: opened=True  [start(True)]\n  1. A letter is sent" in done.stdout
+    assert "\nafter 0 steps:\n" in done.stdout  # of faults nothing: no action of it disturbs
     assert json.loads(file.read_text())["start"] == {"opened": True}
+    assert "Initially: opened=True  [start(True)]" in run("replay", file).stdout
 
 
 def test_messages_and_what_is_beyond_the_bound_are_shown(post: Path) -> None:
@@ -158,6 +182,8 @@ def test_a_step_without_a_meaning_is_said(post: Path) -> None:
     """A step that is possible, but looks at what is not there, is told and cannot be taken."""
     done = run("step", post, answers="2\n? look\nlook()\n")
 
-    assert "✗ look() is possible, but has no meaning: look: AttributeError" in done.stdout
-    assert "  look() is possible, but has no meaning" in done.stdout.split("? look")[-1]
+    line = POST.splitlines().index("        if self.last.express:") + 1
+    why = f"`self.last` is absent, in `self.last.express` (post.py:{line})"
+    assert f"✗ look() is possible, but has no meaning: {why}" in done.stdout
+    assert f"\n  look() is possible, but has no meaning: {why}" in done.stdout
     assert "there is no step 'look()'" in done.stdout

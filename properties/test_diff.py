@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -27,7 +28,7 @@ FAULTY = "@action(kind=fault)\n    def release"
 HOLDS, FAILS, NOT_ASKED, UNKNOWN = 0, 1, 2, 3
 
 
-def compared(old: str, new: str, **options: int) -> Compared:
+def compared(old: str, new: str, **options: Any) -> Compared:
     """Two locks compared, with two clients and two faults."""
     return compare(spec(old), spec(new), {"Client": 2}, faults=2, **options)
 

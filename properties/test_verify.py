@@ -159,7 +159,7 @@ def test_a_property_that_holds_everywhere_is_exhausted() -> None:
 
     assert {f.mark for f in found.values()} == {Mark.EXHAUSTED}
     assert standing_of(found.values()) is Standing.HOLDS
-    assert found["all_can_go_out"].bounds == "2 lamps, 0 faults"
+    assert found["all_can_go_out"].bounds == "2 lamps"
     assert found["one_lamp_is_lit"].note == "shown after 1 step"
     assert found["one_lamp_is_lit"].story
 

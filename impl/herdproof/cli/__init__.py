@@ -25,6 +25,7 @@ from herdproof.cli import (
     mutate,
     new,
     prove,
+    refine,
     replay,
     search,
     simulate,
@@ -48,6 +49,7 @@ app.command()(verify.verify)
 app.command()(explore.explore)
 app.command()(step.step)
 app.command()(prove.prove)
+app.command()(refine.refine)
 app.command()(search.search)
 app.command()(simulate.simulate)
 app.command()(mutate.mutate)

@@ -8,7 +8,7 @@ import typer
 
 from herdproof.cli.options import BoundOption, MayEndOption, SizeOption, SpecArgument
 from herdproof.cli.render import JsonOption, Output, spoken, table_of
-from herdspec.check.verdict import Standing, counted
+from herdspec.check.verdict import Standing, counted, sized
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,10 +83,9 @@ def failures_of(subject: Subject, found: Simulation, *, may_end: bool) -> list[s
 
 def print_simulation(out: Output, subject: Subject, found: Simulation, *, may_end: bool) -> None:
     """How far the walks went, how often each action was taken, and what they came upon."""
-    sizes = [counted(n, name.lower()) for name, n in found.sizes.items()]
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(
-        f"{', '.join([*sizes, counted(found.faults, 'fault')])}, naturals up to {found.bound}, "
+        f"{sized(found.spec, found.sizes, found.faults)}, naturals up to {found.bound}, "
         f"seed {found.seed}: {found.steps:,} steps in {found.walks:,} walks, "
         f"about {found.distinct:,} states, {found.dropped:,} steps beyond the bound, "
         f"{found.seconds:.1f} s"

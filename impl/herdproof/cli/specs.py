@@ -257,6 +257,8 @@ def imported(path: Path) -> ModuleType:
         loader.exec_module(module)
     except SpecError:
         raise
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
     except Exception as error:
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:

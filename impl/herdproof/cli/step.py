@@ -7,7 +7,6 @@ terminal: its answers may come from a pipe, one a line. What is shown is the spe
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -50,7 +49,8 @@ def step(
     sizes = sizes_of(subject.spec, size or [])
     most = faults + 1 if bound is None else bound
     machine = Machine(Ground(subject.spec, sizes, most, faults))
-    walk = Walk.of(subject.name, machine)
+    whole = f"{spec}:{subject.name}" if spec.endswith(".py") else spec
+    walk = Walk.of(whole, subject.name, machine)
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(HELP)
     Conversation(walk, out.line).run(answers(sys.stdin.isatty()))
@@ -114,7 +114,8 @@ class Conversation:
         if walk.start is None:
             self.show_starts()
             return
-        faults = f", {walk.faults} of {walk.budget} faults taken" if walk.budget else ""
+        disturbed = any(a.disturbs for a in walk.machine.spec.actions) and walk.budget
+        faults = f", {walk.faults} of {walk.budget} faults taken" if disturbed else ""
         self.say(f"after {counted(len(walk.path), 'step')}{faults}:")
         for line in pictured(walk.state):
             self.say(f"  {line}")
@@ -175,21 +176,20 @@ class Conversation:
         """The path as the story that it is."""
         from herdspec.check.run import told
 
-        for line in told(self.walk.path, self.walk.initial):
+        for line in told(self.walk.path, self.walk.initial, self.walk.initially):
             self.say(line)
         if not self.walk.path:
             self.say("No step was taken yet.")
 
     def save(self, file: str) -> None:
-        """Write the path to a file."""
+        """Write the path to a file, as the story that it is."""
         if not file:
             raise UsageError("save to which file? write s FILE")
         try:
-            text = json.dumps(self.walk.json(), indent=2, ensure_ascii=False)
-            Path(file).write_text(text + "\n", encoding="utf-8")
+            self.walk.story(Path(file).parent).write(Path(file))
         except OSError as error:
             raise UsageError(f"{file} cannot be written: {error.strerror}") from None
-        self.say(f"saved {counted(len(self.walk.path), 'step')} to {file}")
+        self.say(f"saved {counted(len(self.walk.path), 'step')}: herdproof replay {file}")
 
     def explain(self, wanted: str) -> None:
         """Of what is not possible here, the first part of the guard that fails."""
@@ -211,6 +211,7 @@ class Conversation:
         """For each choice of arguments for which an action is not possible: its call, and why."""
         from herdspec.check.refusal import refusal
         from herdspec.check.run import Step
+        from herdspec.check.undefined import why_undefined
         from herdspec.language.surface import Undefined
 
         walk = self.walk
@@ -221,8 +222,9 @@ class Conversation:
                 continue
             try:
                 after = walk.machine.take(walk.state, action.name, arguments)
-            except Undefined as error:
-                yield f"{label} is possible, but has no meaning: {error}"
+            except Undefined:
+                why = why_undefined(walk.machine, walk.state, action, arguments)
+                yield f"{label} is possible, but has no meaning: {why}"
                 continue
             if after is None:
                 yield refusal(walk.machine, walk.state, action, arguments).summary
@@ -241,8 +243,7 @@ def pick(text: str, of: Sequence[T], labels: Iterable[str]) -> T:
 
 def pictured(state: Spec) -> Iterator[str]:
     """A state, one field a line: `lease: client1 held, client2 none`."""
-    from herdspec.check.graph_export import entries
-    from herdspec.check.run import said
+    from herdspec.check.run import entries, said
 
     for name, group in groupby(entries(state), lambda entry: entry[0].partition("[")[0]):
         told = []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from herdproof.cli.render import spoken
@@ -12,11 +13,10 @@ from herdspec.language.errors import UsageError
 from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
+    from herdspec.check.replay import StoryFile
     from herdspec.check.run import Machine, Step
     from herdspec.language.surface import Spec
 
-VERSION = 1
-"""Of the file that a path is saved to."""
 MOST_STARTS = 50
 """So many initial states can be chosen from."""
 
@@ -26,22 +26,23 @@ class Walk:
     """
     A path through a spec, in its plain Python, within the budget of faults.
 
-    `starts` are the initial states; where there are several, `start` is None until one is chosen.
+    `spec` is how to find the spec. `starts` are the initial states; where there are several,
+    `start` is None until one is chosen.
     """
 
-    name: str
+    spec: str
     machine: Machine
     starts: list[Spec]
     start: Spec | None = None
     path: list[Step] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str, machine: Machine) -> Walk:
+    def of(cls, spec: str, name: str, machine: Machine) -> Walk:
         """A walk at its beginning; raises `UsageError` where a spec has no initial state."""
         starts = list(islice(machine.starts(), MOST_STARTS + 1))
         if not starts:
             raise UsageError(f"{name} has no initial state at this size: nothing to walk")
-        return cls(name, machine, starts)
+        return cls(spec, machine, starts)
 
     def __post_init__(self) -> None:
         self.begin()
@@ -78,14 +79,15 @@ class Walk:
 
     def undefined(self) -> Iterator[tuple[str, str]]:
         """The steps that are possible here, but have no meaning: the call, and why."""
-        from herdspec.check.run import Step
+        from herdspec.check.undefined import undefined_step
         from herdspec.language.surface import Undefined
 
         for action, arguments in self.machine.choices:
             try:
                 self.machine.take(self.state, action.name, arguments)
-            except Undefined as error:
-                yield Step(action, arguments, self.state).label, str(error)
+            except Undefined:
+                step = undefined_step(self.machine, self.state, action, arguments)
+                yield step.label, step.undefined
 
     def is_beyond(self, state: Spec) -> bool:
         """Whether a number or a channel of a state is beyond the bound, so that it is dropped."""
@@ -106,25 +108,34 @@ class Walk:
                 if not machine.holds(p, came_from, self.state):
                     yield f"{spoken(p.name)}: {p.sentence}"
 
-    def json(self) -> dict[str, Any]:
-        """The path as plain JSON; its steps are written as those of a story file."""
-        from herdspec.check.replay import taken
+    @property
+    def initially(self) -> str:
+        """The initial state that was chosen, where there is a choice."""
+        from herdspec.check.starts import initially
 
-        ground = self.machine.ground
-        return {
-            "version": VERSION, "spec": self.name, "sizes": dict(ground.sizes),
-            "faults": self.budget, "bound": ground.bound,
-            "start": dict(self.told_start()), "steps": [
-                {**asdict(taken(s)), "sentence": s.sentence} for s in self.path
-            ],
-        }  # fmt: skip
+        return initially(self.machine, self.initial)
 
-    def told_start(self) -> Iterator[tuple[str, Any]]:
-        """The entries by which the initial state differs from the first one."""
-        from herdspec.check.graph_export import plain
+    def story(self, folder: Path) -> StoryFile:
+        """
+        The path as a story file in this folder.
 
-        for entry, value in different(self.starts[0], self.initial):
-            yield entry, plain(value)
+        It is a story of the first promise that it breaks; one of none expects to be possible.
+        """
+        from herdproof.cli.stories import relative
+        from herdspec.check.replay import Expect, story_file
+
+        name = next(self.broken_along_it(), "")
+        made = story_file(relative(self.spec, folder), self.machine, name, self.initial, self.path)
+        return made if name else made.expecting(Expect.HOLDS)
+
+    def broken_along_it(self) -> Iterator[str]:
+        """The names of the promises that some state or step of the path breaks."""
+        from herdspec.check.judge import Told, judge
+
+        for p in self.machine.spec.properties:
+            judged = p.expectation in (Expectation.ALWAYS, Expectation.STEP)
+            if judged and judge(Told(self.machine, p.name), self.initial, self.path)[0]:
+                yield p.name
 
 
 def different(first: Spec, state: Spec) -> Iterator[tuple[str, Any]]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from math import cos, hypot, pi, sin
 from textwrap import wrap
 
+from herdspec.check.run import INITIALLY
 from herdspec.check.transitions import StateMachine
 from herdspec.check.verdict import Finding, Taken
 from herdspec.language.specification import Specification
@@ -57,6 +59,8 @@ class Lanes:
     moves: tuple[Move, ...]
     repeats: int | None
     """From which y on the story repeats for ever."""
+    begins: tuple[str, ...] = ()
+    """The initial state, where there is more than one."""
 
     @property
     def text(self) -> int:
@@ -71,7 +75,7 @@ class Lanes:
     @property
     def height(self) -> int:
         """Of the whole drawing."""
-        return TOP + sum(move.height for move in self.moves)
+        return top(self.begins) + sum(move.height for move in self.moves)
 
 
 def sequence(finding: Finding, spec: Specification | None) -> Lanes:
@@ -79,14 +83,25 @@ def sequence(finding: Finding, spec: Specification | None) -> Lanes:
     kinds = {a.name: a.kind for a in spec.actions} if spec else {}
     elements = sorted({e for step in finding.steps for e in step.elements})
     at = {name: PAD + LANE // 2 + LANE * k for k, name in enumerate([*elements, WORLD])}
+    begins = tuple(chain.from_iterable(wrap(line, CHARACTERS) for line in beginning(finding)))
     moves: list[Move] = []
-    y = TOP
+    y = top(begins)
     for number, step in enumerate(finding.steps, start=1):
         moves.append(move(number, step, at, y, kinds.get(step.action, Kind.STEP)))
         y += moves[-1].height
     from_step = finding.repeats
     repeats = moves[from_step].y - LINE if from_step is not None and moves[from_step:] else None
-    return Lanes(at, tuple(moves), repeats)
+    return Lanes(at, tuple(moves), repeats, begins)
+
+
+def beginning(finding: Finding) -> list[str]:
+    """The line of a story that shows its initial state, if it has one."""
+    return [line for line in finding.story[:2] if line.startswith(INITIALLY)]
+
+
+def top(begins: tuple[str, ...]) -> int:
+    """Where the first move is: below the lanes' names, and below how the story begins."""
+    return TOP + (LINE * len(begins) + PAD if begins else 0)
 
 
 def move(number: int, step: Taken, at: Mapping[str, int], y: int, kind: Kind) -> Move:

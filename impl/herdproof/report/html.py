@@ -20,7 +20,7 @@ from herdproof.report.diagrams import Drawing, drawing, sequence
 from herdproof.report.places import place_of, place_of_action
 from herdspec.check.cache import Coverage
 from herdspec.check.transitions import state_machines
-from herdspec.check.verdict import Finding, Mark, Standing, standing_of
+from herdspec.check.verdict import Finding, Mark, Standing, sized, standing_of
 from herdspec.check.verify import Plan, Report
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
@@ -125,7 +125,7 @@ def machines(report: Report) -> list[Machines]:
         found = state_machines(spec, sizes, faults=FAULTS)
     except UsageError:  # it cannot be explored: the table says why
         return []
-    size = f"{ELEMENTS} of each sort, {FAULTS} faults"
+    size = sized(spec, sizes, FAULTS)
     return [Machines(report.plan.verified, size, [drawing(m) for m in found])] if found else []
 
 

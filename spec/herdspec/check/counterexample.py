@@ -13,6 +13,7 @@ from typing import Any
 
 import z3
 
+from herdspec.check.run import said
 from herdspec.check.universe import Elements, domain, entries, expand, named
 from herdspec.engine.order import numerals
 from herdspec.engine.smt import Emitter
@@ -114,13 +115,13 @@ class Reader:
         """A slot's number as text."""
         match kind:
             case Bool():
-                return str(bool(number))
+                return said(bool(number))
             case EnumOf(members=members):
-                return members[number].name
+                return said(members[number])
             case SortOf():
                 return named(self.model.elements[kind][number])
             case Option(of=of):
-                return self.said(of, number - 1) if number else "None"
+                return self.said(of, number - 1) if number else said(None)
         return str(number)
 
     def value(self, e: Expr) -> str:

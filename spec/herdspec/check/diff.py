@@ -29,6 +29,7 @@ from herdspec.check.explore import Explorer
 from herdspec.check.refusal import entry_name
 from herdspec.check.run import Step, told
 from herdspec.check.sides import Label, Side, shared
+from herdspec.check.starts import initially
 from herdspec.check.verdict import counted
 from herdspec.engine.columns import Columns, Words
 from herdspec.language.errors import UsageError
@@ -68,11 +69,13 @@ class Parting:
     initial: Spec
     steps: list[Step]
     why: tuple[str, ...]
+    initially: str = ""
 
     @property
     def lines(self) -> list[str]:
         """The story, as numbered sentences, and why they part."""
-        return [*told(self.steps, self.initial), *(f"       {line}" for line in self.why)]
+        steps = told(self.steps, self.initial, self.initially)
+        return [*steps, *(f"       {line}" for line in self.why)]
 
 
 @dataclass
@@ -377,7 +380,9 @@ class Beside:
         allows, other = ((self.old, self.new), (self.new, self.old))[which]
         last = allows.step(at[which], label)
         why = self._why(kind, other, at[1 - which], label, last)
-        return Parting(kind, (old, new)[which], [*steps[which], last], why)
+        initial = (old, new)[which]
+        begun = initially(allows.explorer.machine, initial)
+        return Parting(kind, initial, [*steps[which], last], why, begun)
 
     def _begun(self, row: NDArray[np.uint64]) -> tuple[Spec, Spec]:
         """The initial states of a pair of rows."""

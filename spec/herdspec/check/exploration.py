@@ -27,15 +27,20 @@ EVERY_VALUE_IS_DEFINED = "every_value_is_defined"
 
 @dataclass(frozen=True)
 class Story:
-    """A path from an initial state, replayed in the plain Python."""
+    """
+    A path from an initial state, replayed in the plain Python.
+
+    `initially` shows that state, where there is more than one.
+    """
 
     initial: Spec
     steps: list[Step]
+    initially: str = field(default="", kw_only=True)
 
     @property
     def lines(self) -> list[str]:
         """The path as numbered sentences."""
-        return told(self.steps, self.initial)
+        return told(self.steps, self.initial, self.initially)
 
     @property
     def labels(self) -> list[str]:
@@ -108,12 +113,14 @@ class Exploration:
     find_untaken: Callable[[], list[Untaken]] = field(default=list, repr=False, compare=False)
     find_why: Callable[[], Why] | None = field(default=None, repr=False, compare=False)
     find_cuts: Callable[[], list[Cut]] = field(default=list, repr=False, compare=False)
+    find_vacuous: Callable[[], dict[str, str]] = field(default=dict, repr=False, compare=False)
 
     @property
     def size(self) -> str:
         """The size and the bounds, as verdicts say them."""
-        sorts = ", ".join(f"{n} {name.lower()}s" for name, n in self.sizes.items())
-        return f"{sorts}, {self.faults} faults, naturals up to {self.bound}"
+        from herdspec.check.verdict import sized
+
+        return sized(self.spec, self.sizes, self.faults, f"naturals up to {self.bound}")
 
     @property
     def complete(self) -> bool:
@@ -129,6 +136,11 @@ class Exploration:
     def cuts(self) -> list[Cut]:
         """The bounds that successors were left out for, each once; looked for when first asked."""
         return self.find_cuts() if self.dropped else []
+
+    @cached_property
+    def vacuous(self) -> dict[str, str]:
+        """The `always` that no state says anything of, and why; looked for when first asked."""
+        return self.find_vacuous()
 
     @cached_property
     def why(self) -> Why:

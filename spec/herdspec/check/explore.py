@@ -36,6 +36,7 @@ from herdspec.check.run import Machine
 from herdspec.check.size import Estimate, Why, estimated_states, why
 from herdspec.check.stop import Stop
 from herdspec.check.symmetry import packing_for
+from herdspec.check.vacuity import vacuous
 from herdspec.check.visited import Visited
 from herdspec.engine.columns import Columns, Words
 from herdspec.engine.ground import Ground, Instance
@@ -427,6 +428,7 @@ class Explorer:
         r.generated = sum(r.taken.values())
         r.find_untaken = lambda: untaken(self.packing, self.rows)
         r.find_why = lambda: why(self.packing, self.rows, r.taken)
+        r.find_vacuous = lambda: vacuous(self.packing, self.rows)
         r.find_cuts = lambda: cuts_of(self.packing, self.rows, self.limit)
         self._judge()
 

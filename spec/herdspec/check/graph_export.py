@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from herdspec.check.explore import Explorer
-from herdspec.check.run import Step, said, said_key
+from herdspec.check.run import Step, entries, said
 from herdspec.engine.ground import FAULTS
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
-from herdspec.language.surface import Expectation, Property, Spec
+from herdspec.language.surface import Expectation, Property
 
 MOST = 2_000
 """States of the largest graph that is exported."""
@@ -131,23 +131,6 @@ def edges_of(explorer: Explorer) -> Iterator[Edge]:
             int(source), int(target), step.action.name, step.action.kind.value, arguments,
             step.label, step.sentence,
         )  # fmt: skip
-
-
-def entries(state: Spec, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """
-    A state's entries, maps entry by entry: `held`, `lease[client1]`.
-
-    Those of a part that is a machine of its own come after its name: `election.holder`.
-    """
-    for name, value in state.__dict__.items():
-        inner = [(f"{prefix}{name}", value)]
-        if isinstance(value, Mapping):
-            inner = [(f"{prefix}{name}[{said_key(key)}]", v) for key, v in value.items()]
-        for entry, v in inner:
-            if isinstance(v, Spec):
-                yield from entries(v, f"{entry}.")
-            else:
-                yield entry, v
 
 
 # ── Formats ─────────────────────────────────────────────────────────────────────────────────

@@ -28,6 +28,9 @@ from herdspec.language.surface import Expectation, Kind, Spec
 CAP = 20_000
 """How many states are looked at for a way to recover."""
 
+NONE = ""
+"""The name of no property: of a path that somebody took, and that need only be possible."""
+
 Judged = tuple[bool | None, str]
 """Whether the property fails (None: unknown), and what there is to say."""
 
@@ -42,7 +45,7 @@ class Told:
 
     def check_known(self, where: str) -> None:
         """`UsageError` if the spec has no such property."""
-        if self.name not in (ALWAYS_A_STEP, EVERY_VALUE_IS_DEFINED) and not self._found():
+        if self.name not in (NONE, ALWAYS_A_STEP, EVERY_VALUE_IS_DEFINED) and not self._found():
             known = ", ".join(p.name for p in self.machine.spec.properties)
             what = f"{self.machine.spec.name} has no property {self.name!r}"
             raise UsageError(f"{where}: {what}; it has {known or 'none'}")
@@ -61,7 +64,7 @@ def judge(made: Told, initial: Spec, steps: Sequence[Step]) -> Judged:
     states = [initial, *(step.state for step in steps)]
     if made.name == ALWAYS_A_STEP:
         return _deadlocked(made.machine, states[-1], steps)
-    if made.name == EVERY_VALUE_IS_DEFINED:
+    if made.name in (NONE, EVERY_VALUE_IS_DEFINED):
         return False, "every step has a meaning"
     return _JUDGES.get(made.promise.expectation, _for_ever)(made, states, steps)
 

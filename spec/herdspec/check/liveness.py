@@ -35,6 +35,7 @@ from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Progress, Story
 from herdspec.check.explore import CHUNK, MEMORY_BYTES, Explorer, is_cut_by_naturals
 from herdspec.check.fair import Demands, Flags, Graph, Lasso, lasso
 from herdspec.check.run import Step, said, written
+from herdspec.check.starts import initially
 from herdspec.engine.columns import Columns
 from herdspec.engine.ground import Ground, Instance
 from herdspec.language.errors import UsageError
@@ -73,7 +74,8 @@ class Endless(Story):
     def lines(self) -> list[str]:
         """The path as numbered sentences, with the place from which it recurs."""
         lines = super().lines
-        split = len(Story(self.initial, self.steps[: self.back]).lines)
+        stem = Story(self.initial, self.steps[: self.back], initially=self.initially)
+        split = len(stem.lines)
         about = [f"     for {self.about}:"] if self.about else []
         return [*about, *lines[:split], FOR_EVER if self.cycle else self._rest(), *lines[split:]]
 
@@ -284,7 +286,10 @@ class Checker:
         ]
         names = [name for name, _ in promise.parameters]
         about = ", ".join(f"{n} = {said(a)}" for n, a in zip(names, arguments, strict=True))
-        story = Endless(initial, steps, len(found.stem), self.possible(found), about)
+        story = Endless(
+            initial, steps, len(found.stem), self.possible(found), about,
+            initially=initially(self.machine, initial),
+        )  # fmt: skip
         self.confirm(promise, arguments, story)
         return story
 

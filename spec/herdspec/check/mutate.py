@@ -101,12 +101,14 @@ class Mutation:
     further: tuple[Bounds, ...] = ()
     cut: str = ""
     """The bound that the original itself was cut at, and that was not meant."""
+    disturbed: bool = True
+    """Whether the spec has faults, so that their budget is worth a word."""
 
     @property
     def at(self) -> list[str]:
         """Each size in words."""
         first = Bounds(self.sizes, self.faults, self.bound)
-        return [bounds.said for bounds in (first, *self.further)]
+        return [bounds.said(self.disturbed) for bounds in (first, *self.further)]
 
     @property
     def undecided(self) -> list[str]:
@@ -178,6 +180,7 @@ def mutate(
     all_of_them = mutants(spec)
     made = Mutation(spec.name, dict(sizes), faults, bound or 0)
     made.further = tuple(further)
+    made.disturbed = any(a.disturbs for a in spec.actions)
     with _verdicts(spec, bounds, len(all_of_them), source, processes) as (found, verdicts):
         made.failing, made.bound, made.cut = found.fails, found.bound, found.cut
         for number, (mutant, verdict) in enumerate(zip(all_of_them, verdicts, strict=True), 1):
@@ -238,11 +241,10 @@ class Bounds:
     memory_bytes: int = MEMORY_BYTES
     within: bool = False
 
-    @property
-    def said(self) -> str:
+    def said(self, disturbed: bool) -> str:
         """The size in words."""
         sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
-        return ", ".join([*sizes, counted(self.faults, "fault")])
+        return ", ".join([*sizes, *([counted(self.faults, "fault")] if disturbed else [])])
 
     def ground(self, spec: Specification) -> Ground:
         """A spec at this size."""

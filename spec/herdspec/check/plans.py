@@ -28,6 +28,7 @@ from herdspec.check.verdict import (
     lived,
     measured_by,
     refined,
+    sized,
 )
 from herdspec.check.verify import Check, Plan, Tell, levels, obligations
 from herdspec.language.errors import UsageError
@@ -99,8 +100,7 @@ class Looked:
     @property
     def size(self) -> str:
         """The size, as the names of checks say it."""
-        sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
-        return ", ".join([*sizes, counted(self.faults, "fault")])
+        return sized(self.spec, self.sizes, self.faults)
 
 
 def exploration(looked: Looked) -> Check:
@@ -248,11 +248,12 @@ def refinement(subject: str, through: Refinement, scale: Scale, leave_out: Itera
         from herdspec.check.refine import refine_by_exploration, refine_by_proof
 
         tell("by induction", None)
-        for_all = refine_by_proof(through, leave_out=omitted, memory=memory)
+        for_all = refine_by_proof(through, leave_out=omitted, memory=memory, assume=True)
         seen = refine_by_exploration(through, sizes, faults=scale.faults, progress=levels(tell))
         assert seen.exploration is not None, "it was explored"
+        both = replace(seen, obligations=for_all.obligations)
         return Result(
-            (*refined(subject, for_all), *refined(subject, seen)),
+            tuple(refined(subject, both)),
             f"{asked(for_all.obligations)}; {measured_by(seen.exploration)}",
         )
 

@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from herdspec.check.verdict import Finding, Mark, Shown, few, kind_of, shown_by, taken_in, told
+from herdspec.check.verdict import (
+    DEFINEDNESS,
+    Finding,
+    Mark,
+    Shown,
+    few,
+    kind_of,
+    shown_by,
+    taken_in,
+    told,
+)
 from herdspec.language.specification import Promise, Specification
 
 if TYPE_CHECKING:
@@ -51,9 +61,8 @@ def _defined(subject: str, proof: Proof) -> list[Finding]:
     """That no step looks at what is not there, if any step looks at what may not be."""
     from herdspec.check.prove import DEFINED
 
-    sentence = "No step looks up an absent value, or takes a number out of its range."
     asked = any(o.promise == DEFINED for o in proof.obligations)
-    return [_induced(subject, proof, DEFINED, "check", sentence)] if asked else []
+    return [_induced(subject, proof, DEFINED, "check", DEFINEDNESS)] if asked else []
 
 
 def _proved(subject: str, proof: Proof, promise: Promise) -> Finding:

@@ -23,9 +23,11 @@ from typing import Any
 
 from herdspec.check.digest import digest
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
-from herdspec.check.judge import Told, judge
+from herdspec.check.judge import NONE, Told, judge
 from herdspec.check.refusal import Refusal, entry_name, refusal
 from herdspec.check.run import Machine, Step, told
+from herdspec.check.starts import initially
+from herdspec.check.undefined import why_undefined
 from herdspec.engine.ground import Ground
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Specification
@@ -34,6 +36,8 @@ from herdspec.language.values import decode
 
 VERSION = 1
 SUFFIX = ".story.json"
+A_PATH = "A path that somebody took, step by step."
+"""The sentence of a story of no property."""
 
 
 class Expect(Enum):
@@ -118,15 +122,18 @@ def story_file(
     """
     The file of a counterexample to the property `name`: a story of `machine`'s spec.
 
+    Without a name it is a path that need only be possible.
     `spec` is how whoever reads the file will find the spec. `back` as in `StoryFile`.
     """
     ground = machine.ground
     sentences = {p.name: p.sentence for p in machine.spec.properties}
     return StoryFile(
-        spec=spec, name=machine.spec.name, property=name, sentence=sentences.get(name, name),
+        spec=spec, name=machine.spec.name, property=name,
+        sentence=sentences.get(name, name or A_PATH),
         sizes=dict(machine.sizes), faults=ground.faults, bound=ground.bound,
         steps=tuple(taken(step) for step in steps), digest=digest(machine.spec),
-        start=_telling(machine, initial), back=back, told=tuple(told(list(steps), initial)),
+        start=_telling(machine, initial), back=back,
+        told=tuple(told(list(steps), initial, initially(machine, initial))),
     )  # fmt: skip
 
 
@@ -274,9 +281,11 @@ class Replayed:
     @property
     def lines(self) -> list[str]:
         """Step by step, what happened."""
-        lines = told(self.steps, self.initial)
+        begun = initially(self.machine, self.initial)
+        lines = told(self.steps, self.initial, begun)
         if self.story.back is not None and len(self.steps) == len(self.story.steps):
-            lines.insert(2 * self.story.back, "     and from here on for ever:")
+            at = 2 * self.story.back + bool(begun)
+            lines.insert(at, "     and from here on for ever:")
             if self.story.back == len(self.steps):
                 lines[-1] += " nothing more happens"
         if self.refusal is not None:
@@ -321,7 +330,8 @@ def _replayed(
     for number, (action, arguments) in enumerate(planned, start=1):
         try:
             after = machine.take(state, action.name, arguments)
-        except Undefined as undefined:
+        except Undefined:
+            undefined = why_undefined(machine, state, action, arguments)
             words = f"step {number} has no meaning: {undefined}"
             if story.property == EVERY_VALUE_IS_DEFINED:
                 return ends(Expect.FAILS, f"still fails: {words}")
@@ -337,6 +347,8 @@ def _replayed(
         return ends(Expect.UNKNOWN, note)
     if fails:
         return ends(Expect.FAILS, f"still fails: {note}")
+    if story.property == NONE:
+        return ends(Expect.HOLDS, f"possible: {note}")
     return ends(Expect.HOLDS, f"possible, and the property holds now: {note}")
 
 

@@ -9,6 +9,7 @@ the spec's order, in every engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from herdspec.check.columned import step, truths
 from herdspec.check.exploration import Story
 from herdspec.check.run import Machine, Step
+from herdspec.check.starts import initially
+from herdspec.check.undefined import undefined_step
 from herdspec.engine.columns import Columns, Key, Packing, Place, Words
 from herdspec.engine.ground import Instance
 from herdspec.language import graph as g
@@ -65,7 +68,7 @@ class Teller:
         if last is not None:
             row, instance = chain[-1].row, self.ground.instances[last]
             steps.append(self._step_by(present, taken, row, instance))
-        return Story(initial, steps)
+        return Story(initial, steps, initially=initially(self.machine, initial))
 
     def story_of_undefined(self, chain: Chain, instance: Instance) -> Story:
         """The story of a step that has no meaning: it is named last, and changes nothing."""
@@ -75,7 +78,8 @@ class Teller:
             if action.name == instance.action.name and self._is_undefined(
                 present, action.name, arguments
             ):
-                return Story(story.initial, [*story.steps, Step(action, arguments, present)])
+                last = undefined_step(self.machine, present, action, arguments)
+                return replace(story, steps=[*story.steps, last])
         raise AssertionError("run and explore disagree: every step here has a meaning in Python")
 
     def _is_undefined(self, present: Spec, name: str, arguments: tuple[Any, ...]) -> bool:

@@ -28,17 +28,24 @@ from herdspec.language.values import BEYOND, OUTSIDE, Plain, decode
 NOT_THERE = (KeyError, IndexError, AttributeError, TypeError)
 """What Python raises where a value is looked into that is absent, empty or out of its range."""
 
+INITIALLY = "Initially: "
+"""How the line of a story begins that shows its initial state."""
 MOST_BY_HAND = 1000
 """The bound of naturals of a `machine`; plain Python does not heed it."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """An action taken, with its arguments, and the state that it led to."""
+    """
+    An action taken, with its arguments, and the state that it led to.
+
+    `undefined` says why it has no meaning, if it has none; then it led nowhere.
+    """
 
     action: Action
     arguments: tuple[Any, ...]
     state: Spec
+    undefined: str = ""
 
     @property
     def sentence(self) -> str:
@@ -290,6 +297,23 @@ def difference(before: Spec, after: Spec, prefix: str = "") -> dict[str, tuple[A
     return found
 
 
+def entries(state: Spec, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """
+    A state's entries, maps entry by entry: `held`, `lease[client1]`.
+
+    Those of a part that is a machine of its own come after its name: `election.holder`.
+    """
+    for name, value in state.__dict__.items():
+        inner = [(f"{prefix}{name}", value)]
+        if isinstance(value, Mapping):
+            inner = [(f"{prefix}{name}[{said_key(key)}]", v) for key, v in value.items()]
+        for entry, v in inner:
+            if isinstance(v, Spec):
+                yield from entries(v, f"{entry}.")
+            else:
+                yield entry, v
+
+
 def said_key(key: Any) -> str:
     """A map's key as stories print it."""
     return ", ".join(map(said_key, key)) if isinstance(key, tuple) else said(key)
@@ -306,16 +330,24 @@ def said(value: Any) -> str:
     if is_dataclass(value) and not isinstance(value, type):
         inner = ", ".join(f"{f.name}={said(getattr(value, f.name))}" for f in fields(value))
         return f"{type(value).__name__}({inner})"
-    return str(getattr(value, "value", value)).lower() if not isinstance(value, int) else str(value)
+    if isinstance(value, Enum):
+        return (value.value if isinstance(value.value, str) else value.name).lower()
+    return str(value) if isinstance(value, int) else str(value).lower()
 
 
-def told(steps: list[Step], initial: Spec) -> list[str]:
-    """A path as numbered sentences, each with what it changed."""
-    lines, before = [], initial
+def changed(before: Spec, step: Step) -> tuple[str, ...]:
+    """What a step changed, entry by entry; or why it has no meaning."""
+    if step.undefined:
+        return (step.undefined,)
+    changes = difference(before, step.state).items()
+    return tuple(f"{entry}: {said(a)} → {said(b)}" for entry, (a, b) in changes)
+
+
+def told(steps: list[Step], initial: Spec, initially: str = "") -> list[str]:
+    """A path as numbered sentences, each with what it changed, after how it began."""
+    lines, before = [f"{INITIALLY}{initially}"] if initially else [], initial
     for number, step in enumerate(steps, start=1):
-        changes = difference(before, step.state)
-        what = ", ".join(f"{entry}: {said(a)} → {said(b)}" for entry, (a, b) in changes.items())
         lines.append(f"{number:3}. {step.sentence}  [{step.label}]")
-        lines.append(f"       {what or 'nothing changes'}")
+        lines.append(f"       {', '.join(changed(before, step)) or 'nothing changes'}")
         before = step.state
     return lines

@@ -10,7 +10,7 @@ may be there beyond it: the answer is "none within N steps", never "holds".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import z3
@@ -18,6 +18,8 @@ import z3
 from herdspec.check.bounds import TIMES, Cut, Overflow, cut_by, first_bound, overflows, raised
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Story
 from herdspec.check.run import Machine, Step
+from herdspec.check.starts import initially
+from herdspec.check.undefined import undefined_step
 from herdspec.engine.bits import BitEmitter, Key, Terms
 from herdspec.engine.ground import Ground, Instance
 from herdspec.language import graph as g
@@ -289,7 +291,7 @@ class Searcher:
             assert after is not None, f"run and search disagree: {instance.action.name} {present}"
             steps.append(Step(instance.action, arguments, after))
             present = after
-        return Story(first, steps)
+        return Story(first, steps, initially=initially(self.machine, first))
 
     def attempted(self, model: z3.ModelRef, story: Story) -> Story:
         """A run, and the step without a meaning that is possible at its end."""
@@ -300,7 +302,8 @@ class Searcher:
             if z3.is_true(model.eval(self.is_undefined(i), model_completion=True))
         )
         arguments = self.machine.arguments(instance.action, instance.arguments)
-        return Story(story.initial, [*story.steps, Step(instance.action, arguments, present)])
+        last = undefined_step(self.machine, present, instance.action, arguments)
+        return replace(story, steps=[*story.steps, last])
 
     def initial(self, model: z3.ModelRef) -> Spec:
         """The initial state of a run that z3 found."""

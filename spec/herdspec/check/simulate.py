@@ -16,6 +16,8 @@ from typing import Any
 
 from herdspec.check.exploration import Story
 from herdspec.check.run import Machine, Step
+from herdspec.check.starts import initially
+from herdspec.check.undefined import undefined_step
 from herdspec.check.walks import Herd, Walk, Watched
 from herdspec.engine.ground import Ground
 from herdspec.language.errors import UsageError
@@ -202,7 +204,11 @@ class Retold:
         found = self.run(begun, calls)
         if found is None:
             raise AssertionError(f"run and simulate disagree: {self.name} does not fail in Python")
-        return Story(begun, self.shortened(begun, found))
+        steps = self.shortened(begun, found)
+        if self.name == Herd.DEFINED:
+            *others, last = steps
+            steps = [*others, undefined_step(self.machine, last.state, last.action, last.arguments)]
+        return Story(begun, steps, initially=initially(self.machine, begun))
 
     def shortened(self, begun: Spec, steps: list[Step]) -> list[Step]:
         """Leave out ever smaller parts, as long as the rest still fails."""

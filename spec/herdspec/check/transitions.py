@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from herdspec.check.explore import CHUNK, Explorer
+from herdspec.check.run import said
 from herdspec.engine.columns import Columns
 from herdspec.engine.ground import Instance, Slot
 from herdspec.language.specification import Specification
@@ -99,5 +100,5 @@ def members_of(slot: Slot) -> list[str]:
     """What each of a slot's numbers is called."""
     enum = enum_of(slot)
     assert enum is not None, "only slots of enums were taken"
-    names = [member.name.lower() for member in enum.members]
+    names = [said(member) for member in enum.members]
     return [NOTHING, *names] if isinstance(slot.kind, Option) else names

@@ -160,6 +160,8 @@ EVERY_ACTION_IS_POSSIBLE = "every action is possible"
 """The row of vacuous actions: of a system that cannot move, nearly everything holds."""
 PROMISES = "promises"
 """The row of a spec that promises nothing."""
+DEFINEDNESS = "No step looks at a value that is not there, or leaves a range."
+"""The sentence of what has a meaning."""
 CUT_SHORT = "cut short at the memory budget"
 BEYOND = "unknown beyond"
 """How the note begins of what is unknown for want of a larger bound."""
@@ -231,7 +233,9 @@ class Explored:
             return self._made(promise, Mark.UNKNOWN, f"cut at {self.bound}")
         if name in r.missing:
             return self._made(promise, Mark.FAILS, "no state of this size shows it")
-        return replace(self._made(promise, self.mark, self.note), cut=self.cut)
+        notes = [self.note, r.vacuous.get(name, "")]
+        note = "; ".join(text for text in notes if text)
+        return replace(self._made(promise, self.mark, note), cut=self.cut)
 
     def defined(self) -> Iterator[Finding]:
         """Whether every step has a meaning; nothing, if none could be without."""
@@ -245,7 +249,7 @@ class Explored:
         shown = shown_by(broken) if broken else None
         yield Finding(
             subject=self.subject, row=EVERY_VALUE_IS_DEFINED, kind="check", mark=mark, note=note,
-            bounds=self.bounds, sentence="No step looks at a value that is not there.",
+            bounds=self.bounds, sentence=DEFINEDNESS,
             found=shown, expected=self._expected(EVERY_VALUE_IS_DEFINED, shown),
             story=told(broken), steps=taken_in(broken), cut="" if broken else self.cut,
         )  # fmt: skip
@@ -357,15 +361,14 @@ def taken_in(story: Story | None) -> tuple[Taken, ...]:
 
 
 def _taken(before: Spec, step: Step) -> Taken:
-    from herdspec.check.run import difference, said
+    from herdspec.check.run import changed, said
 
-    changes = difference(before, step.state).items()
     return Taken(
         step.action.name,
         tuple(said(value) for value in step.arguments),
         tuple(said(value) for value in step.arguments if isinstance(value, Sort)),
         step.sentence,
-        tuple(f"{entry}: {said(a)} → {said(b)}" for entry, (a, b) in changes),
+        changed(before, step),
     )
 
 
@@ -376,8 +379,15 @@ def kind_of(promise: Promise) -> str:
 
 def bounds_of(result: Exploration | Liveness) -> str:
     """The size of an exploration: 3 brokers, 3 faults."""
-    sizes = [counted(n, name.lower()) for name, n in result.sizes.items()]
-    return ", ".join([*sizes, counted(result.faults, "fault")])
+    return sized(result.spec, result.sizes, result.faults)
+
+
+def sized(spec: Specification, sizes: Mapping[str, int], faults: int, *more: str) -> str:
+    """A size in words: 3 brokers, 3 faults; no faults where no action disturbs."""
+    found = [counted(n, name.lower()) for name, n in sizes.items()]
+    if any(a.disturbs for a in spec.actions):
+        found.append(counted(faults, "fault"))
+    return ", ".join([*found, *more]) or "every state"
 
 
 def measured_by(result: Exploration) -> str:
@@ -432,13 +442,12 @@ def searched(
     subject: str, found: Search, declared: Mapping[str, Declared], *, exactly: bool = True
 ) -> list[Finding]:
     """A finding for each promise that a violation was searched of; none found is not "holds"."""
-    sizes = [counted(n, name.lower()) for name, n in found.sizes.items()]
     within = f"runs of up to {counted(found.depth, 'step')}"
-    bounds = ", ".join([*sizes, counted(found.faults, "fault"), within])
+    bounds = sized(found.spec, found.sizes, found.faults, within)
     findings = []
     for name in found.promises:
         shown = found.violations.get(name)
-        kind, sentence = "check", "No step looks up an absent value, or leaves a range."
+        kind, sentence = "check", DEFINEDNESS
         if any(p.name == name for p in found.spec.properties):
             promise = found.spec.promise(name)
             kind, sentence = kind_of(promise), promise.sentence
@@ -468,8 +477,7 @@ def searched(
 
 # ── Refinement ──────────────────────────────────────────────────────────────────────────────
 
-REFINES = "refines"
-"""The name under which `refine` reports a step without a meaning."""
+SIMULATES = "Every step is, seen through the map, a step of the contract or none of it."
 
 
 def refined(subject: str, result: Refined) -> list[Finding]:
@@ -480,33 +488,52 @@ def refined(subject: str, result: Refined) -> list[Finding]:
     findings = []
     if result.obligations:
         spec = result.refinement.concrete
-        findings.append(induced(subject, name, "check", SIMULATES, spec, result.obligations))
+        found = induced(subject, name, "check", SIMULATES, spec, result.obligations)
+        if found.mark is Mark.PROVED and result.given:
+            note = f"given {few([*result.given])}, which is not proved"
+            found = replace(found, mark=Mark.UNKNOWN, note=note)
+        findings.append(found)
     if result.exploration is not None:
         findings += _refined_by_exploration(subject, name, result, result.exploration)
     return findings
 
 
-SIMULATES = "Every step is, seen through the map, a step of the contract or none of it."
-
-
 def _refined_by_exploration(
     subject: str, name: str, result: Refined, found: Exploration
 ) -> list[Finding]:
+    from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
+    from herdspec.check.refine import REFINES
+
     judge = Explored(subject, found, {}, exactly=True)
     broken = found.violations.get(REFINES)
-    mark, note = judge.mark, judge.note
-    if broken:
-        mark, note = Mark.FAILS, "a step without a meaning"
-    elif result.idle and not found.truncated:
-        mark = Mark.FAILS if found.complete else Mark.UNKNOWN
-        note = f"no step means {', '.join(result.idle)}"
+    mark, note = _seen_to_refine(result, found, judge)
     steps = Finding(
         subject=subject, row=name, kind="check", mark=mark, bounds=judge.bounds,
         sentence=SIMULATES, note=note, found=shown_by(broken) if broken else None,
-        story=told(broken), steps=taken_in(broken),
+        story=told(broken), steps=taken_in(broken), cut=judge.cut if note == judge.note else "",
     )  # fmt: skip
     judged = [p for p in found.spec.properties if p.expectation in JUDGED_BY_STATES]
-    return [steps, *map(judge.finding, judged)]
+    undefined = EVERY_VALUE_IS_DEFINED in found.violations
+    defined = judge.defined() if undefined or not result.proved else ()
+    return [steps, *map(judge.finding, judged), *defined]
+
+
+def _seen_to_refine(result: Refined, found: Exploration, judge: Explored) -> tuple[Mark, str]:
+    """What every explored step comes to: what was cut is no ○, unless it was proved, too."""
+    from herdspec.check.refine import REFINES
+
+    if broken := found.violations.get(REFINES):
+        start = "the initial state is none of the contract's"
+        return Mark.FAILS, "a step without a meaning" if broken.steps else start
+    if found.truncated:
+        return Mark.UNKNOWN, CUT_SHORT
+    if result.idle or result.still:
+        idle = f"no step means {', '.join(result.idle)}"
+        still = "no step changes what is seen through the map"
+        return Mark.FAILS if found.complete else Mark.UNKNOWN, idle if result.idle else still
+    if judge.cut and result.proved:
+        return Mark.EXHAUSTED, f"{WITHIN} {judge.bound}"
+    return judge.mark, judge.note
 
 
 def safety(finding: Finding) -> bool:

@@ -375,8 +375,8 @@ def read_off(
     shape: Shape,
     fields: Fields,
     names: Mapping[str, Any],
-) -> dict[str, Expr]:
-    """A function of a state (and of elements, for a map or set) as flat expressions."""
+) -> tuple[dict[str, Expr], Expr]:
+    """A function of a state (and of elements, for a map or set): flat, and when it is defined."""
     function = function_of(python, names)
     owner, *elements = function.tree.args.args
     keys = kind.keys if isinstance(kind, Table | SetOf) else ()
@@ -389,9 +389,13 @@ def read_off(
     }
     known.update({e.arg: b for e, b in zip(elements, bounds, strict=True)})
     wanted = kind.value if isinstance(kind, Table) else BOOL if keys else kind
-    found = Scope(function, dict(fields), known).result(function.tree.body, wanted)
+    notes = Notes()
+    found = Scope(function, dict(fields), known, notes).result(function.tree.body, wanted)
     flat = {"": found} if isinstance(found, Expr) else found.parts
-    return {n: g.lam(bounds, e) if bounds else e for n, e in flat.items()}
+    defined = g.conj(*notes.defined)
+    for bound in reversed(bounds):
+        defined = g.forall(bound, defined)
+    return {n: g.lam(bounds, e) if bounds else e for n, e in flat.items()}, defined
 
 
 @dataclass(frozen=True)
