@@ -111,7 +111,7 @@ def test_a_step_without_a_meaning_is_told(kitchen: Path) -> None:
     done = run("refine", kitchen, "--size", "Cup=1")
 
     assert done.exit_code == FAILS
-    assert "✗ not inductive: drink" in done.stdout
+    assert "not inductive: drink" in done.stdout
     assert "    2. cup1 is drunk.  [drink(cup1)]\n         full[cup1]: True → False" in done.stdout
 
 
@@ -211,6 +211,44 @@ def test_no_map_passes_by_showing_nothing(kitchen: Path, text: str, said: str) -
     assert done.exit_code == FAILS
 
 
+LOOKS = (
+    ("    drunk: Nat = 0\n\n    @action\n    def count", """    drunk: Nat = 0
+    last: Cup | None = None
+    full: dict[Cup, bool] = each(False)
+    seen: bool = False
+
+    @action
+    def count"""),
+    ("        self.drunk += 1\n\n@some", """        self.drunk += 1
+        self.seen = self.full[self.last]
+
+@some"""),
+    ("\nREFINEMENT", """
+def last(s: Kitchen) -> Cup | None:
+    return None
+
+def full(s: Kitchen, c: Cup) -> bool:
+    return False
+
+def seen(s: Kitchen) -> bool:
+    return False
+
+REFINEMENT"""),
+    ("(drunk,)", "(drunk, last, full, seen)"),
+)  # fmt: skip
+
+
+def test_a_step_that_has_no_meaning_is_no_meaning(kitchen: Path) -> None:
+    """An abstract step that looks at what is absent is nothing that a concrete one could be."""
+    kitchen.write_text(changed(*LOOKS))
+
+    done = run("refine", kitchen, "--size", "Cup=1")
+
+    assert done.exit_code == FAILS
+    assert "✗ 2 steps" in done.stdout
+    assert "not inductive: drink" in done.stdout
+
+
 FALSE_INVARIANT = '''
 @always
 def nothing_is_full(s: Kitchen) -> bool:
@@ -253,7 +291,7 @@ def test_an_axiom_excludes_initial_states(kitchen: Path) -> None:
     """An initial state that the concrete spec's axioms exclude need not be mapped."""
     start = (
         "    drunk: Nat = 0\n\n    @initial\n    def start(self, some: bool) -> None:\n"
-        '        """Some were drunk."""\n        if some:\n            self.drunk = 1\n'
+        '        """Some were drunk."""\n        if some:\n            self.drunk = 6\n'
         "\n    @action\n    def fill"
     )
     axiom = (
@@ -269,6 +307,7 @@ def test_an_axiom_excludes_initial_states(kitchen: Path) -> None:
 
     assert found.exploration is not None
     assert not found.exploration.violations
+    assert found.exploration.states == 12  # six numbers, and a cup that is full or not
 
 
 # ── What is refused ─────────────────────────────────────────────────────────────────────────

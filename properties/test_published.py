@@ -15,6 +15,7 @@ import pytest
 
 from herdspec.check.explore import Exploration, explore
 from herdspec.language.specification import Specification
+from properties.published.allocator import SCHEDULING_ALLOCATOR, SIMPLE_ALLOCATOR
 from properties.published.alternating_bit import ALTERNATING_BIT
 from properties.published.atomic_commit import ATOMIC_COMMIT
 from properties.published.byzantine_broadcast import BYZANTINE_BROADCAST
@@ -62,6 +63,8 @@ ROWS = [
     Published(RING_ELECTION, 137, 227, 10, starts=8),
     Published(TERMINATION_RING, 1_566, 15_986, 12, starts=1_024),
     Published(NONBLOCKING_COMMIT, 4_284, None, 19, {"Participant": 2}, starts=4),
+    Published(SIMPLE_ALLOCATOR, 400, 1_633, 6, {"Client": 3, "Resource": 2}),
+    Published(SCHEDULING_ALLOCATOR, 1_690, 5_854, 7, {"Client": 3, "Resource": 2}),
     Published(BYZANTINE_BROADCAST, 14_424, 227_344, 7, {"Process": 4}, starts=64),
     Published(READERS_WRITERS, 21_527, 59_674, 13, {"Actor": 3}),
     Published(ATOMIC_COMMIT, 54_944, 218_352, 21, {"Participant": 3}, starts=8),

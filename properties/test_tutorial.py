@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copy
 
 import pytest
 
@@ -131,12 +132,13 @@ def tidy(text: str) -> list[str]:
     return [SECONDS.sub("… s", line.rstrip()) for line in text.strip("\n").splitlines()]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/refinement.md"])
 def test_who_follows_a_page_sees_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever does what a page says, step by step in an empty folder, sees what it shows."""
     monkeypatch.chdir(tmp_path)
+    copy(ROOT / "properties" / "published" / "allocator.py", tmp_path)
     assert follow(ROOT / page, tmp_path)
 
 

@@ -155,7 +155,7 @@ def print_refined(out: Output, name: str, found: Refined, findings: list[Finding
         table.add_row(spoken(f.row), f.kind, coloured(f, verdict(f)))
     out.table(table)
     for f in findings:
-        if f.mark is Mark.FAILS and (f.story or f.found):
+        if f.mark is not Mark.EXHAUSTED and (f.story or f.found):
             out.line()
             for line in story(f):
                 out.line(line)

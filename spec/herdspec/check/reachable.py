@@ -116,12 +116,12 @@ def _unreached(explored: Exploration) -> str:
     size = bounds_of(explored)
     if explored.complete:
         return (
-            f"this state may be unreachable: no run with {size} breaks the promise, "
-            "so a lemma is missing, or it takes more to break it"
+            f"this state may be unreachable: exploring {size} shows no run that breaks the "
+            "promise, so a lemma is missing, or it takes more to break it"
         )
     return (
-        f"whether this state can be reached is not known: {counted(explored.states, 'state')} with "
-        f"{size} and all runs of {DEPTH} steps do not break the promise"
+        f"whether this state can be reached is not known: {counted(explored.states, 'state')} "
+        f"({size}) and all runs of {DEPTH} steps do not break the promise"
     )
 
 
