@@ -228,8 +228,9 @@ OPTIONS = {
 AROUND = (
     "several actions", "parameters: a Sort", "parameters: an Enum", "parameters: bool",
     "parameters: a bounded natural", "parameters: a set", "parameters: a dict", "@initial",
-    "kind=fault", "kind=command", "fair=weak", "fair=strong", "@always", "@never", "@lemma",
-    "@step", "@sometimes", "@recoverable", "@eventually", "@leads_to",
+    "kind=fault", "kind=command", "fair=weak", "fair=strong", "fair=weak.any", "@always",
+    "@never", "@lemma", "@step", "@sometimes", "@recoverable", "@eventually",
+    "@eventually_always", "@leads_to",
 )  # fmt: skip
 NAMES = (*dict.fromkeys(f.shows for kind in KINDS.values() for f in kind), *AROUND)
 """Every construct that a spec may show."""
@@ -347,7 +348,7 @@ PARAMETERS = {
 MARKS = {
     "@action": "several actions", "@action(kind=fault)": "kind=fault",
     "@action(kind=command)": "kind=command", "@action(fair=weak)": "fair=weak",
-    "@action(fair=strong)": "fair=strong",
+    "@action(fair=strong)": "fair=strong", "@action(fair=weak.any)": "fair=weak.any",
 }  # fmt: skip
 
 
@@ -389,7 +390,7 @@ def _properties(plain: Writer) -> list[str]:
         here = replace(plain, states=states, helpers=mark != "@step")
         parameters = ", ".join(f"{s}: Random" for s in states)
         name = f"p_{mark[1:]}"
-        if mark in ("@eventually", "@leads_to"):
+        if mark in ("@eventually", "@eventually_always", "@leads_to"):
             here, parameters = replace(here, elements=("a",)), f"{parameters}, a: T"
         body = here.write("b")
         if mark == "@leads_to":

@@ -24,7 +24,7 @@ from herdspec.engine.smt import Emitter
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
-from herdspec.language.surface import Expectation, Undefined
+from herdspec.language.surface import LIVE, Expectation, Undefined
 from herdspec.language.types import BOOL, MapOf, Option, SortOf
 from herdspec.language.values import BEYOND, decode
 
@@ -160,7 +160,7 @@ def compare_properties(ex: Explorer, rows: Sequence[Numbers]) -> None:
     columns = Columns(ex.packing, np.concatenate([ex.packing.pack(r) for r in rows]))
     instances = {(i.action.name, i.arguments): i for i in ex.ground.instances}
     for promise in ex.ground.spec.properties:
-        if promise.expectation in (Expectation.EVENTUALLY, Expectation.LEADS_TO):
+        if promise.expectation in LIVE:
             compare_cases(ex, promise, rows, columns)
             continue
         formula = ex.ground.property(promise)

@@ -109,7 +109,7 @@ def facts(r: Exploration) -> dict[str, Any]:
     found = {
         name: value
         for name, value in vars(r).items()
-        if name not in ("engine", "threads", "note", "seconds", "find_untaken", "find_why")
+        if name not in ("engine", "threads", "note", "seconds") and not name.startswith("find_")
     }
     for name in ("violations", "witnesses"):
         found[name] = {n: story.lines for n, story in found[name].items()}

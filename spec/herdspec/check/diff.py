@@ -133,6 +133,8 @@ class Compared:
         if self.dropped:
             beyond = counted(self.dropped, "successor")
             return f"{looked}, {beyond} beyond a bound (naturals, a channel) left out"
+        if self.partings:
+            return f"{looked}: all there are up to where they part"
         if self.constrained:
             return f"{looked}: all there are within the constraints of both"
         return f"{looked}: all there are"
