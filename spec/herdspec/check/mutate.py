@@ -244,7 +244,8 @@ class Bounds:
     def said(self, disturbed: bool) -> str:
         """The size in words."""
         sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
-        return ", ".join([*sizes, *([counted(self.faults, "fault")] if disturbed else [])])
+        found = [*sizes, *([counted(self.faults, "fault")] if disturbed else [])]
+        return ", ".join(found) or "every state"
 
     def ground(self, spec: Specification) -> Ground:
         """A spec at this size."""
