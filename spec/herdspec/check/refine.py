@@ -26,7 +26,7 @@ from herdspec.check.explore import Exploration, Explorer, Progress
 from herdspec.check.prove import RESOURCES, Obligation, Prover, provable
 from herdspec.check.recall import Recall
 from herdspec.check.run import Machine, Step
-from herdspec.engine.ground import Ground
+from herdspec.engine.ground import LARGEST, Ground
 from herdspec.engine.smt import initial_values
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
@@ -38,8 +38,6 @@ from herdspec.language.types import BOOL, EnumOf, MapOf, Rich, SetOf, SortOf, Ta
 
 STUTTER = "stutter"
 """The abstract state stays as it is."""
-ANY_NATURAL = 200
-"""The largest natural of random walks: no walk counts so far."""
 
 
 @dataclass(frozen=True)
@@ -237,8 +235,8 @@ class Walk:
     def __init__(self, refinement: Refinement, sizes: dict[str, int], chance: Random) -> None:
         self.refinement = refinement
         self.chance = chance
-        self.concrete = Machine(Ground(refinement.concrete, sizes, ANY_NATURAL, faults=0))
-        self.abstract = Machine(Ground(refinement.abstract, sizes, ANY_NATURAL, faults=0))
+        self.concrete = Machine(Ground(refinement.concrete, sizes, LARGEST, faults=0))
+        self.abstract = Machine(Ground(refinement.abstract, sizes, LARGEST, faults=0))
 
     def run(self, walks: int, length: int) -> Step | None:
         """The first step without a meaning, if there is one."""

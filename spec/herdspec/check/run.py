@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from herdspec.engine.ground import FAULTS, Ground, Number
+from herdspec.engine.ground import FAULTS, LARGEST, Ground, Number
 from herdspec.language import graph as g
 from herdspec.language.specification import (
     Action,
@@ -27,9 +27,6 @@ from herdspec.language.values import BEYOND, OUTSIDE, Plain, decode
 
 NOT_THERE = (KeyError, IndexError, AttributeError, TypeError)
 """What Python raises where a value is looked into that is absent, empty or out of its range."""
-
-MOST_BY_HAND = 1000
-"""The bound of naturals of a `machine`; plain Python does not heed it."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +258,7 @@ def machine(spec: type[Spec] | Specification, **sizes: int) -> Machine:
     `Machine.take`, which knows how many elements there are. Raises `UsageError` for a missing size.
     """
     made = spec if isinstance(spec, Specification) else specification(spec)
-    return Machine(Ground(made, sizes, bound=MOST_BY_HAND, faults=0))
+    return Machine(Ground(made, sizes, bound=LARGEST, faults=0))
 
 
 def _sets_among(action: Action, shape: Shape) -> set[str]:
