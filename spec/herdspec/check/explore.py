@@ -267,11 +267,11 @@ class Explorer:
 
     def _initial_rows(self) -> Words:
         """The initial states; those beyond a bound are dropped, and counted."""
-        starts = list(self.machine.starts())
-        rows = [self.row(s, 0) for s in starts if self.within(s, 0)]
-        self._before.dropped += len(starts) - len(rows)
+        initial = self.teller.initial
+        rows = [begun.rows(self.packing) for begun in initial]
+        self._before.dropped += initial.dropped
         if not rows:
-            why = "all are beyond the bound" if starts else "no choice is possible"
+            why = "all are beyond the bound" if initial.dropped else "no choice is possible"
             raise UsageError(f"{self.ground.spec.name} has no initial state here: {why}")
         return np.concatenate(rows)
 

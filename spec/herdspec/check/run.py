@@ -84,11 +84,12 @@ class Machine:
     def _made(self) -> Iterator[Spec]:
         if not self.spec.starts:
             yield self.initial()
-        for start in self.ground.starts:
-            arguments = self.arguments(start.action, start.arguments)
-            made = self.take(self.initial(), start.action.name, arguments)
-            if made is not None:
-                yield made
+        for start in self.spec.starts:
+            for numbers in self.ground.each([p.kind for _, p in start.parameters]):
+                arguments = self.arguments(start, numbers)
+                made = self.take(self.initial(), start.name, arguments)
+                if made is not None:
+                    yield made
 
     def elements(self, sort: str) -> list[Any]:
         """A sort's elements at this size."""

@@ -19,11 +19,13 @@ from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Story
 from herdspec.check.run import Machine, Step
 from herdspec.engine.bits import BitEmitter, Key, Terms
 from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.starts import Start, starts
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation, Spec
+from herdspec.language.types import BOOL
 
 RESOURCES = 200_000_000
 """z3's resource limit for each question: one depth, one promise."""
@@ -99,32 +101,47 @@ class Searcher:
         self.solver.set("rlimit", resources)
         self.open: dict[str, Promise | None] = {p.name: p for p in promises}
         self.formulas = {p.name: ground.property(p) for p in promises}
-        self.starts = ground.starts
+        self.starts = starts(ground) if ground.spec.starts else []
         self.instances = ground.instances
         self.undefined = [i for i in self.instances if i.defined is not g.TRUE]
         if self.undefined:
             self.open[EVERY_VALUE_IS_DEFINED] = None
         self.states: list[dict[Key, Any]] = []
         self.choices: list[Any] = []
-        self.start: Any = None
         self.begin()
 
     def begin(self) -> None:
         """The initial states: those of which the axioms hold."""
         state = declared = self.emit.start()
         nowhere = f"{self.ground.spec.name} has no initial state at this size"
-        if self.ground.spec.starts and not self.starts:
-            raise UsageError(nowhere)
         if self.starts:
-            self.start = self.choice("start", self.starts)
             state = self.emit.fresh("s0")
-            self.step_between(self.start, self.starts, self.emit.over(declared), state)
+            ways = [self.begins(n, start, declared, state) for n, start in enumerate(self.starts)]
+            self.solver.add(z3.Or(*ways))
         self.states.append(state)
         for promise in self.ground.spec.properties:
             if promise.expectation is Expectation.AXIOM:
                 self.solver.add(self.emit.over(state).of(self.ground.property(promise)))
         if self.solver.check() == z3.unsat:
             raise UsageError(nowhere)
+
+    def begins(
+        self, number: int, start: Start, declared: Mapping[Key, Any], state: Mapping[Key, Any]
+    ) -> Any:
+        """That a state is one that this start makes, by some choice of its parameters."""
+        digits = [digit for digits in start.choices.digits for digit in digits]
+        given = self.emit.fresh(f"start{number}", digits)
+        chosen = self.emit.over({**declared, **given})
+        for digit in digits:
+            if digit.expr.kind != BOOL:
+                term = chosen.of(digit.expr)
+                self.solver.add(z3.ULE(term, self.emit.number(digit.values - 1, term.size())))
+        said = [chosen.of(g.conj(start.possible, start.defined, start.within))]
+        for key, term in state.items():
+            new = start.updates.get(key)
+            made = declared[key] if new is None else self.emit.narrowed(chosen.of(new), term)
+            said.append(term == made)
+        return z3.And(*said)
 
     def choice(self, name: str, instances: tuple[Instance, ...]) -> Any:
         """Which of these instances is taken."""

@@ -249,7 +249,7 @@ class Herd:
     DEFINED = EVERY_VALUE_IS_DEFINED
 
     def __init__(
-        self, ground: Ground, starts: Sequence[Sequence[int]], watched: Watched, *,
+        self, ground: Ground, starts: NDArray[np.int64], watched: Watched, *,
         walkers: int, length: int, seed: int, asked: Mapping[str, float],
     ) -> None:  # fmt: skip
         self.ground, self.watched = ground, watched
@@ -266,7 +266,7 @@ class Herd:
         weights = [asked.get(a.name, 1.0) for a in self.actions]
         self.chance = Chance(spans, disturbs, weights, seed)
         widest = max((slot.values - 1).bit_length() for slot in ground.slots.values())
-        self.starts: Table = np.array(starts, holding(widest)).T.copy()
+        self.starts: Table = starts.T.astype(holding(widest), order="C")
         self.start = self.chance.random.integers(0, self.starts.shape[1], walkers)
         self.now: Table = self.starts[:, self.start]
         self.at = np.zeros(walkers, np.int64)

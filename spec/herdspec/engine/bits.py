@@ -8,13 +8,13 @@ instance is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import z3
 
-from herdspec.engine.ground import Ground
+from herdspec.engine.ground import Ground, Slot
 from herdspec.engine.z3_operators import applied
 from herdspec.language.graph import Expr
 from herdspec.language.types import BOOL, Bool
@@ -39,10 +39,11 @@ class BitEmitter:
         """A constant, as wide as is asked for."""
         return z3.BitVecVal(value, max(width, self.width), self.context)
 
-    def fresh(self, name: str) -> dict[Key, Any]:
-        """A state of its own: constants, one per slot."""
+    def fresh(self, name: str, slots: Iterable[Slot] | None = None) -> dict[Key, Any]:
+        """A state of its own (or what these slots hold): constants, one per slot."""
         found: dict[Key, Any] = {}
-        for k, (key, slot) in enumerate(self.ground.slots.items()):
+        for k, slot in enumerate(self.ground.slots.values() if slots is None else slots):
+            key = slot.field, slot.index
             if isinstance(slot.kind, Bool):
                 found[key] = z3.Bool(f"{name}.{k}", self.context)
             else:
@@ -103,7 +104,9 @@ class Terms:
         match e.op:
             case "slot":
                 term = self.state[e.data]
-                return term if e.kind == BOOL else z3.ZeroExt(self.emit.width - term.size(), term)
+                if e.kind == BOOL:
+                    return term
+                return z3.ZeroExt(max(self.emit.width - term.size(), 1), term)
             case "const" if e.kind == BOOL:
                 return z3.BoolVal(e.data, self.emit.context)
             case "const":

@@ -205,10 +205,14 @@ class Columns:
             found = self.memo[e] = self._compute(e)
         return found
 
+    def read(self, key: Key) -> Column:
+        """A slot's number in each state."""
+        return self.packing.read(self.rows, key)
+
     def _compute(self, e: Expr) -> Column:
         match e.op:
             case "slot":
-                column = self.packing.read(self.rows, e.data)
+                column = self.read(e.data)
                 return column.astype(bool) if e.kind == BOOL else column
             case "const":
                 kind = np.bool_ if isinstance(e.data, bool) else np.min_scalar_type(e.data)

@@ -8,7 +8,7 @@ Emitters (`columns.py`) need to know nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -199,19 +199,26 @@ class Ground:
 
     def chosen(self, name: str, kinds: list[Type]) -> list[tuple[Number, ...]]:
         """The choices of values of these types."""
-        ranges: list[list[Number]] = []
-        total = 1
-        for kind in kinds:
-            scalar = kind.value if isinstance(kind, MapOf) else kind
-            entries = len(self.indices(kind))
-            total *= self.values(scalar) ** entries
-            if total > MOST_CHOICES:
-                what = f"{self.spec.name}: {name} has more than {MOST_CHOICES:,} choices"
-                raise UsageError(f"{what} at this size; take smaller sizes, or smaller steps")
-            plain = range(self.values(scalar))
-            maps = product(plain, repeat=entries)
-            ranges.append(list(maps) if isinstance(kind, MapOf) else list(plain))
-        return list(product(*ranges))
+        if prod(len(digit) for kind in kinds for digit in self._digits(kind)) > MOST_CHOICES:
+            what = f"{self.spec.name}: {name} has more than {MOST_CHOICES:,} choices"
+            raise UsageError(f"{what} at this size; take smaller sizes, or smaller steps")
+        return list(self.each(kinds))
+
+    def each(self, kinds: list[Type]) -> Iterator[tuple[Number, ...]]:
+        """The choices one by one, however many they are."""
+        if not kinds:
+            yield ()
+            return
+        kind, *rest = kinds
+        digits = self._digits(kind)
+        for number in product(*digits) if isinstance(kind, MapOf) else digits[0]:
+            for others in self.each(rest):
+                yield (number, *others)
+
+    def _digits(self, kind: Type) -> list[range]:
+        """The numbers that a value may be; of a map, those of each entry."""
+        scalar = kind.value if isinstance(kind, MapOf) else kind
+        return [range(self.values(scalar))] * len(self.indices(kind))
 
     def instance(self, action: Action, arguments: tuple[Number, ...]) -> Instance:
         """One action for one choice."""
@@ -366,7 +373,8 @@ class Ground:
         if not at:
             if table.op == "var":
                 assert isinstance(table.kind, MapOf), "only maps are looked up"
-                return self.constant(table.kind.value, dict(env[table])[index])
+                given = dict(env[table])[index]
+                return given if isinstance(given, Expr) else self.constant(table.kind.value, given)
             return self.leaf(table, index)
         first, *rest = at
         others = tuple(rest)
