@@ -283,7 +283,7 @@ def test_a_map_from_many_numbers_is_looked_up(engine: str) -> None:
 
 def test_a_map_with_too_many_entries_is_refused() -> None:
     """A map has a slot for each entry: more than 16,384 are refused, with what to do."""
-    with pytest.raises(UsageError, match=r"at has 65,536 entries, more than 16,384: take smaller"):
+    with pytest.raises(UsageError, match=r"at is from 65,536 numbers, more than 16,384: take sm"):
         explore(wide("Annotated[Nat, UpTo(9)]", 65_536, 1), {}, faults=0)
 
 

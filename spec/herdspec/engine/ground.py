@@ -40,7 +40,7 @@ from herdspec.language.values import encode
 LARGEST = (1 << 31) - 1
 """The largest number of a state, and of a spec's text: sums of many still fit 64 bits."""
 MOST_ENTRIES = 1 << 14
-"""How many entries a field can have: each is a slot of its own."""
+"""From how many numbers a map can be: each has a slot of its own."""
 MOST_CHOICES = 100_000
 """How many choices of its parameters an action can have, and a quantifier of its variables."""
 WIDE = 64
@@ -150,9 +150,12 @@ class Ground:
 
     def _check_entries(self, name: str, kind: Type) -> None:
         keys = kind.keys if isinstance(kind, MapOf) else ()
-        if (entries := prod(map(self.values, keys))) > MOST_ENTRIES:
-            what = f"{self.spec.name}: {name} has {entries:,} entries, more than {MOST_ENTRIES:,}"
-            raise UsageError(f"{what}: take smaller sizes, or smaller numbers as its keys")
+        entries = prod(key.top + 1 for key in keys if isinstance(key, Range))
+        if entries > MOST_ENTRIES:
+            what = (
+                f"{self.spec.name}: {name} is from {entries:,} numbers, more than {MOST_ENTRIES:,}"
+            )
+            raise UsageError(f"{what}: take smaller numbers as its keys")
 
     def indices(self, kind: Type | Table) -> list[tuple[int, ...]]:
         """The indices of a map's entries, in order; of anything else the empty one."""
