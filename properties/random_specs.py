@@ -26,6 +26,8 @@ from typing import Annotated
 from herdspec import *
 
 Few = Annotated[Nat, UpTo(2)]
+Byte = Annotated[Nat, UpTo(257)]
+Wide = Annotated[Nat, UpTo(65537)]
 
 class T(Sort):
     """An element."""
@@ -62,6 +64,7 @@ FIELDS = {
     ),
     "numbers": "    nm: dict[T, Nat] = each(0)\n",
     "bounded": "    few: Few = 0\n    at: dict[Few, bool] = each(False)\n",
+    "large": "    byte: Byte = 254\n    wide: dict[T, Wide] = each(65534)\n",
     "relations": "    rel: dict[tuple[T, Color], bool] = each(False)\n",
     "pairs": "    pair: dict[tuple[T, T], bool] = each(False)\n",
     "values": "    pm: dict[T, T | None] = each(None)\n",
@@ -151,6 +154,9 @@ NUMBERS = [
     _f("a map of numbers", "{S}.nm[{E}]", "numbers", "nm"),
     _f("a bounded number", "{S}.few", "bounded", "few"),
     _f("len of a set", "len({S}.up)", "sets", "up"),
+    _f("a large constant", "{K}", "large"),
+    _f("a large number", "{S}.byte", "large", "byte"),
+    _f("a map of large numbers", "{S}.wide[{E}]", "large", "wide"),
 ]
 COLOURS = [
     _f("a member", "Color.{RED}"),
@@ -185,6 +191,9 @@ STATEMENTS = [
     _f("an entry of numbers", "self.nm[{E}] = {n}", "numbers"),
     _f("a number kept in range", "self.few = min({n}, 2)", "bounded"),
     _f(MAY_LEAVE, "self.few = {n}", "bounded", partial=True),
+    _f("a large number assigned", "self.byte = max(254, min({n}, 257))", "large"),
+    _f("a large number that grows", "self.wide[{E}] += {k}", "large", partial=True),
+    _f("a large entry", "self.wide[{E}] = max(65534, min({n} + self.byte, 65537))", "large"),
     _f("a loop over range", "for t in range(3):\n    self.at[t] = {loop:at}", "bounded"),
     _f("a relation's entry", "self.rel[{E}, {c}] = {b}", "relations"),
     _f("a loop over an enum",
@@ -220,10 +229,11 @@ STATEMENTS = [
     _f("a field of a part assigned", "self.parts[{E}].on = {b}", "parts"),
 ]  # fmt: skip
 KINDS = {"b": CONDITIONS, "n": NUMBERS, "c": COLOURS, "o": OPTIONALS, "stmt": STATEMENTS}
-HOLE = re.compile(r"{(b|n|c|o|E|S|x|i|k|<|min|RED|\||stmt|b\+[TCNy]|loop:\w+)}")
+HOLE = re.compile(r"{(b|n|c|o|E|S|x|i|k|K|<|min|RED|\||stmt|b\+[TCNy]|loop:\w+)}")
 OPTIONS = {
     "<": ["<", "<=", ">", ">=", "==", "!="], "min": ["min", "max"], "RED": ["RED", "GREEN"],
     "|": ["|", "&", "-"], "k": ["0", "1", "2"], "i": ["0", "1", "2"],
+    "K": ["255", "256", "65535", "65536"],
 }  # fmt: skip
 AROUND = (
     "several actions", "parameters: a Sort", "parameters: an Enum", "parameters: bool",

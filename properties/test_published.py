@@ -18,8 +18,10 @@ from herdspec.language.specification import Specification
 from properties.published.allocator import SCHEDULING_ALLOCATOR, SIMPLE_ALLOCATOR
 from properties.published.alternating_bit import ALTERNATING_BIT
 from properties.published.atomic_commit import ATOMIC_COMMIT
+from properties.published.bakery import BAKERY
 from properties.published.byzantine_broadcast import BYZANTINE_BROADCAST
 from properties.published.checkpoint_leases import CHECKPOINT_LEASES, OPTIMISED
+from properties.published.game_of_life import GAME_OF_LIFE
 from properties.published.hanoi import HANOI
 from properties.published.lamport_mutex import LAMPORT_MUTEX
 from properties.published.nonblocking_commit import NONBLOCKING_COMMIT, WRONG_COMMIT
@@ -29,6 +31,7 @@ from properties.published.ring_election import RING_ELECTION
 from properties.published.slush import SLUSH
 from properties.published.termination_messages import BOUND, TERMINATION_MESSAGES
 from properties.published.termination_ring import TERMINATION_RING
+from properties.published.token_ring import TOKEN_RING
 from properties.specs import TWO_PHASE_COMMIT
 
 
@@ -70,6 +73,9 @@ ROWS = [
     Published(ATOMIC_COMMIT, 54_944, 218_352, 21, {"Participant": 3}, starts=8),
     Published(SLUSH, 274_678, 1_621_541, 43, {"Node": 3}),
     Published(TERMINATION_MESSAGES, 321_370, 2_808_396, 47, bound=BOUND, starts=8),
+    Published(TOKEN_RING, 46_656, 248_832, 1, starts=46_656),
+    Published(GAME_OF_LIFE, 65_536, 131_072, 1, starts=65_536),
+    Published(BAKERY, 655_200, 3_403_584, 1, starts=655_200),
     Published(LAMPORT_MUTEX, 724_274, 2_729_079, 61, bound=6),
     Published(PAXOS_COMMIT, 1_321_761, 16_959_159, 28, {"Manager": 2, "Acceptor": 3}),
     two_phase(8, 1_745_408),

@@ -68,7 +68,10 @@ def test_what_is_proved_of_any_order_is_seen_of_naturals(text: str) -> None:
     spec = read(text)
     if counts(spec.for_proof):
         return
-    proof = prove(spec, order=True, resources=FEW * 100)
+    try:
+        proof = prove(spec, order=True, resources=FEW * 100)
+    except UsageError:
+        return  # it speaks of numbers that no abstract order counts to
     if not proof.promises or not proof.proved:
         return
     seen = explore(

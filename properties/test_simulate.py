@@ -124,7 +124,7 @@ def walked(spec: Specification, size: int = 2, **options: Any) -> Simulation:
 def herd_of(spec: Specification, size: int, faults: int, seed: int = 1) -> tuple[Herd, Machine]:
     """Walkers to be moved by hand."""
     machine = Machine(Ground(spec, dict.fromkeys(spec.sorts, size), faults + 1, faults))
-    starts = [machine.numbers(s) for s in starts_of(machine)]
+    starts = starts_of(machine)
     herd = Herd(
         machine.ground, starts, watched(machine.ground), walkers=64, length=30, seed=seed, asked={}
     )
@@ -147,7 +147,7 @@ def test_no_step_of_a_story_can_be_left_out() -> None:
     assert found.violations
     machine = Machine(Ground(spec, found.sizes, found.bound, found.faults))
     for name, story in found.violations.items():
-        again = Retold(machine, [story.initial], name)
+        again = Retold(machine, np.array([machine.numbers(story.initial)]), name)
         for k in range(len(story.steps)):
             rest = [(s.action, s.arguments) for s in [*story.steps[:k], *story.steps[k + 1 :]]]
             assert again.run(story.initial, rest) is None, (name, k)

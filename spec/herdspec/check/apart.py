@@ -75,7 +75,7 @@ class Compared:
                 slot = self.ground.slots[key]
                 a, b = (columns.of(i.updates.get(key, slot.expr)) for i in (one, two))
                 if slot.is_bounded:  # all that lies beyond the bound is dropped alike
-                    a, b = (np.minimum(v, slot.values) for v in (a, b))
+                    a, b = (np.minimum(v.astype(np.int64), slot.values) for v in (a, b))
                 telling |= both & (a != b)
         if not (differs | telling).any():
             return None

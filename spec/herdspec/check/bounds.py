@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from herdspec.check.columned import CHUNK, truths
 from herdspec.engine.columns import Columns, Packing, Words
 from herdspec.engine.ground import FAULTS, Ground, Instance, SlotKey
+from herdspec.engine.starts import Start
 from herdspec.language import graph as g
+from herdspec.language.errors import NothingWithin
 from herdspec.language.graph import Expr
 from herdspec.language.rich import joined
 from herdspec.language.source import Function
@@ -62,21 +64,25 @@ def raised(
 
     `attempt` searches within a bound, in so many seconds (None: however long it takes), and gives
     None where they were not enough. The bound is doubled at most so many `times`. Also returns the
-    bounds that were finished, in order.
+    bounds that were finished, in order. Raises `NothingWithin` if no bound has an initial state.
     """
-    begun = perf_counter()
-    found = attempt(first, None)
-    assert found is not None, "a search without a limit of time comes to an end"
-    tried = [first]
-    for _ in range(times):
+    begun, found = perf_counter(), None
+    tried: list[int] = []
+    for bound in (first << k for k in range(times + 1)):
         left = PATIENCE_SECONDS - (perf_counter() - begun)
-        if left <= 0 or not is_cut(found):
+        if found is not None and (left <= 0 or not is_cut(found)):
             break
-        better = attempt(2 * tried[-1], left)
+        try:
+            better = attempt(bound, None if found is None else left)
+        except NothingWithin:
+            if bound == first << times:
+                raise
+            continue
         if better is None:
             break
         found = better
-        tried.append(2 * tried[-1])
+        tried.append(bound)
+    assert found is not None, "a search without a limit of time comes to an end"
     return found, tuple(tried)
 
 
@@ -136,6 +142,15 @@ def cuts_of(packing: Packing, rows: Words, limit: Expr = g.TRUE) -> list[Cut]:
     return list(found.values())
 
 
+def cut_by_start(ground: Ground, start: Start) -> Cut:
+    """What is left out, if some choice of a start's parameters leaves a bound."""
+    assert start.action is not None, "what is declared is within the bounds"
+    fields = [k[0] for k in start.updates if ground.slots[k].is_bounded]
+    field = fields[0] if fields else next(iter(dict(_channels(ground.spec.shape))))
+    place = _place_of_write(ground.spec, start.action, field)
+    return Cut(field, ground.bound, not fields, start.action.name, *place)
+
+
 def cut_by(ground: Ground, way: Overflow) -> Cut:
     """What is left out, if a step leaves its bound in this way."""
     action = way.instance.action
@@ -170,10 +185,10 @@ def _happens(way: Overflow, columns: Columns) -> NDArray[np.bool_]:
     return possible & above
 
 
-def overflows(ground: Ground, *, starts: bool = False) -> Iterator[Overflow]:
-    """Every way in which some step (or what makes an initial state) may leave a bound."""
+def overflows(ground: Ground) -> Iterator[Overflow]:
+    """Every way in which some step may leave a bound."""
     channels = dict(_channels(ground.spec.shape))
-    for instance in ground.starts if starts else ground.instances:
+    for instance in ground.instances:
         for key, new in instance.updates.items():
             slot = ground.slots[key]
             if slot.is_bounded and slot.field != FAULTS:

@@ -36,7 +36,7 @@ from herdspec.check.possible import (
     TooMany,
 )
 from herdspec.check.run import Machine
-from herdspec.engine.ground import Ground
+from herdspec.engine.ground import LARGEST, Ground
 from herdspec.language.specification import Specification
 from herdspec.language.surface import sizes_of_sorts
 
@@ -111,7 +111,7 @@ def conform(
     unit of the lines' times, the nodes' clocks may be apart: lines of different nodes that are
     closer than that are tried in other orders too, where the order of time does not do.
     """
-    machine = Machine(Ground(spec, dict(sizes), bound=1, faults=1))
+    machine = Machine(Ground(spec, dict(sizes), bound=LARGEST, faults=1))
 
     def replay(order: Sequence[Line], slack: int) -> Outcome:
         possibilities = Possibilities(machine, named, never, cap)

@@ -43,7 +43,7 @@ from herdspec.engine.ground import Ground, Instance
 from herdspec.engine.native import NO_PARENT, THREADS, Native, Unsupported, why_not
 from herdspec.engine.native_emit import DEADLOCK, UNDEFINED, Checks
 from herdspec.language import graph as g
-from herdspec.language.errors import UsageError
+from herdspec.language.errors import NothingWithin, UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import LIVE, Expectation, Property, Spec, always
@@ -298,12 +298,14 @@ class Explorer:
 
     def _initial_rows(self) -> Words:
         """The initial states; those beyond a bound are dropped, and counted."""
-        starts = list(self.machine.starts())
-        rows = [self.row(s, 0) for s in starts if self.within(s, 0)]
-        self._before.dropped += len(starts) - len(rows)
+        initial = self.teller.initial
+        rows = [begun.rows(self.packing) for begun in initial]
+        self._before.dropped += initial.dropped
         if not rows:
-            why = "all are beyond the bound" if starts else "no choice is possible"
-            raise UsageError(f"{self.ground.spec.name} has no initial state here: {why}")
+            nowhere = f"{self.ground.spec.name} has no initial state here"
+            if initial.dropped:
+                raise NothingWithin(f"{nowhere}: all are beyond the bound {self.ground.bound}")
+            raise UsageError(f"{nowhere}: no choice is possible")
         return np.concatenate(rows)
 
     def _level(self, stop: Stop) -> None:

@@ -101,7 +101,6 @@ def nodes_of(explorer: Explorer) -> Iterator[Node]:
     """Every explored state, read back into plain Python."""
     machine = explorer.machine
     always = [p for p in machine.spec.properties if p.expectation is Expectation.ALWAYS]
-    first = {explorer.row(start, 0).tobytes() for start in machine.starts()}
     slots = list(explorer.ground.slots)
     for number, row in enumerate(explorer.rows):
         numbers = explorer.packing.unpack(row)
@@ -112,7 +111,7 @@ def nodes_of(explorer: Explorer) -> Iterator[Node]:
                 n for key, n in zip(slots, numbers, strict=True) if key[0] == FAULTS
             )
         broken = tuple(p.name for p in always if not machine.holds(p, state))
-        yield Node(number, values, row.tobytes() in first, broken)
+        yield Node(number, values, number < explorer.levels[0], broken)
 
 
 def edges_of(explorer: Explorer) -> Iterator[Edge]:

@@ -198,7 +198,7 @@ class Checker:
         self.machine = self.explorer.machine
         self.instances = self.explorer.ground.instances
         self.ground = Ground(spec, dict(sizes), self.explorer.ground.bound, faults)
-        self.initial: list[Spec] = []
+        self.initial = 0
         self.result = Liveness(spec, sizes, faults, self.ground.bound, memory_bytes)
 
     def judged(self) -> Liveness:
@@ -232,21 +232,17 @@ class Checker:
         return ""
 
     def prepare(self) -> None:
-        """Sort the edges, and note the initial states (they have the first numbers)."""
+        """Sort the edges, and count the initial states (they have the first numbers)."""
         edges = self.explorer.edges
         assert edges is not None, "edges were kept"
         self.graph = Graph.of(self.result.states, edges.source, edges.instance, edges.target)
         self.explorer.edges = None  # the graph has them
         self.demands = demands(self.instances, self.graph)
-        starts = {self.explorer.row(s, 0).tobytes(): s for s in [*self.machine.starts()][::-1]}
-        for row in self.explorer.rows[: len(starts)]:
-            if row.tobytes() not in starts:
-                break  # an axiom does not hold of some of them
-            self.initial.append(starts[row.tobytes()])
+        self.initial = self.explorer.levels[0]
 
     def check(self, promise: Promise) -> None:
         """Judge a promise, for each choice of its parameters, up to one for which it fails."""
-        starts = np.arange(len(self.initial))
+        starts = np.arange(self.initial)
         meant = False
         for arguments, premise, goal in self.ground.cases(promise):
             if is_renamed(promise, arguments):
@@ -277,7 +273,8 @@ class Checker:
 
     def told(self, promise: Promise, chosen: Sequence[Any], found: Lasso) -> Endless:
         """A lasso, replayed in the plain Python, with what it is a counterexample to."""
-        initial = self.initial[found.start]
+        row = self.explorer.rows[found.start]
+        initial = self.explorer.teller.start(tuple(row.tolist()))
         steps = self.replay(initial, [*found.stem, *found.cycle])
         kinds = [p.kind for _, p in promise.parameters]
         arguments = [

@@ -29,7 +29,7 @@ from herdspec.check.recall import Recall
 from herdspec.check.refusal import value
 from herdspec.check.run import Machine, Step
 from herdspec.check.starts import initially
-from herdspec.engine.ground import Ground
+from herdspec.engine.ground import LARGEST, Ground
 from herdspec.engine.smt import initial_values
 from herdspec.language import graph as g
 from herdspec.language import rich
@@ -44,8 +44,6 @@ REFINES = "refines"
 """The name under which a step without a meaning is reported."""
 STUTTER = "stutter"
 """The abstract state stays as it is."""
-ANY_NATURAL = 200
-"""The largest natural of random walks: no walk counts so far."""
 
 
 @dataclass(frozen=True)
@@ -374,8 +372,8 @@ class Walk:
     def __init__(self, refinement: Refinement, sizes: dict[str, int], chance: Random) -> None:
         self.refinement = refinement
         self.chance = chance
-        self.concrete = Machine(Ground(refinement.concrete, sizes, ANY_NATURAL, faults=0))
-        self.abstract = Machine(Ground(refinement.abstract, sizes, ANY_NATURAL, faults=0))
+        self.concrete = Machine(Ground(refinement.concrete, sizes, LARGEST, faults=0))
+        self.abstract = Machine(Ground(refinement.abstract, sizes, LARGEST, faults=0))
 
     def run(self, walks: int, length: int) -> Step | None:
         """The first step without a meaning, if there is one."""

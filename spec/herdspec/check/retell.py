@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from herdspec.check.columned import step, truths
 from herdspec.check.exploration import Story
+from herdspec.check.initial import Initial
 from herdspec.check.run import Machine, Step
 from herdspec.check.starts import initially
 from herdspec.check.undefined import undefined_step
@@ -49,6 +50,8 @@ class Teller:
         self.ground = packing.ground
         self._tops = [slot.values for slot in self.ground.slots.values()]
         self._places = [self._places_of(key) for key in self.ground.slots]
+        self.initial = Initial(machine)
+        self._starts: dict[Numbers, Spec] = {}
         self._known: dict[tuple[Any, ...], tuple[Step, int]] = {}
 
     def _places_of(self, key: Key) -> tuple[Place, ...] | Place:
@@ -91,10 +94,11 @@ class Teller:
 
     def start(self, row: Numbers) -> Spec:
         """The first initial state with this representative."""
-        for state in self.machine.starts():
-            if self._packed(state, 0) == row:
-                return state
-        raise AssertionError("run and explore disagree: no initial state of the Python is this one")
+        if row not in self._starts:
+            found = self._starts[row] = self.initial.first(self.packing, row)
+            same = self._packed(found, 0) == row
+            assert same, "run and explore disagree: the Python begins in another state"
+        return self._starts[row]
 
     def _step_to(self, present: Spec, taken: int, link: Link) -> tuple[Step, int]:
         """The first step that leads to a state; what one story has found, others need not."""

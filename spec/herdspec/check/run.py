@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from herdspec.engine.ground import FAULTS, Ground, Number
+from herdspec.engine.ground import FAULTS, LARGEST, Ground, Number
 from herdspec.language import graph as g
 from herdspec.language.specification import (
     Action,
@@ -30,8 +30,6 @@ NOT_THERE = (KeyError, IndexError, AttributeError, TypeError)
 
 INITIALLY = "Initially: "
 """How the line of a story begins that shows its initial state."""
-MOST_BY_HAND = 1000
-"""The bound of naturals of a `machine`; plain Python does not heed it."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +92,12 @@ class Machine:
     def _made(self) -> Iterator[Spec]:
         if not self.spec.starts:
             yield self.initial()
-        for start in self.ground.starts:
-            arguments = self.arguments(start.action, start.arguments)
-            made = self.take(self.initial(), start.action.name, arguments)
-            if made is not None:
-                yield made
+        for start in self.spec.starts:
+            for numbers in self.ground.each([p.kind for _, p in start.parameters]):
+                arguments = self.arguments(start, numbers)
+                made = self.take(self.initial(), start.name, arguments)
+                if made is not None:
+                    yield made
 
     def elements(self, sort: str) -> list[Any]:
         """A sort's elements at this size."""
@@ -268,7 +267,7 @@ def machine(spec: type[Spec] | Specification, **sizes: int) -> Machine:
     `Machine.take`, which knows how many elements there are. Raises `UsageError` for a missing size.
     """
     made = spec if isinstance(spec, Specification) else specification(spec)
-    return Machine(Ground(made, sizes, bound=MOST_BY_HAND, faults=0))
+    return Machine(Ground(made, sizes, bound=LARGEST, faults=0))
 
 
 def _sets_among(action: Action, shape: Shape) -> set[str]:

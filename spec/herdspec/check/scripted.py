@@ -15,20 +15,19 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from herdspec.check.run import Machine
-from herdspec.engine.ground import Ground, SlotKey
+from herdspec.engine.ground import LARGEST, Ground, SlotKey
 from herdspec.engine.scripted import Numbers, Scripts, Step
 from herdspec.language.rich import parts
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec
 from herdspec.language.types import (
-    NAT,
     MachineOf,
     MapOf,
-    Nat,
     Option,
     Rich,
     Shape,
     Table,
+    is_number,
     is_scalar,
 )
 from herdspec.language.values import Plain, decode, encode
@@ -43,7 +42,7 @@ class Scripted:
     """A spec at given sizes, its steps compiled as they are asked for."""
 
     def __init__(self, specification: Specification, sizes: Mapping[str, int]) -> None:
-        self.machine = Machine(Ground(specification, sizes, bound=1, faults=1))
+        self.machine = Machine(Ground(specification, sizes, bound=LARGEST, faults=1))
         ground = self.machine.ground
         self._places = {key: n for n, key in enumerate(ground.slots)}
         self._actions = {a.name: a for a in specification.actions}
@@ -142,7 +141,7 @@ class _Views:
     ) -> Callable[[Any], Any]:
         """How a map is read, of which entries are looked at one by one."""
         known = self._known(kind)
-        if known is None and not isinstance(kind, Nat):
+        if known is None and not is_number(kind):
             read = {key: self._value(kind, name, index) for key, index in indices.items()}
             entries = type("Entries", (_Entries,), {"read": read, "__slots__": ()})
         else:
@@ -152,8 +151,11 @@ class _Views:
         return lambda seen: entries(seen.numbers)
 
     def _known(self, kind: Any) -> list[Any] | None:
-        """What each number of a kind stands for; None where it stands for itself, or too many."""
-        if not is_scalar(kind) or kind == Option(NAT) or isinstance(kind, Nat):
+        """What each number of a kind stands for; None where there may be many of them."""
+        inner = kind
+        while isinstance(inner, Option):
+            inner = inner.of
+        if not is_scalar(kind) or is_number(inner):
             return None
         return [decode(kind, n, self._plain.sorts) for n in range(self._ground.values(kind))]
 
@@ -168,9 +170,9 @@ class _Views:
             known = self._known(kind)
             if known is not None:
                 return lambda numbers: known[numbers[place]]
-            if isinstance(kind, Nat):
+            if is_number(kind):
                 return itemgetter(place)
-            return lambda numbers: numbers[place] - 1 if numbers[place] else None
+            return lambda numbers: decode(kind, numbers[place], self._plain.sorts)
         return self._built(kind, name, index)
 
     def _built(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:

@@ -15,18 +15,29 @@ from typing import Any
 
 import z3
 
-from herdspec.check.bounds import TIMES, Cut, Overflow, cut_by, first_bound, overflows, raised
+from herdspec.check.bounds import (
+    TIMES,
+    Cut,
+    Overflow,
+    cut_by,
+    cut_by_start,
+    first_bound,
+    overflows,
+    raised,
+)
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Story
 from herdspec.check.run import Machine, Step
 from herdspec.check.starts import initially
 from herdspec.check.undefined import undefined_step
 from herdspec.engine.bits import BitEmitter, Key, Terms
 from herdspec.engine.ground import Ground, Instance
+from herdspec.engine.starts import Start, starts
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation, Spec
+from herdspec.language.types import BOOL
 
 RESOURCES = 200_000_000
 """z3's resource limit for each question: one depth, one promise."""
@@ -138,14 +149,13 @@ class Searcher:
         self.solver.set("rlimit", resources)
         self.open: dict[str, Promise | None] = {p.name: p for p in promises}
         self.formulas = {p.name: ground.property(p) for p in promises}
-        self.starts = ground.starts
+        self.starts = starts(ground) if ground.spec.starts else []
         self.instances = ground.instances
         self.undefined = [i for i in self.instances if i.defined is not g.TRUE]
         if self.undefined:
             self.open[EVERY_VALUE_IS_DEFINED] = None
         self.states: list[dict[Key, Any]] = []
         self.choices: list[Any] = []
-        self.start: Any = None
         constraints = [p for p in ground.spec.properties if p.expectation is Expectation.CONSTRAINT]
         self.limit = g.conj(*map(ground.property, constraints))
         self.overflows = list(overflows(ground))
@@ -156,19 +166,43 @@ class Searcher:
         """The initial states: those of which the axioms hold."""
         state = declared = self.emit.start()
         nowhere = f"{self.ground.spec.name} has no initial state at this size"
-        if self.ground.spec.starts and not self.starts:
-            raise UsageError(nowhere)
         if self.starts:
-            self.note_cut(0, list(overflows(self.ground, starts=True)), self.emit.over(declared))
-            self.start = self.choice("start", self.starts)
             state = self.emit.fresh("s0")
-            self.step_between(self.start, self.starts, self.emit.over(declared), state)
+            ways = [self.begins(n, start, declared, state) for n, start in enumerate(self.starts)]
+            self.solver.add(z3.Or(*ways))
         self.states.append(state)
         for promise in self.ground.spec.properties:
             if promise.expectation is Expectation.AXIOM:
                 self.solver.add(self.emit.over(state).of(self.ground.property(promise)))
         if self.solver.check() == z3.unsat:
             raise UsageError(nowhere)
+
+    def begins(
+        self, number: int, start: Start, declared: Mapping[Key, Any], state: Mapping[Key, Any]
+    ) -> Any:
+        """That a state is one that this start makes, by some choice of its parameters."""
+        digits = [digit for digits in start.choices.digits for digit in digits]
+        given = self.emit.fresh(f"start{number}", digits)
+        chosen = self.emit.over({**declared, **given})
+        for digit in digits:
+            if digit.expr.kind != BOOL:
+                term = chosen.of(digit.expr)
+                self.solver.add(z3.ULE(term, self.emit.number(digit.values - 1, term.size())))
+        self.note_start_cut(start, chosen)
+        said = [chosen.of(g.conj(start.possible, start.defined, start.within))]
+        for key, term in state.items():
+            new = start.updates.get(key)
+            made = declared[key] if new is None else self.emit.narrowed(chosen.of(new), term)
+            said.append(term == made)
+        return z3.And(*said)
+
+    def note_start_cut(self, start: Start, chosen: Terms) -> None:
+        """Note if some initial state is left out since it leaves a bound."""
+        if start.action is None or start.within is g.TRUE or self.found.left_out is not None:
+            return
+        beyond = chosen.of(g.conj(start.possible, start.defined, g.negate(start.within)))
+        if self.solver.check(self.switch(beyond)) != z3.unsat:
+            self.found.cut, self.found.left_out = 0, cut_by_start(self.ground, start)
 
     def choice(self, name: str, instances: tuple[Instance, ...]) -> Any:
         """Which of these instances is taken."""

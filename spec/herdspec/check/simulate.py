@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from herdspec.check.exploration import Story
+from herdspec.check.initial import Initial
 from herdspec.check.run import Machine, Step
 from herdspec.check.starts import initially
 from herdspec.check.undefined import undefined_step
@@ -99,7 +103,7 @@ def simulate(
     machine = Machine(ground)
     starts = starts_of(machine)
     herd = Herd(
-        ground, [machine.numbers(s) for s in starts], watched(ground), length=length, seed=seed,
+        ground, starts, watched(ground), length=length, seed=seed,
         walkers=walkers or walkers_for(steps, length, len(ground.instances)), asked=asked,
     )  # fmt: skip
     begun = perf_counter()
@@ -126,19 +130,16 @@ def walkers_for(steps: int, length: int, instances: int = 1) -> int:
     return int(1 << (wanted.bit_length() - 1))
 
 
-def starts_of(machine: Machine) -> list[Spec]:
-    """All initial states within the bounds of which the axioms hold; `UsageError` if none is."""
-    axioms = [p for p in machine.spec.properties if p.expectation is Expectation.AXIOM]
-    slots = machine.ground.slots.values()
-    found = [
-        s
-        for s in machine.starts()
-        if all(n < slot.values for n, slot in zip(machine.numbers(s), slots, strict=True))
-        and all(machine.holds(p, s) for p in axioms)
-    ]
+def starts_of(machine: Machine) -> NDArray[np.int64]:
+    """
+    All initial states within the bounds of which the axioms hold: a row of numbers for each choice.
+
+    Raises `UsageError` if there is none.
+    """
+    found = [begun.numbers(machine.ground) for begun in Initial(machine)]
     if not found:
         raise UsageError(f"{machine.spec.name} has no initial state here: no walk can begin")
-    return found
+    return np.concatenate(found)
 
 
 def watched(ground: Ground) -> Watched:
@@ -154,7 +155,7 @@ def watched(ground: Ground) -> Watched:
 
 
 def _result(
-    herd: Herd, machine: Machine, starts: list[Spec], seed: int, seconds: float
+    herd: Herd, machine: Machine, starts: NDArray[np.int64], seed: int, seconds: float
 ) -> Simulation:
     spec, ground = machine.spec, machine.ground
     made = Simulation(spec, ground.sizes, ground.faults, ground.bound, seed)
@@ -187,7 +188,7 @@ def _result(
 class Retold:
     """Walks that show one failure, run in the plain Python and shortened there."""
 
-    def __init__(self, machine: Machine, starts: list[Spec], name: str) -> None:
+    def __init__(self, machine: Machine, starts: NDArray[np.int64], name: str) -> None:
         self.machine = machine
         self.starts = starts
         self.name = name
@@ -200,7 +201,7 @@ class Retold:
         """The walk, without the steps that the failure does not need."""
         instances = [self.machine.ground.instances[k] for k in walk.instances]
         calls = [(i.action, self.machine.arguments(i.action, i.arguments)) for i in instances]
-        begun = self.starts[walk.start]
+        begun = self.machine.state(tuple(self.starts[walk.start].tolist()))
         found = self.run(begun, calls)
         if found is None:
             raise AssertionError(f"run and simulate disagree: {self.name} does not fail in Python")

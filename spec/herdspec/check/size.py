@@ -78,13 +78,13 @@ def why(packing: Packing, rows: Words, taken: dict[str, int]) -> Why:
     """Count over all states that were found."""
     values: dict[str, int] = {}
     for key, slot in packing.ground.slots.items():
-        seen = np.zeros(slot.values, bool)
+        seen: set[int] = set()
         for low in range(0, len(rows), CHUNK):
-            if seen.all():
+            if len(seen) == slot.values:
                 break
-            seen[np.unique(packing.read(rows[low : low + CHUNK], key))] = True
+            seen.update(np.unique(packing.read(rows[low : low + CHUNK], key)).tolist())
         if key[0] != FAULTS or slot.values > 1:
-            values[key[0]] = max(values.get(key[0], 0), int(seen.sum()))
+            values[key[0]] = max(values.get(key[0], 0), len(seen))
     states = max(len(rows), 1)
     return Why(
         dict(sorted(values.items(), key=lambda v: -v[1])),

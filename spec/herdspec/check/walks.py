@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.verdict import ALWAYS_A_STEP
-from herdspec.engine.columns import Column, Key
+from herdspec.engine.columns import Column, Key, holding
 from herdspec.engine.ground import Ground, Instance
 from herdspec.engine.rows import Evaluated, Picked, Table, emitted
 from herdspec.language import graph as g
@@ -173,10 +173,14 @@ class Distinct:
         self.registers = np.zeros(1 << self.BITS, np.uint8)
 
     def _layout(self) -> list[list[tuple[int, int]]]:
-        """Which slots share a byte: their numbers and shifts."""
+        """Which slots share a byte: their numbers and shifts; wide ones have bytes of their own."""
         words: list[list[tuple[int, int]]] = []
         used = 8
         for k, width in enumerate(self.widths):
+            if width > 8:
+                words += [[(k, -low)] for low in range(0, width, 8)]
+                used = 8
+                continue
             if used + width > 8:
                 words.append([])
                 used = 0
@@ -188,9 +192,10 @@ class Distinct:
         """A hash of each walker's state."""
         found = np.zeros(table.shape[1], np.uint64)
         for code, word in zip(self.codes, self.words, strict=True):
-            byte = table[word[0][0]].astype(np.uint8)
+            first, low = word[0]
+            byte = (table[first] >> -low if low else table[first]).astype(np.uint8)
             for k, shift in word[1:]:
-                byte |= table[k] << np.uint8(shift)
+                byte |= table[k].astype(np.uint8) << np.uint8(shift)
             found ^= code[byte]
         return found
 
@@ -244,7 +249,7 @@ class Herd:
     DEFINED = EVERY_VALUE_IS_DEFINED
 
     def __init__(
-        self, ground: Ground, starts: Sequence[Sequence[int]], watched: Watched, *,
+        self, ground: Ground, starts: NDArray[np.int64], watched: Watched, *,
         walkers: int, length: int, seed: int, asked: Mapping[str, float],
     ) -> None:  # fmt: skip
         self.ground, self.watched = ground, watched
@@ -260,7 +265,8 @@ class Herd:
         disturbs = [a.disturbs for a in self.actions]
         weights = [asked.get(a.name, 1.0) for a in self.actions]
         self.chance = Chance(spans, disturbs, weights, seed)
-        self.starts: Table = np.array(starts, np.uint8).T.copy()
+        widest = max((slot.values - 1).bit_length() for slot in ground.slots.values())
+        self.starts: Table = starts.T.astype(holding(widest), order="C")
         self.start = self.chance.random.integers(0, self.starts.shape[1], walkers)
         self.now: Table = self.starts[:, self.start]
         self.at = np.zeros(walkers, np.int64)
@@ -454,8 +460,10 @@ class Stride:
         for key, e in instance.updates.items():
             slot = ground.slots[key]
             if e.op == "const":
-                self.fixed.append((order[key], int(e.data)))
-                self.is_beyond |= slot.is_bounded and e.data >= slot.values
+                if 0 <= e.data < slot.values:
+                    self.fixed.append((order[key], int(e.data)))
+                else:
+                    self.is_beyond = True
             else:
                 self.made.append((order[key], slot.values - 1 if slot.is_bounded else None))
                 wanted.append(e)

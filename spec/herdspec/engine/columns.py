@@ -25,7 +25,7 @@ from herdspec.language.types import BOOL, MapOf, Option, Scalar, SortOf
 Words = NDArray[np.uint64]
 """Packed states: one row each."""
 Column = NDArray[Any]
-"""A value per state: `uint8` (of sums: wider), or `bool` for a predicate."""
+"""A value per state: `uint8` or wider, as its slot needs (of sums `int64`), or `bool`."""
 Key = SlotKey
 
 
@@ -78,16 +78,18 @@ class Packing:
     def read(self, rows: Words, key: Key) -> Column:
         """A slot's column."""
         if key in self.one_hot:
-            found = np.zeros(len(rows), np.uint8)
-            for k, place in enumerate(self.one_hot[key], start=self.first[key]):
-                found += np.uint8(k) * self._bits(rows, place)
+            places = self.one_hot[key]
+            found = np.zeros(len(rows), holding((self.first[key] + len(places)).bit_length()))
+            for k, place in enumerate(places, start=self.first[key]):
+                found += found.dtype.type(k) * self._bits(rows, place)
             return found
         return self._bits(rows, self.places[key])
 
     @staticmethod
     def _bits(rows: Words, place: Place) -> Column:
         mask = np.uint64((1 << place.width) - 1)
-        return ((rows[:, place.word] >> np.uint64(place.shift)) & mask).astype(np.uint8)
+        wide = (rows[:, place.word] >> np.uint64(place.shift)) & mask
+        return wide.astype(holding(place.width))
 
     def write(self, rows: Words, key: Key, value: Column | int) -> None:
         """Set a slot in every row, in place."""
@@ -131,6 +133,11 @@ class Packing:
     def unpack(self, row: Words) -> tuple[int, ...]:
         """The reverse of `pack`."""
         return tuple(int(self.read(row.reshape(1, -1), key)[0]) for key in self.ground.slots)
+
+
+def holding(bits: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest type of columns that holds numbers of so many bits: a byte, if that does."""
+    return np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
 
 
 def symmetric(ground: Ground) -> str | None:
@@ -198,10 +205,14 @@ class Columns:
             found = self.memo[e] = self._compute(e)
         return found
 
+    def read(self, key: Key) -> Column:
+        """A slot's number in each state."""
+        return self.packing.read(self.rows, key)
+
     def _compute(self, e: Expr) -> Column:
         match e.op:
             case "slot":
-                column = self.packing.read(self.rows, e.data)
+                column = self.read(e.data)
                 return column.astype(bool) if e.kind == BOOL else column
             case "const":
                 kind = np.bool_ if isinstance(e.data, bool) else np.min_scalar_type(e.data)

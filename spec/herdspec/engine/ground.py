@@ -8,10 +8,11 @@ Emitters (`columns.py`) need to know nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
 from herdspec.language import graph as g
@@ -36,10 +37,14 @@ from herdspec.language.types import (
 )
 from herdspec.language.values import encode
 
-LARGEST = 256
-"""How many values a slot can have: a column of values holds bytes."""
+LARGEST = (1 << 31) - 1
+"""The largest number of a state, and of a spec's text: sums of many still fit 64 bits."""
+MOST_ENTRIES = 1 << 14
+"""From how many numbers a map can be: each has a slot of its own."""
 MOST_CHOICES = 100_000
-"""How many choices of its parameters an action can have."""
+"""How many choices of its parameters an action can have, and a quantifier of its variables."""
+WIDE = 64
+"""A map from more numbers than these is looked up by halves: few steps, however many there are."""
 MOST_INSTANCES = 1 << 16
 """How many actions with their parameters chosen a spec can have."""
 FAULTS = "faults taken"
@@ -63,10 +68,12 @@ class Slot:
     @property
     def is_bounded(self) -> bool:
         """Whether a step may lead beyond its values: naturals are bounded here only."""
-        kind = self.kind
-        while isinstance(kind, Option):
-            kind = kind.of
-        return isinstance(kind, Nat)
+        return isinstance(_present(self.kind)[0], Nat)
+
+    @property
+    def largest(self) -> int:
+        """The largest number that it can hold; that a value is absent is none."""
+        return self.values - 1 - _present(self.kind)[1]
 
     @cached_property
     def expr(self) -> Expr:
@@ -134,21 +141,32 @@ class Ground:
             if self.sizes.get(name, 0) < 1:
                 raise UsageError(f"{self.spec.name} needs a size for its sort {name}: at least 1")
         for slot in self.slots.values():
-            if not slot.initial < slot.values <= LARGEST:
+            if slot.initial >= slot.values or slot.largest > LARGEST:
                 what = f"{slot.field} starts with {slot.initial} and has {slot.values} values"
-                raise UsageError(f"{what}: bound it by at least its start, by less than {LARGEST}")
+                most = f"by at most {LARGEST:,}"
+                raise UsageError(f"{what}: bound it by at least its start, {most}")
 
     @cached_property
     def slots(self) -> dict[SlotKey, Slot]:
         """All slots by field and index, the hidden one last."""
         found: dict[SlotKey, Slot] = {}
         for f in self.spec.fields:
+            self._check_entries(f.name, f.kind)
             scalar = f.kind.value if isinstance(f.kind, MapOf) else f.kind
             start = 0 if f.initial is ANY else encode(scalar, f.initial)
             for k in self.indices(f.kind):
                 found[f.name, k] = Slot(f.name, k, scalar, self.values(scalar), start)
         found[FAULTS, ()] = Slot(FAULTS, (), NAT, self.faults + 1, 0)
         return found
+
+    def _check_entries(self, name: str, kind: Type) -> None:
+        keys = kind.keys if isinstance(kind, MapOf) else ()
+        entries = prod(key.top + 1 for key in keys if isinstance(key, Range))
+        if entries > MOST_ENTRIES:
+            what = (
+                f"{self.spec.name}: {name} is from {entries:,} numbers, more than {MOST_ENTRIES:,}"
+            )
+            raise UsageError(f"{what}: take smaller numbers as its keys")
 
     def indices(self, kind: Type | Table) -> list[tuple[int, ...]]:
         """The indices of a map's entries, in order; of anything else the empty one."""
@@ -195,19 +213,26 @@ class Ground:
 
     def chosen(self, name: str, kinds: list[Type]) -> list[tuple[Number, ...]]:
         """The choices of values of these types."""
-        ranges: list[list[Number]] = []
-        total = 1
-        for kind in kinds:
-            scalar = kind.value if isinstance(kind, MapOf) else kind
-            entries = len(self.indices(kind))
-            total *= self.values(scalar) ** entries
-            if total > MOST_CHOICES:
-                what = f"{self.spec.name}: {name} has more than {MOST_CHOICES:,} choices"
-                raise UsageError(f"{what} at this size; take smaller sizes, or smaller steps")
-            plain = range(self.values(scalar))
-            maps = product(plain, repeat=entries)
-            ranges.append(list(maps) if isinstance(kind, MapOf) else list(plain))
-        return list(product(*ranges))
+        if prod(len(digit) for kind in kinds for digit in self._digits(kind)) > MOST_CHOICES:
+            what = f"{self.spec.name}: {name} has more than {MOST_CHOICES:,} choices"
+            raise UsageError(f"{what} at this size; take smaller sizes, or smaller steps")
+        return list(self.each(kinds))
+
+    def each(self, kinds: list[Type]) -> Iterator[tuple[Number, ...]]:
+        """The choices one by one, however many they are."""
+        if not kinds:
+            yield ()
+            return
+        kind, *rest = kinds
+        digits = self._digits(kind)
+        for number in product(*digits) if isinstance(kind, MapOf) else digits[0]:
+            for others in self.each(rest):
+                yield (number, *others)
+
+    def _digits(self, kind: Type) -> list[range]:
+        """The numbers that a value may be; of a map, those of each entry."""
+        scalar = kind.value if isinstance(kind, MapOf) else kind
+        return [range(self.values(scalar))] * len(self.indices(kind))
 
     def instance(self, action: Action, arguments: tuple[Number, ...]) -> Instance:
         """One action for one choice."""
@@ -309,7 +334,9 @@ class Ground:
     def _lower(self, e: Expr, env: Mapping[Expr, Any]) -> Expr:
         match e.op:
             case "const":
-                return self.constant(e.kind, 0 if e.data is None else e.data)
+                return self.constant(e.kind, 0 if e.data is None else self._small(e.data))
+            case "add":
+                return g.add(self.lower(e.args[0], env), self._small(e.data))
             case "var":
                 found: Expr = env[e]
                 return found
@@ -331,7 +358,12 @@ class Ground:
 
     def _turns(self, bounds: tuple[Expr, ...], body: Expr, env: Mapping[Expr, Any]) -> list[Expr]:
         """A body for every choice of its variables."""
-        ranges = [[self.constant(b.kind, n) for n in range(self.values(b.kind))] for b in bounds]  # type: ignore[arg-type]
+        counts: list[int] = [self.values(b.kind) for b in bounds]  # type: ignore[arg-type]
+        if (choices := prod(counts)) > MOST_CHOICES:
+            what = f"{self.spec.name}: a quantifier has {choices:,} choices at this size"
+            raise UsageError(f"{what}, more than {MOST_CHOICES:,}: take smaller ones")
+        numbered = zip(bounds, counts, strict=True)
+        ranges = [[self.constant(b.kind, n) for n in range(count)] for b, count in numbered]
         # What the body does not speak of is no part of its environment: more of it is shared.
         free = self._variables(body)
         kept = {x: v for x, v in env.items() if x in free}
@@ -358,7 +390,8 @@ class Ground:
         if not at:
             if table.op == "var":
                 assert isinstance(table.kind, MapOf), "only maps are looked up"
-                return self.constant(table.kind.value, dict(env[table])[index])
+                given = dict(env[table])[index]
+                return given if isinstance(given, Expr) else self.constant(table.kind.value, given)
             return self.leaf(table, index)
         first, *rest = at
         others = tuple(rest)
@@ -369,11 +402,21 @@ class Ground:
         there = self.position(kind, first) if known else None
         if there is not None:
             return self._entry(table, others, (*index, there), env)
+        if isinstance(kind, Range) and self.values(kind) > WIDE:
+            entries = [self._entry(table, others, (*index, k), env) for k in range(kind.top + 1)]
+            return _by_halves(first, entries, 0)
         found = self._entry(table, others, (*index, 0), env)
         for k in range(1, self.values(kind)):
             here = g.eq(first, self.constant(kind, k))
             found = g.ite(here, self._entry(table, others, (*index, k), env), found)
         return found
+
+    def _small(self, number: int) -> int:
+        """A number of the spec's text, which must not be larger than any that a state can hold."""
+        if abs(number) > LARGEST:
+            what = f"{self.spec.name} speaks of the number {number}"
+            raise UsageError(f"{what}, which is larger than {LARGEST:,}: take a smaller one")
+        return number
 
     def constant(self, kind: Type, n: Any) -> Expr:
         """A ground constant: a truth value or a number."""
@@ -395,6 +438,24 @@ class Ground:
     def minus_one(self, e: Expr, kind: Type) -> Expr:
         """The reverse of `plus_one`."""
         return g.eq(e, g.const(NAT, 2)) if kind == BOOL else g.add(e, -1)
+
+
+def _present(kind: Scalar) -> tuple[Scalar, int]:
+    """The type of a value that is not absent, and in how many ways it may be absent."""
+    absences = 0
+    while isinstance(kind, Option):
+        kind, absences = kind.of, absences + 1
+    return kind, absences
+
+
+def _by_halves(index: Expr, entries: list[Expr], first: int) -> Expr:
+    """The entry at an index that is not known, of those that begin with number `first`."""
+    if len(entries) == 1:
+        return entries[0]
+    half = len(entries) // 2
+    below = g.le(index, g.const(NAT, first + half - 1))
+    low, high = entries[:half], entries[half:]
+    return g.ite(below, _by_halves(index, low, first), _by_halves(index, high, first + half))
 
 
 def _constants(kind: Type, index: tuple[int, ...]) -> tuple[Expr, ...]:

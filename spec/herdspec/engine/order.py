@@ -26,6 +26,9 @@ from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.types import NAT, Option, Range, Type, is_number
 
+MOST_STEPS = 100
+"""How far an abstract order counts: one numeral up, or in one sum."""
+
 
 @dataclass
 class OrderEmitter(Emitter):
@@ -76,9 +79,16 @@ class OrderEmitter(Emitter):
 
     def steps(self, way: z3.FuncDeclRef, term: Any, number: int) -> Any:
         """So many steps up or down."""
-        for _ in range(number):
+        for _ in range(self.few(number)):
             term = way(term)
         return term
+
+    def few(self, number: int) -> int:
+        """A number of steps, of which there must not be many: each is a term, and a fact."""
+        if number > MOST_STEPS:
+            what = f"{self.spec.name}: an abstract order counts to {MOST_STEPS} at most"
+            raise UsageError(f"{what}, not to {number}: prove it without --abstract-order")
+        return number
 
     def natural(self, kind: Type, term: Any) -> list[Any]:
         """What is to be said of a number: nothing, but where it has a bound."""
@@ -117,7 +127,7 @@ class OrderEmitter(Emitter):
         number = e.data
         term = self.least if e.op == "const" else self.formula(e.args[0])
         made = []
-        for _ in range(abs(number)):
+        for _ in range(self.few(abs(number))):
             if number > 0:
                 made.append(z3.Not(self.at_most(self.above(term), term)))
                 term = self.above(term)

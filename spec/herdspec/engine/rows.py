@@ -5,8 +5,8 @@ Ground expressions as Python functions over rows of numbers: the emitter of rand
 where there are few states. Walks evaluate the same expressions again and again: here they become
 the text of a function, a line for each node that is shared, compiled once.
 
-A table holds a row of bytes for each slot, in the order of the ground spec, and a column for each
-state.
+A table holds a row of numbers for each slot, in the order of the ground spec, and a column for each
+state: bytes, or wider numbers where a slot needs them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from herdspec.engine.columns import Column, Key
 from herdspec.language.graph import Expr
 from herdspec.language.types import BOOL
 
-Table = NDArray[np.uint8]
+Table = NDArray[np.unsignedinteger[Any]]
 """One row for each slot, one column for each state."""
 Picked = NDArray[np.int64]
 """The numbers of some columns."""
@@ -35,10 +35,15 @@ def emitted(wanted: Sequence[Expr], order: Mapping[Key, int]) -> Evaluated:
     names = [text.name(e) for e in wanted]
     lines = "".join(f"    {line}\n" for line in text.lines)
     source = f"def evaluate(now, after, picked):\n{lines}    return [{', '.join(names)}]\n"
-    made: dict[str, Any] = {"np": np}
+    made: dict[str, Any] = {"np": np, "truths": truths}
     exec(compile(source, "<rows>", "exec"), made)
     found: Evaluated = made["evaluate"]
     return found
+
+
+def truths(row: Column) -> Column:
+    """A row of zeros and ones as truths; bytes need not be copied."""
+    return row.view(bool) if row.itemsize == 1 else row != 0
 
 
 class Text:
@@ -74,7 +79,7 @@ class Text:
             case "slot" | "slot after":
                 table = "now" if e.op == "slot" else "after"
                 row = f"{table}[{self.order[e.data]}, picked]"
-                return f"{row}.view(bool)" if e.kind == BOOL else row
+                return f"truths({row})" if e.kind == BOOL else row
             case "not":
                 return f"~{a[0]}"
             case "and" | "or":

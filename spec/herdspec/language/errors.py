@@ -21,3 +21,7 @@ class SpecError(Exception):
 
 class UsageError(Exception):
     """A checker was asked for something that cannot be done; the message says what to do."""
+
+
+class NothingWithin(UsageError):
+    """No initial state is within the bound of naturals that a search was given."""

@@ -35,7 +35,7 @@ from herdspec.language.types import (
 
 Lists = list[list[int]]
 """One list for each flat part."""
-BEYOND = 1 << 30
+BEYOND = 1 << 62
 """No slot holds so much: a channel that is longer than its capacity."""
 OUTSIDE = -1
 """No slot holds so little: a set or a map holds what is no value of its type."""
