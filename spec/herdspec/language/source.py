@@ -110,6 +110,8 @@ class Function:
             seen.reverse()
         try:
             return eval(code, {**vars(builtins), **seen[0], **seen[1], **self._enclosed})
+        except SpecError as error:  # of a word inside of it, which knows no place
+            raise self.refuse(expression, error.construct, error.advice) from None
         except Exception as error:
             raise self.refuse(expression, str(error), "define it before the spec") from None
 
@@ -181,6 +183,8 @@ def read_type(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> Rich:
         return SetOf(_keys(args[0], refuse, names))
     if isinstance(hint, type) and hasattr(hint, "__specification__"):
         return MachineOf(hint.__specification__.shape)
+    if origin is Annotated and len(args) != 2:
+        raise refuse(f"{len(args) - 1} annotations; write one, UpTo(n) or Capacity(n)")
     if origin is Annotated and isinstance(args[1], Capacity):
         item = read_type(get_args(args[0])[0], refuse, names)
         if get_origin(args[0]) is list and (is_scalar(item) or isinstance(item, RecordOf)):
@@ -234,7 +238,12 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
     """A frozen dataclass."""
     if not cls.__dataclass_params__.frozen or not fields(cls):
         raise refuse(f"the class {cls.__name__}; write @dataclass(frozen=True), with some fields")
-    hints = get_type_hints(cls, localns=dict(names), include_extras=True)
+    try:
+        hints = get_type_hints(cls, localns=dict(names), include_extras=True)
+    except SpecError as error:  # of a word inside of it, which knows no place
+        raise refuse(f"a part of {cls.__name__}: {error.construct}; {error.advice}") from None
+    except Exception as error:
+        raise refuse(f"a part of {cls.__name__}: {error}") from None
     found: list[tuple[str, Scalar | RecordOf]] = []
     for f in fields(cls):
         kind = _item(hints[f.name], refuse, names)

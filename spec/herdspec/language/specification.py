@@ -380,6 +380,8 @@ def _field_type(cls: type[Spec], name: str, hint: Any, names: Mapping[str, Any],
         module = vars(sys.modules[cls.__module__])
         try:
             hint = eval(hint, {**module, **names})
+        except SpecError as error:  # of a word inside of it, which knows no place
+            raise SpecError(file, line, error.construct, error.advice) from None
         except Exception as error:
             raise refuse(str(error)) from None
     return read_type(hint, refuse, names)
