@@ -55,7 +55,17 @@ def test_a_wrong_mark_of_a_method_is_refused_at_its_line(mistake: str) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    "always never lemma step sometimes recoverable eventually leads_to axiom".split(),
+    [
+        "always",
+        "never",
+        "lemma",
+        "step",
+        "sometimes",
+        "recoverable",
+        "eventually",
+        "leads_to",
+        "axiom",
+    ],
 )
 def test_a_property_s_decorator_takes_a_function_and_nothing_else(word: str) -> None:
     """Every decorator of properties refuses parentheses, other things, and other decorators."""

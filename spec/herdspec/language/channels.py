@@ -149,7 +149,9 @@ def length(scope: Scope, at: ast.expr, place: Place) -> Expr:
 def compared(scope: Scope, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expr | None:
     """For proofs: a channel's length compared with a constant; None where it is none of that."""
     match left, right:
-        case ast.Call(func=ast.Name(id="len"), args=[e]), ast.Constant(value=int(number)):
+        case ast.Call(func=func, args=[e]), ast.Constant(value=int(number)) if scope.means(
+            func, "len"
+        ):
             place = scope.place(e)
         case _:
             return None

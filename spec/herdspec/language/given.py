@@ -14,6 +14,8 @@ HERE = __name__.rpartition(".")[0]
 """The package whose own frames are nobody's mistake."""
 MARK = "__herdspec_action__"
 """Under which an action's function bears its mark."""
+ALONE: set[str] = set()
+"""The names of the decorators that stand alone."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -28,6 +30,7 @@ def misused(construct: str, advice: str) -> SpecError:
 def decorator(make: _F) -> _F:
     """A decorator that stands alone above a plain function, without parentheses."""
     word = f"@{make.__name__}"
+    ALONE.add(make.__name__)
 
     @wraps(make)
     def checked(*given: Any, **named: Any) -> Any:

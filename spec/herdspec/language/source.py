@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from herdspec.language.bodies import check_alone, check_class, text_of
 from herdspec.language.errors import SpecError
 from herdspec.language.rich import parts
 from herdspec.language.surface import Capacity, Sort, UpTo, sentence
@@ -70,10 +71,18 @@ class Function:
     def lookup(self, name: str) -> Any:
         """What a name that is no local one means in the function; KeyError if nothing."""
         if name not in self._assigned:
-            for names in (self._enclosed, self.python.__globals__, vars(builtins), self.names):
+            for names in (self.outer_names(name), self.names):
                 if name in names:
                     return names[name]
         raise KeyError(name)
+
+    def outer_names(self, name: str) -> Mapping[str, Any]:
+        """Where Python finds a name that is no local one, as it stands now; empty if nowhere."""
+        enclosed = self._enclosed if name in self.python.__code__.co_freevars else {}
+        for names in (enclosed, self.python.__globals__, vars(builtins)):
+            if name in names:
+                return names
+        return {}
 
     @cached_property
     def _assigned(self) -> set[str]:
@@ -129,6 +138,7 @@ def function_of(python: Callable[..., Any], names: Mapping[str, Any]) -> Functio
         what = f"`{code.co_name}`, which is no plain `def` in a file"
         raise SpecError(file, code.co_firstlineno, what, "write a function, without decorators")
     function = Function(python.__name__, found, names, file, python)
+    check_alone(file, found)
     a = found.args
     if a.posonlyargs or a.vararg or a.kwonlyargs or a.kwarg or a.defaults:
         what = f"the parameters of `{found.name}`"
@@ -152,8 +162,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def definitions(file: str) -> Mapping[tuple[int, str], Definition]:
     """Every definition in a file, by its first line (decorators included) and its name."""
-    linecache.checkcache(file)
-    return _definitions("".join(linecache.getlines(file)))
+    return _definitions(text_of(file))
 
 
 @lru_cache(maxsize=64)
@@ -238,6 +247,7 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
     """A frozen dataclass."""
     if not cls.__dataclass_params__.frozen or not fields(cls):
         raise refuse(f"the class {cls.__name__}; write @dataclass(frozen=True), with some fields")
+    _check_record(cls)
     try:
         hints = get_type_hints(cls, localns=dict(names), include_extras=True)
     except SpecError as error:  # of a word inside of it, which knows no place
@@ -251,3 +261,15 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
             raise refuse(f"{cls.__name__}.{f.name}, a {said(kind)} inside a record")
         found.append((f.name, kind))
     return RecordOf(cls, tuple(found))
+
+
+def _check_record(cls: type[Any]) -> None:
+    """Refuse two parts of one name: Python knows the last one only."""
+    try:
+        file = inspect.getsourcefile(cls)
+    except (OSError, TypeError):
+        return  # a record without a text shows nothing
+    for node in definitions(file or "").values():
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            parts_of = [s for s in node.body if isinstance(s, ast.AnnAssign)]
+            check_class(file or "", node.name, [*parts_of])
