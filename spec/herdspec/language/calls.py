@@ -39,8 +39,17 @@ def value_of(scope: Scope, e: ast.Call, want: Rich | None = None) -> Value:
                 return found
         case ast.Attribute(value=owner, attr=name), _ if scope.machine(owner):
             return returned(scope, e, scope.method(e, owner, name))
+    known(scope, e)
     what = f"the call `{ast.unparse(e)}`"
     raise scope.refuse(e, what, "call all, any, sum, len, a record, or a helper with a value")
+
+
+def known(scope: Scope, call: ast.Call) -> None:
+    """Refuse a call of what is defined nowhere, or below the spec only."""
+    name = call.func.id if isinstance(call.func, ast.Name) else None
+    if name and name not in scope.names and scope.known(call, name) is None:
+        what = f"the unknown function `{name}`"
+        raise scope.refuse(call, what, "define it above the spec")
 
 
 def named(scope: Scope, e: ast.Call, what: Any) -> Value | None:

@@ -25,6 +25,7 @@ from herdspec.language.source import Function, function_of
 from herdspec.language.surface import empty, require
 from herdspec.language.types import (
     BOOL,
+    INT,
     NAT,
     ChannelOf,
     EnumOf,
@@ -328,9 +329,7 @@ class Scope:
         """An entry of a map that a name stands for, or the first message of a channel."""
         place = self.place(table)
         if place is not None and isinstance(place.kind, ChannelOf):
-            if isinstance(index, ast.Constant) and index.value == 0:
-                return channels.head(self, table, place)
-            raise self.refuse(e, f"`{ast.unparse(e)}`", "only the first message can be read: [0]")
+            return channels.entry(self, table, place, index)
         found = self.value(table)
         if isinstance(found, Struct) and isinstance(found.kind, Table):
             at = self.indices(index, found.kind.keys)
@@ -433,7 +432,7 @@ class Scope:
     def arithmetic(
         self, e: ast.expr, left: ast.expr, op: ast.operator, right: ast.expr, want: Rich | None
     ) -> Value:
-        """Sums and differences of numbers; unions, intersections, differences of sets."""
+        """Sums, differences, remainders of numbers; unions, intersections, differences of sets."""
         a = self.value(left, want)
         if isinstance(a, Struct) and isinstance(a.kind, SetOf):
             b = self.fit(right, self.value(right, a.kind), a.kind)
@@ -443,8 +442,22 @@ class Scope:
             return g.plus(self.number(left, a), self.number(right, self.value(right)))
         elif isinstance(op, ast.Sub):
             return g.minus(self.number(left, a), self.number(right, self.value(right)))
-        advice = "numbers know + and -, sets know |, & and -"
+        elif isinstance(op, ast.Mod | ast.FloorDiv):
+            by = self.divisor(right)
+            divided = g.mod if isinstance(op, ast.Mod) else g.div
+            return divided(self.number(left, a), by)
+        advice = "numbers know + and -, % and //, sets know |, & and -"
         raise self.refuse(e, f"the expression `{ast.unparse(e)}`", advice)
+
+    def divisor(self, e: ast.expr) -> Expr:
+        """A natural to divide by, which is obliged not to be 0."""
+        found = self.number(e, self.value(e))
+        zero = g.eq(found, g.const(NAT, 0))
+        if zero is g.TRUE or found.kind == INT:
+            what = f"a division by `{ast.unparse(e)}`"
+            raise self.refuse(e, what, "divide by a constant above 0, or by a Nat")
+        self.oblige(g.negate(zero))
+        return g.divisor(found)
 
     # ── Helpers ─────────────────────────────────────────────────────────────────────────────
 

@@ -156,10 +156,28 @@ class Specification:
         """The names of its sorts: of fields, of parameters, and what else is ranged over."""
         found = [k for f in self.fields for k in _sorts(f.kind)]
         found += [k for a in self.actions for _, p in a.parameters for k in _sorts(p.kind)]
-        formulas = [e for a in self.actions for e in (a.guard, a.defined, *a.updates.values())]
-        formulas += [e for p in self.properties for e in (p.formula, p.goal) if e is not None]
-        found += sorted({k for e in formulas for x in g.leaves(e, "var") for k in _sorts(x.kind)})
+        variables = (x for e in self._formulas() for x in g.leaves(e, "var"))
+        found += sorted({k for x in variables for k in _sorts(x.kind)})
         return tuple(dict.fromkeys(found))
+
+    def _formulas(self) -> Iterator[Expr]:
+        """Everything that is said of states and steps."""
+        for a in self.actions:
+            yield from (a.guard, a.defined, *a.updates.values())
+        for p in self.properties:
+            yield from (e for e in (p.formula, p.goal) if e is not None)
+
+    @cached_property
+    def largest_number(self) -> int:
+        """The largest number that is written in an action or a property."""
+        written = (
+            abs(x.data)
+            for e in (*self._formulas(), *(e for a in self.starts for e in a.updates.values()))
+            for op in ("const", "add")
+            for x in g.leaves(e, op)
+            if isinstance(x.data, int)
+        )
+        return max(written, default=0)
 
     def action(self, name: str) -> Action:
         """The action with this name; KeyError with the known names if there is none."""
@@ -420,7 +438,7 @@ def _running(shape: Shape) -> Iterator[Function]:
     while todo:
         function = todo.pop()
         yield function
-        for node in ast.walk(function.tree):
+        for node in (n for s in function.tree.body for n in ast.walk(s)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 helper = function.outer_names(node.func.id).get(node.func.id)
                 if isinstance(helper, FunctionType) and helper not in seen:

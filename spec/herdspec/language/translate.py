@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from herdspec.language import channels, quantifiers, rich, sets
+from herdspec.language import calls, channels, quantifiers, rich, sets
 from herdspec.language import graph as g
 from herdspec.language.expressions import Notes, Scope, Whole
 from herdspec.language.graph import Expr
@@ -96,6 +96,7 @@ class Body(Scope):
             case ast.Attribute(value=owner, attr=name) if place := self.changed(owner):
                 if self.change(call, owner, place, name):
                     return None
+        calls.known(self, call)
         what = f"the call `{ast.unparse(call)}`"
         advice = (
             "call require, a method of the spec, a function of the module, .add, .discard, "
