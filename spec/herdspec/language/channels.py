@@ -221,7 +221,15 @@ def compared(scope: Scope, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Ex
 
 
 def at_least(scope: Scope, at: ast.expr, place: Place, number: int) -> Expr:
-    """That so many messages are in flight: under different tags."""
+    """That so many messages are in flight: under different tags; the same expression each time."""
+    table = scope.fields_of(at)[sent(place).name]
+    key = (table, place.indices, number)
+    if key not in scope.notes.counts:
+        scope.notes.counts[key] = _at_least(scope, at, place, number)
+    return scope.notes.counts[key]
+
+
+def _at_least(scope: Scope, at: ast.expr, place: Place, number: int) -> Expr:
     tags = [g.fresh("t", TAG) for _ in range(number)]
     found = [_read(scope, at, sent(place).entry((tag,))) for tag in tags]
     pairs = [g.negate(g.eq(a, b)) for k, a in enumerate(tags) for b in tags[:k]]

@@ -72,6 +72,7 @@ class Notes:
     guards: list[Expr] = field(default_factory=list)
     invented: list[tuple[str, Expr]] = field(default_factory=list)
     heads: dict[tuple[str, tuple[Expr, ...]], Expr] = field(default_factory=dict)
+    counts: dict[tuple[Expr, tuple[Expr, ...], int], Expr] = field(default_factory=dict)
     seen: dict[Any, Seen] = field(default_factory=dict)
     file: str = ""  # the action's: what stands in another one has no branches of its own
 
