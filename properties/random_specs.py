@@ -41,6 +41,15 @@ class Note:
     color: Color
     who: T
 
+def lit(s: "Random", a: T) -> bool:
+    """A function of the module."""
+    return s.fm[a] or s.flag
+
+def light(s: "Random", a: T) -> None:
+    """A function that changes the state."""
+    require(not lit(s, a))
+    s.fm[a] = True
+
 class Part(Spec):
     """A part."""
     on: bool = False
@@ -117,6 +126,7 @@ CONDITIONS = [
     _f("any over an enum", "any({b+C} for {x} in Color)"),
     _f("all over range", "all({b+N} for {x} in range(3))"),
     _f("a method that returns", "{S}.holds({E})", reads="*"),
+    _f("a function of the module", "lit({S}, {E})", reads="fm"),
     _f("an index behind a condition", "({S}.pick is None or {S}.fm[{S}.pick])", reads="fm"),
     _f("an optional as an index", "{S}.fm[{S}.pick]", reads="fm", partial=True),
     _f("a map from numbers", "{S}.at[{i}]", "bounded", "at"),
@@ -139,6 +149,8 @@ CONDITIONS = [
     _f("in a channel", "({E} in {S}.queue)", "channels", "queue"),
     _f("any over a channel", "any(y == {E} for y in {S}.queue)", "channels", "queue"),
     _f("q[0]", "(len({S}.queue) > 0 and {S}.queue[0] == {E})", "channels", "queue"),
+    _f("q[-1]", "({S}.queue[-1] == {E})", "channels", "queue", partial=True),
+    _f("q[i]", "({S}.queue[{n} % 2] == {E})", "channels", "queue", partial=True),
     _f("a field of a part", "{S}.part.on", "parts", "part"),
     _f("a method of a part", "{S}.part.is_on()", "parts", "part"),
     _f("a part for each element", "{S}.parts[{E}].on", "parts", "parts"),
@@ -148,6 +160,8 @@ NUMBERS = [
     _f("Nat", "{S}.n", reads="n"),
     _f("+ constant", "({n} + {k})"),
     _f("+", "({n} + {n})"),
+    _f("%", "({n} % 2)"),
+    _f("//", "({n} // 2)"),
     _f("min and max", "{min}({n}, {n})"),
     _f("conditional number", "({n} if {b} else {n})"),
     _f("sum over a sort", "sum(1 for {x} in T if {b+T})"),
@@ -188,6 +202,7 @@ STATEMENTS = [
     _f("a loop over a sort", "for t in T:\n    require({loop:fm})\n    self.fm[t] = {loop:fm}"),
     _f("a loop with if", "for t in T:\n    if {loop:cm}:\n        self.cm[t] = Color.GREEN"),
     _f("a method that changes", "self.change({E})"),
+    _f("a function that changes", "light(self, {E})"),
     _f("an entry of numbers", "self.nm[{E}] = {n}", "numbers"),
     _f("a number kept in range", "self.few = min({n}, 2)", "bounded"),
     _f(MAY_LEAVE, "self.few = {n}", "bounded", partial=True),

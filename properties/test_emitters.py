@@ -40,14 +40,30 @@ BODIES = (
     "self.kept[a] = self.kept[b] if self.who == a else Message(Kind.PING, b, 1)",
     "self.up = {x for x in Node if self.knows[a, x] or x in self.down}",
     "self.flag = all(self.knows[a, x] for x in self.up)",
+    "self.n = (self.n + self.few) % 3\nself.few = (self.few - 1) // 2 + 1",
     "require(len(self.inbox[a]) > 0)\nself.last = self.inbox[a].pop(0)",
     "self.inbox[a].append(Message(Kind.PONG, b, 2))",
 )
 COUNTING = (
     "require(sum(self.knows[x, y] for x in Node for y in Node) < 3)\nself.n = len(self.up)",
 )
-COLUMNS = ("not", "and", "or", "ite", "eq", "le", "add", "plus", "minus", "count")
-FORMULAS = ("not", "and", "or", "ite", "eq", "le", "add", "plus", "minus", "some", "the", "all")
+COLUMNS = ("not", "and", "or", "ite", "eq", "le", "add", "plus", "minus", "mod", "div", "count")
+FORMULAS = (
+    "not",
+    "and",
+    "or",
+    "ite",
+    "eq",
+    "le",
+    "add",
+    "plus",
+    "minus",
+    "mod",
+    "div",
+    "some",
+    "the",
+    "all",
+)
 
 
 @cache

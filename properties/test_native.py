@@ -442,6 +442,12 @@ def formulas() -> Iterator[tuple[str, Expr]]:
     yield "add", g.le(g.add(n, -1), g.add(m, -2))
     yield "plus", g.le(g.plus(n, m), two)
     yield "minus", g.le(g.minus(n, m), g.const(NAT, 0))
+    yield "mod", g.eq(g.mod(g.plus(n, m), two), g.const(NAT, 1))
+    yield "mod", g.eq(g.mod(g.minus(n, m), g.const(NAT, 3)), two)
+    yield "mod", g.eq(g.mod(n, g.divisor(m)), g.const(NAT, 1))
+    yield "div", g.le(g.div(g.plus(n, m), two), g.const(NAT, 1))
+    yield "div", g.le(g.div(g.minus(n, m), two), g.const(NAT, -1))
+    yield "div", g.le(g.div(n, g.divisor(m)), g.const(NAT, 1))
     yield "count", g.le(g.count([a, b, c]), g.const(NAT, 1))
 
 

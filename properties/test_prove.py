@@ -460,15 +460,15 @@ def test_axioms_that_no_initial_state_keeps_are_reported() -> None:
     """Axioms that no initial state satisfies would prove anything, and are told."""
 
     @axiom
-    def it_is_not_home(s: Walk) -> bool:
-        """It begins elsewhere (it does not)."""
-        return s.at is None
+    def it_has_no_home(s: Walk) -> bool:
+        """It has no home (it has one)."""
+        return s.home is None
 
-    proof = prove(specification(Walk, it_is_not_home, it_is_somewhere))
+    proof = prove(specification(Walk, it_has_no_home, it_is_somewhere))
 
     assert proof.begins is Outcome.FAILED
     assert not proof.proved
-    assert "no initial state keeps the axioms" in notes(proof)
+    assert "no initial state of @initial begin keeps the axioms" in notes(proof)
 
 
 def test_that_steps_are_defined_is_proved() -> None:

@@ -133,10 +133,10 @@ IN_A_BODY = {
 }
 
 
-def refused(text: str) -> SpecError:
+def refused(text: str, name: str = "Tiny") -> SpecError:
     """The error that this text of a spec gives, at the line that it marks with `# here`."""
     with pytest.raises(SpecError) as caught:
-        from_source(text, "Tiny")
+        from_source(text, name)
     error = caught.value
     marked = [k for k, line in enumerate(text.splitlines(), 1) if line.endswith("# here")]
     assert [error.line] == marked, error

@@ -253,7 +253,7 @@ REFUSED = {
     "a part of a kept record": ("self.letter.urgent = True", "assign a"),
     "a channel's entry emptied": ("self.inbox[a] = empty()", "use .append"),
     "a channel assigned": ("self.queue = [a]", "use .append"),
-    "the second message": ("self.flag = self.queue[1] == a", "only the first message"),
+    "a third message of two": ("self.flag = self.queue[2] == a", "holds 2 messages at most"),
     "a name for a set": ("x = self.up", "use the field itself"),
     "a record half made": ("self.last = Message(k, a)", "give each of kind, sender, hops once"),
     "an unknown part": ("self.last = Message(k, a, size=i)", "give each of kind"),

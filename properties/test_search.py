@@ -296,3 +296,16 @@ def test_a_wrong_operator_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     assert BitEmitter(ground()).width > 2
     with pytest.raises(AssertionError):
         compare(spec, sizes, faults=1)
+
+
+def test_numbers_that_are_larger_than_any_value_are_no_others() -> None:
+    """A constant above all that the state holds is compared as what it is."""
+
+    @always
+    def far_below(s: Counter) -> bool:
+        """It stays far below."""
+        return s.n + 700 < 5000 and s.n < 600
+
+    spec = specification(Counter, far_below)
+
+    assert search(spec, {}, faults=0, bound=3, depth=2).violations == {}

@@ -25,11 +25,14 @@ def read(text: str) -> Specification:
     return from_source(text, "Random")
 
 
+SUMS = ("number", "plus", "minus", "mod", "div", "count")
+
+
 def counts(spec: Specification) -> bool:
     """Whether a spec counts elements or adds numbers, which an abstract order knows nothing of."""
     formulas = [e for a in spec.actions for e in (a.guard, a.defined, *a.updates.values())]
     every = [*formulas, *(p.formula for p in spec.properties)]
-    return any(g.leaves(e, op) for e in every for op in ("number", "plus", "minus", "count"))
+    return any(g.leaves(e, op) for e in every for op in SUMS)
 
 
 @settings(max_examples=40, suppress_health_check=QUIET)

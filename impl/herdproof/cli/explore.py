@@ -101,6 +101,8 @@ def explore(
     json: JsonOption = None,
 ) -> None:
     """Explore every reachable state of a spec, at one size."""
+    from herdproof.cli.specs import read
+
     out = Output(json)
     asked = Asked(
         spec=spec, size=size or [], tell=tell, may_end=may_end, why=why, graph=graph,
@@ -113,14 +115,6 @@ def explore(
         every_save(out, spec, partial(asked.check, out))
     subject = read(out, spec)
     raise typer.Exit(asked.check(out, subject).value)
-
-
-def read(out: Output, spec: str) -> Subject:
-    """The spec of this name, with its progress."""
-    from herdproof.cli.specs import find
-
-    with out.progress("reading the spec"):
-        return find(spec)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,14 +39,13 @@ def mutate(
     json: JsonOption = None,
 ) -> None:
     """Put mistakes into a spec, one at a time, and see which of them no property notices."""
-    from herdproof.cli.specs import find, sizes_of
+    from herdproof.cli.specs import read, sizes_of
     from herdspec.check.mutate import Bounds, reasons_of
     from herdspec.check.mutate import mutate as judge
     from herdspec.check.plans import MISTAKEN_IN_TURN
 
     out = Output(json)
-    with out.progress("reading the spec"):
-        subject, further = replace(find(spec), spec=spec_of(spec)), []
+    subject, further = replace(read(out, spec), spec=spec_of(spec)), []
     if spec in MISTAKEN_IN_TURN and not size and bound is None:
         first, *further = MISTAKEN_IN_TURN[spec]()
         sizes, faults, bound = first.sizes, first.faults, first.bound

@@ -64,7 +64,7 @@ def prove(
     json: JsonOption = None,
 ) -> None:
     """Prove a spec's promises by induction, for any number of elements."""
-    from herdproof.cli.specs import find
+    from herdproof.cli.specs import read
     from herdproof.cli.watch import every_save
     from herdspec.check.prove import RESOURCES
 
@@ -76,8 +76,7 @@ def prove(
     if watch:
         every_save(out, spec, lambda subject: how.on(out, subject))
         return
-    with out.progress("reading the spec"):
-        subject = find(spec)
+    subject = read(out, spec)
     raise typer.Exit(how.on(out, subject).value)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,6 +47,7 @@ class Output:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a terminal without ● prints ?
         self.json_to = json_to
+        self.notes: list[str] = []
         self.errors = console(stderr=True)
         self.people = self.errors if json_to == "-" else console()
         if json_to not in (None, "-") and not Path(json_to).absolute().parent.is_dir():
@@ -56,12 +57,19 @@ class Output:
         """One line, as it is."""
         self.people.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
+    def note(self, sentences: Iterable[str]) -> None:
+        """What must not go unsaid, and is no verdict: a line for each, and in the JSON."""
+        self.notes = [*sentences]
+        for sentence in self.notes:
+            self.line(sentence, style="yellow")
+
     def table(self, table: Table) -> None:
         """A table."""
         self.people.print(table)
 
     def json(self, what: dict[str, Any]) -> None:
         """The JSON, if it was asked for."""
+        what = {**what, "notes": self.notes} if self.notes else what
         text = json.dumps(what, indent=2, ensure_ascii=False)
         if self.json_to == "-":
             print(text)

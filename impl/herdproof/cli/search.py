@@ -45,14 +45,13 @@ def search(
     json: JsonOption = None,
 ) -> None:
     """Search for runs that break a promise, by z3, where states are too many to explore."""
-    from herdproof.cli.specs import find, promise_of, sizes_of
+    from herdproof.cli.specs import promise_of, read, sizes_of
     from herdspec.check.search import RESOURCES
     from herdspec.check.search import search as look
     from herdspec.check.verdict import searched
 
     out = Output(json)
-    with out.progress("reading the spec"):
-        subject = find(spec)
+    subject = read(out, spec)
     sizes = sizes_of(subject.spec, size or [])
     wanted = frozenset(promise_of(subject.spec, name) for name in only or [])
     begun = perf_counter()

@@ -33,12 +33,11 @@ def simulate(
     json: JsonOption = None,
 ) -> None:
     """Walk at random through a spec: what is found is told, nothing found is no proof."""
-    from herdproof.cli.specs import find, sizes_of
+    from herdproof.cli.specs import read, sizes_of
     from herdspec.check.simulate import simulate as walk
 
     out = Output(json)
-    with out.progress("reading the spec"):
-        subject = find(spec)
+    subject = read(out, spec)
     sizes = sizes_of(subject.spec, size or [])
     with out.progress(f"simulate {subject.name}") as tell:
         found = walk(

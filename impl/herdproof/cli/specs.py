@@ -18,11 +18,15 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from herdspec.check.verdict import Declared
+from herdspec.language.bodies import check_module
+from herdspec.language.declared import defined
 from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.outside import unchanged
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Property, Spec
 
 if TYPE_CHECKING:
+    from herdproof.cli.render import Output
     from herdspec.protocols.flaws import Flaw
 
 DEFAULT_SIZE = 2
@@ -51,6 +55,8 @@ class Subject:
     may_end: bool = False
     bound: int | None = None
     within: bool = False
+    left_out: tuple[str, ...] = ()
+    """What stands beside it in its file and is not held to: a sentence for each property."""
 
     def exactly_at(self, sizes: Mapping[str, int], faults: int) -> bool:
         """Whether the failures are declared for just this size."""
@@ -227,11 +233,38 @@ def subject_in(
     """One spec of a module, with what the module declares of it."""
     from herdproof.cli.own import declared_in
 
+    check_module(module)
     if isinstance(value, Specification):
         spec = value
     else:
         spec = specification(value, *properties_of(module, value))
-    return declared_in(module, Subject(name, spec), path)
+    unchanged(spec.shape.seen.values())
+    return declared_in(module, Subject(name, spec, left_out=left_out_of(module, spec)), path)
+
+
+def left_out_of(module: ModuleType, spec: Specification) -> tuple[str, ...]:
+    """The module's own properties about a spec to which it is not held, a sentence for each."""
+    held = {p.name for p in spec.properties}
+    found = (p for p in properties_of(module, defined(spec.state)) if p.name not in held)
+    return tuple(
+        f"not held to: {p.name}, defined at {place_of(p)} and left out of specification(…)"
+        for p in found
+        if p.function.__module__ == module.__name__
+    )
+
+
+def place_of(promise: Property) -> str:
+    """Where a property is defined: the line of its first decorator."""
+    code = promise.function.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def read(out: Output, name: str) -> Subject:
+    """The spec of this name, with its progress, and a note of what it is not held to."""
+    with out.progress("reading the spec"):
+        subject = find(name)
+    out.note(subject.left_out)
+    return subject
 
 
 def is_spec(value: Any, module: ModuleType) -> bool:

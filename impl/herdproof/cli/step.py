@@ -40,12 +40,12 @@ def step(
     bound: BoundOption = None,
 ) -> None:
     """Walk through a spec by hand, one step at a time."""
-    from herdproof.cli.specs import find, sizes_of
+    from herdproof.cli.specs import read, sizes_of
     from herdspec.check.run import Machine
     from herdspec.engine.ground import Ground
 
     out = Output()
-    subject = find(spec)
+    subject = read(out, spec)
     sizes = sizes_of(subject.spec, size or [])
     most = faults + 1 if bound is None else bound
     machine = Machine(Ground(subject.spec, sizes, most, faults))

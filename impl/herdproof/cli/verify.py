@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -107,6 +107,7 @@ def verify(
     with out.progress("reading the specs"):
         own = Own(tuple(size or ()), faults, prove, mutate, bound, within)
         plans = [planned(name, QUICK if quick else FULL, own) for name in named(what, own)]
+    out.note(own.notes)
     reports = carried_out(out, plans, kept, stories)
     standing = standing_of(f for report in reports for f in report.findings)
     out.json(verdicts_json(reports, standing.value, report_json))
@@ -128,6 +129,8 @@ class Own:
     mutate: bool = False
     bound: int | None = None
     within: bool = False
+    notes: list[str] = field(default_factory=list, compare=False)
+    """What is to be said of them, as they are read."""
 
 
 def named(what: list[str] | None, own: Own) -> list[str]:
@@ -152,7 +155,9 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
     if name in PLANS or not is_spec(name):
         plan = plan_of(name, scale, mutate=own.mutate)
         return plan.also(*(make(plan.verified) for make in IMPLEMENTATION.get(name, ())))
-    wanted = [looked(name, subject, own) for subject in subjects(name)]
+    found = subjects(name)
+    own.notes.extend(sentence for subject in found for sentence in subject.left_out)
+    wanted = [looked(name, subject, own) for subject in found]
     return of_specs(name, wanted, prove=own.prove, mutate=own.mutate)
 
 

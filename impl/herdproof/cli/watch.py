@@ -94,6 +94,7 @@ def checked(out: Output, name: str, sources: Sources, check: Callable[[Subject],
     try:
         with sources.read_anew():
             subject = find(name)
+        out.note(subject.left_out)
         check(subject)
     except (HerdError, SpecError, UsageError) as error:
         out.line(f"herdproof: {error}", style="red")

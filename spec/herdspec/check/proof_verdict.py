@@ -22,6 +22,7 @@ from herdspec.check.verdict import (
     told,
 )
 from herdspec.language.specification import Promise, Specification
+from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
     from herdspec.check.prove import Obligation, Proof
@@ -141,12 +142,20 @@ def induced(
     )  # fmt: skip
 
 
+def nothing_begins(spec: Specification) -> str:
+    """Why there is no initial state: what the spec asks of one, and nothing that it does not."""
+    starts = ", ".join(a.name for a in spec.starts)
+    if not any(p.expectation is Expectation.AXIOM for p in spec.properties):
+        return f"no initial state: no choice of @initial {starts} is possible"
+    return f"no initial state{f' of @initial {starts}' if starts else ''} keeps the axioms"
+
+
 def _not_vacuous(subject: str, proof: Proof) -> Finding:
     from herdspec.check.prove import Outcome
 
     mark, note = Mark.PROVED, ""
     if proof.begins is Outcome.FAILED:
-        mark, note = Mark.FAILS, "no initial state keeps the axioms"
+        mark, note = Mark.FAILS, nothing_begins(proof.spec)
     elif proof.contradiction:
         mark, note = Mark.FAILS, f"no state keeps all of {', '.join(proof.contradiction)}"
     elif proof.vacuous:

@@ -53,7 +53,7 @@ class Proof:
     order: bool = False
     """Whether naturals were taken from any total order, as far as the proof knows."""
     begins: Outcome = Outcome.PROVED
-    """Whether there is an initial state that keeps the axioms (`FAILED`: there is none)."""
+    """Whether there is an initial state that its guards and the axioms allow (`FAILED`: none)."""
     warnings: tuple[str, ...] = ()
     """What may keep z3 from an answer."""
     not_asked: tuple[str, ...] = ()

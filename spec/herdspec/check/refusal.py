@@ -102,6 +102,8 @@ _OPERATORS: dict[str, Callable[[Expr, Iterator[int]], int]] = {
     "add": lambda e, a: next(a) + int(e.data),
     "plus": lambda _, a: next(a) + next(a),
     "minus": lambda _, a: next(a) - next(a),
+    "mod": lambda _, a: next(a) % next(a),
+    "div": lambda _, a: next(a) // next(a),
     "count": lambda _, a: sum(a),
 }
 

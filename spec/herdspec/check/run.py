@@ -25,8 +25,8 @@ from herdspec.language.surface import Disabled, Expectation, Spec, Undefined, si
 from herdspec.language.types import Bool, MachineOf, MapOf, Rich, SetOf, Shape, Table
 from herdspec.language.values import BEYOND, OUTSIDE, Plain, decode
 
-NOT_THERE = (KeyError, IndexError, AttributeError, TypeError)
-"""What Python raises where a value is looked into that is absent, empty or out of its range."""
+NOT_THERE = (KeyError, IndexError, AttributeError, TypeError, ZeroDivisionError)
+"""What Python raises where a value is absent, empty or out of its range, or 0 divides."""
 
 INITIALLY = "Initially: "
 """How the line of a story begins that shows its initial state."""

@@ -67,6 +67,12 @@ def _evaluated(name: str) -> str:
     return f"self[{name!r}]"
 
 
+def _divisor(e: Expr) -> Expr:
+    """What is divided by, as it was written: it is 1 where that would be 0 (`graph.divisor`)."""
+    guarded = e.op == "ite" and e.args[1].op == "const" and e.args[1].data == 1
+    return e.args[2] if guarded else e
+
+
 @dataclass(frozen=True)
 class Words:
     """Expressions as Python text; `field` says how fields are named, `names` what is bound."""
@@ -94,6 +100,8 @@ class Words:
                 return f"{a[0]} {'-' if e.data < 0 else '+'} {abs(e.data)}"
             case "plus" | "minus":
                 return f"({a[0]} {'+' if e.op == 'plus' else '-'} {a[1]})"
+            case "mod" | "div":
+                return f"({a[0]} {'%' if e.op == 'mod' else '//'} {self.text(_divisor(e.args[1]))})"
             case "count":
                 return f"sum(({''.join(f'{x}, ' for x in a)}))"
             case "some" | "the":

@@ -32,7 +32,8 @@ class BitEmitter:
     context: z3.Context = field(default_factory=z3.Context)
 
     def __post_init__(self) -> None:
-        largest = max((slot.values for slot in self.ground.slots.values()), default=2)
+        slots = max((slot.values for slot in self.ground.slots.values()), default=2)
+        largest = max(slots, self.ground.spec.largest_number)
         self.width = max(largest.bit_length() + 2, MARGIN)
 
     def number(self, value: int, width: int = 0) -> Any:

@@ -238,6 +238,10 @@ class Columns:
                 a, b = (self.of(x).astype(np.int64) for x in e.args)
                 both: Column = a + b if e.op == "plus" else a - b
                 return both
+            case "mod" | "div":
+                x, y = (self.of(x).astype(np.int64) for x in e.args)
+                rest: Column = x % y if e.op == "mod" else x // y
+                return rest
             case "count":
                 counted: Column = np.stack([self.of(x) for x in e.args]).sum(axis=0, dtype=np.int64)
                 return counted

@@ -18,6 +18,7 @@ from typing import Any
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
+from herdspec.language.outside import unchanged
 from herdspec.language.specification import ANY, Action, Promise, Specification
 from herdspec.language.surface import LIVE, Expectation, Kind
 from herdspec.language.types import (
@@ -137,6 +138,7 @@ class Ground:
     _free: dict[Expr, set[Expr]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        unchanged(self.spec.shape.seen.values())
         for name in self.spec.sorts:
             if self.sizes.get(name, 0) < 1:
                 raise UsageError(f"{self.spec.name} needs a size for its sort {name}: at least 1")

@@ -163,6 +163,19 @@ def _minus(v: Values, e: Expr) -> Value:
     return v.code.op("sub", a, b)
 
 
+def _mod(v: Values, e: Expr) -> Value:
+    a, b = map(v.of, e.args)
+    rest = v.code.op("srem", a, b)  # below 0 where a is: Python's is not
+    below = v.code.op("icmp slt", rest, 0)
+    return v.code.choose(below, v.code.op("add", rest, b), rest)
+
+
+def _div(v: Values, e: Expr) -> Value:
+    a, b = map(v.of, e.args)
+    below = v.code.op("icmp slt", v.code.op("srem", a, b), 0)
+    return v.code.op("sub", v.code.op("sdiv", a, b), v.code.wide(below))
+
+
 def _count(v: Values, e: Expr) -> Value:
     found: Value = "0"
     for part in e.args:
@@ -172,7 +185,8 @@ def _count(v: Values, e: Expr) -> Value:
 
 OPERATORS: dict[str, Callable[[Values, Expr], Value]] = {
     "slot": _slot, "const": _const, "not": _not, "and": _and, "or": _or, "ite": _ite,
-    "eq": _eq, "le": _le, "add": _add, "plus": _plus, "minus": _minus, "count": _count,
+    "eq": _eq, "le": _le, "add": _add, "plus": _plus, "minus": _minus,
+    "mod": _mod, "div": _div, "count": _count,
 }  # fmt: skip
 """How each operator is written."""
 

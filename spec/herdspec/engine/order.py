@@ -72,7 +72,7 @@ class OrderEmitter(Emitter):
         if e.op == "add":
             way = self.above if e.data > 0 else self.below
             return self.steps(way, self.formula(e.args[0]), abs(e.data))
-        if e.op in ("plus", "minus", "count", "number"):
+        if e.op in ("plus", "minus", "mod", "div", "count", "number"):
             what = "sums and counts have no meaning in an abstract order"
             raise UsageError(f"{self.spec.name}: {what}: prove it without --abstract-order")
         return super()._formula(e)

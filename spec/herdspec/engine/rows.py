@@ -94,6 +94,8 @@ class Text:
                 return f"{a[0]} + np.int64({e.data!r})"  # may leave a byte
             case "plus" | "minus":
                 return f"np.int64(0) + {a[0]} {'+' if e.op == 'plus' else '-'} {a[1]}"
+            case "mod" | "div":
+                return f"(np.int64(0) + {a[0]}) {'%' if e.op == 'mod' else '//'} {a[1]}"
             case "count":
                 return " + ".join([f"{a[0]}.astype(np.int64)", *a[1:]])
         raise AssertionError(f"not a ground operator: {e.op}")

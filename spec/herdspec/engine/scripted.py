@@ -196,6 +196,8 @@ _TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {
     "add": lambda e, args: f"({args[0]} + {e.data})",
     "plus": lambda _, args: f"({args[0]} + {args[1]})",
     "minus": lambda _, args: f"({args[0]} - {args[1]})",
+    "mod": lambda _, args: f"({args[0]} % {args[1]})",
+    "div": lambda _, args: f"({args[0]} // {args[1]})",
     "count": lambda _, args: f"({' + '.join([f'bool({a})' for a in args])})",
 }
 """What each operator is in Python."""

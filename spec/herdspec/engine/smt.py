@@ -18,6 +18,7 @@ from herdspec.engine.z3_operators import applied
 from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
+from herdspec.language.outside import unchanged
 from herdspec.language.specification import ANY, Specification
 from herdspec.language.types import NAT, Bool, EnumOf, MapOf, Nat, Option, Range, SortOf, Type
 
@@ -32,6 +33,9 @@ class Emitter:
     values: dict[Type, tuple[z3.ExprRef, ...]] = field(default_factory=dict)
     memo: dict[Expr, z3.ExprRef] = field(default_factory=dict)
     leaves: dict[Expr, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unchanged(self.spec.shape.seen.values())
 
     def sort(self, kind: Type) -> z3.SortRef:
         """The z3 sort of a type of values."""

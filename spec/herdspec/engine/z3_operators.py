@@ -15,6 +15,8 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "eq": operator.eq,
     "le": operator.le,  # of bits it is the signed one: a difference may be below 0
     "plus": operator.add, "minus": operator.sub,
+    "mod": operator.mod,  # what divides is above 0: then both kinds round down, as Python does
+    "div": lambda a, b: (a - a % b) / b,
 }  # fmt: skip
 """Each takes the terms of an expression's arguments."""
 

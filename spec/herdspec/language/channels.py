@@ -17,7 +17,7 @@ from herdspec.language import graph as g
 from herdspec.language import rich
 from herdspec.language.graph import Expr
 from herdspec.language.rich import TAG, Place, Struct, Value, in_flight, optional
-from herdspec.language.types import NAT, ChannelOf, Option, OptionalRecord
+from herdspec.language.types import INT, NAT, ChannelOf, Option, OptionalRecord
 
 if TYPE_CHECKING:
     from herdspec.language.expressions import Scope
@@ -99,13 +99,63 @@ def head(scope: Scope, at: ast.expr, place: Place) -> Value:
     """The first message, which is obliged to be there."""
     if not scope.notes.relational:
         return scope.present(cells(scope, at, place)[0])
+    scope.oblige(at_least(scope, at, place, 1))
     key = (place.name, place.indices)
     if key not in scope.notes.heads:
         scope.notes.heads[key] = scope.notes.invent("tag", TAG)
-    tag = scope.notes.heads[key]
+    return _under(scope, at, place, scope.notes.heads[key])
+
+
+def _under(scope: Scope, at: ast.expr, place: Place, tag: Expr) -> Value:
+    """The message under a tag, which is guarded to be in flight."""
     there = _read(scope, at, sent(place).entry((tag,)))
     scope.notes.guards.append(scope.everywhere(there))
     return message(place).entry((tag,)).read(scope.fields_of(at), relational=True)
+
+
+def entry(scope: Scope, at: ast.expr, place: Place, index: ast.expr) -> Value:
+    """A message by its position, counted from the front (below 0: from the end), as in Python."""
+    match index:
+        case ast.Constant(value=0):
+            return head(scope, at, place)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(back))) if back > 0:
+            number = g.const(INT, -back)
+        case _:
+            number = scope.number(index, scope.value(index))
+    capacity = channel_of(place).capacity
+    if number.op == "const" and not -capacity <= number.data < capacity:
+        what = f"`{ast.unparse(at)}[{ast.unparse(index)}]`"
+        raise scope.refuse(index, what, f"the channel holds {capacity} messages at most")
+    if scope.notes.relational:
+        return _one_of(scope, at, place, number)
+    found = cells(scope, at, place)
+    here = [_is_at(scope, at, place, number, k) for k in range(capacity)]
+    there = [g.conj(h, is_there(c)) for h, c in zip(here, found, strict=True)]
+    scope.oblige(g.disj(*there))
+    value = found[-1]
+    for h, c in reversed([*zip(here, found, strict=True)][:-1]):
+        value = rich.choose(h, c, value)
+    return value.held if isinstance(value, Struct) else g.the(value)
+
+
+def _is_at(scope: Scope, at: ast.expr, place: Place, number: Expr, position: int) -> Expr:
+    """Whether a number stands for this position: from the front, or below 0 from the end."""
+    here = g.eq(number, g.const(NAT, position))
+    if number.kind != INT:
+        return here
+    return g.disj(here, g.eq(g.plus(number, length(scope, at, place)), g.const(NAT, position)))
+
+
+def _one_of(scope: Scope, at: ast.expr, place: Place, number: Expr) -> Value:
+    """For proofs, that know no order: some message, of so many that the position is there."""
+    there = []
+    for k in range(channel_of(place).capacity):
+        here = g.eq(number, g.const(NAT, k))
+        if number.op == "const" and number.data < 0:
+            here = g.boolean(k + 1 == -number.data)
+        there.append(g.conj(here, at_least(scope, at, place, k + 1)))
+    scope.oblige(g.disj(*there))
+    return _under(scope, at, place, scope.notes.invent("tag", TAG))
 
 
 def clear(scope: Scope, place: Place) -> None:
@@ -149,7 +199,9 @@ def length(scope: Scope, at: ast.expr, place: Place) -> Expr:
 def compared(scope: Scope, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expr | None:
     """For proofs: a channel's length compared with a constant; None where it is none of that."""
     match left, right:
-        case ast.Call(func=ast.Name(id="len"), args=[e]), ast.Constant(value=int(number)):
+        case ast.Call(func=func, args=[e]), ast.Constant(value=int(number)) if scope.means(
+            func, "len"
+        ):
             place = scope.place(e)
         case _:
             return None
@@ -169,7 +221,15 @@ def compared(scope: Scope, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Ex
 
 
 def at_least(scope: Scope, at: ast.expr, place: Place, number: int) -> Expr:
-    """That so many messages are in flight: under different tags."""
+    """That so many messages are in flight: under different tags; the same expression each time."""
+    table = scope.fields_of(at)[sent(place).name]
+    key = (table, place.indices, number)
+    if key not in scope.notes.counts:
+        scope.notes.counts[key] = _at_least(scope, at, place, number)
+    return scope.notes.counts[key]
+
+
+def _at_least(scope: Scope, at: ast.expr, place: Place, number: int) -> Expr:
     tags = [g.fresh("t", TAG) for _ in range(number)]
     found = [_read(scope, at, sent(place).entry((tag,))) for tag in tags]
     pairs = [g.negate(g.eq(a, b)) for k, a in enumerate(tags) for b in tags[:k]]

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, EnumMeta
 from types import FunctionType
 from typing import Any
 
-from herdspec.language import channels, quantifiers, rich, sets
+from herdspec.language import calls, channels, quantifiers, rich, sets
 from herdspec.language import graph as g
 from herdspec.language.errors import SpecError
 from herdspec.language.graph import Expr
+from herdspec.language.outside import Seen
 from herdspec.language.rich import Fields, Place, Struct, Value
 from herdspec.language.source import Function, function_of
-from herdspec.language.surface import Property
+from herdspec.language.surface import empty, require
 from herdspec.language.types import (
     BOOL,
+    INT,
     NAT,
     ChannelOf,
     EnumOf,
@@ -42,6 +44,12 @@ from herdspec.language.types import (
     is_scalar,
     said,
 )
+
+WORDS: Mapping[str, Any] = {
+    "all": all, "any": any, "sum": sum, "len": len, "min": min, "max": max, "range": range,
+    "set": set, "require": require, "empty": empty,
+}  # fmt: skip
+"""What the language itself means by a name; a module may have its own of that name."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,9 @@ class Notes:
     guards: list[Expr] = field(default_factory=list)
     invented: list[tuple[str, Expr]] = field(default_factory=list)
     heads: dict[tuple[str, tuple[Expr, ...]], Expr] = field(default_factory=dict)
+    counts: dict[tuple[Expr, tuple[Expr, ...], int], Expr] = field(default_factory=dict)
+    seen: dict[Any, Seen] = field(default_factory=dict)
+    file: str = ""  # the action's: what stands in another one has no branches of its own
 
     def invent(self, name: str, kind: Key) -> Expr:
         """A further parameter of the action."""
@@ -169,7 +180,7 @@ class Scope:
             case ast.BinOp(left=left, op=op, right=right):
                 return self.arithmetic(e, left, op, right, want)
             case ast.Call(func=ast.Name() | ast.Attribute()):
-                return self.call(e, want)
+                return calls.value_of(self, e, want)
             case ast.DictComp(key=key, value=body, generators=turns):
                 return quantifiers.table(self, e, key, body, turns, want)
             case ast.SetComp() | ast.Set():
@@ -190,12 +201,34 @@ class Scope:
             return rich.absent(want)
         raise self.refuse(e, f"the constant {value!r}", "use bools, naturals and members of Enums")
 
-    def known(self, name: str) -> Any:
+    def outside(self, at: ast.AST, name: str) -> Any:
+        """What a name means outside of the function; KeyError if nothing."""
+        found = self.function.lookup(name)
+        if name in self.function.outer_names(name):
+            line = getattr(at, "lineno", self.function.line)
+            seen = Seen(self.function, name, line, found)
+            self.notes.seen.setdefault((self.function.python, name), seen)
+        return found
+
+    def known(self, at: ast.AST, name: str) -> Any:
         """What a name means outside of the function, None where it means nothing."""
         try:
-            return self.function.lookup(name)
+            return self.outside(at, name)
         except KeyError:
             return None
+
+    def means(self, e: ast.expr, *words: str) -> bool:
+        """Whether a name is one of these words of the language, and nobody has taken it."""
+        if not isinstance(e, ast.Name) or e.id not in words or e.id in self.names:
+            return False
+        return self.known(e, e.id) is WORDS[e.id]
+
+    def helper(self, e: ast.expr) -> Function | None:
+        """The function of a module that a name stands for, if it does: one to be inlined."""
+        found = self.known(e, e.id) if isinstance(e, ast.Name) and e.id not in self.names else None
+        if isinstance(found, FunctionType) and found not in WORDS.values():
+            return function_of(found, self.function.names)
+        return None
 
     def name(self, e: ast.expr, name: str) -> Value:
         """What a name stands for."""
@@ -205,7 +238,7 @@ class Scope:
         if found is not None:
             return found
         try:
-            value = self.function.lookup(name)
+            value = self.outside(e, name)
         except KeyError:
             raise self.refuse(e, f"the unknown name `{name}`", "define it first") from None
         if isinstance(value, type):
@@ -215,7 +248,7 @@ class Scope:
     def attribute(self, e: ast.Attribute) -> Value:
         """A part of a record, or a member of an enum."""
         if isinstance(e.value, ast.Name) and e.value.id not in self.names:
-            holder = self.known(e.value.id)
+            holder = self.known(e, e.value.id)
             if isinstance(holder, EnumMeta) and e.attr in holder.__members__:
                 return self.constant(e, holder[e.attr], None)
         else:
@@ -297,9 +330,7 @@ class Scope:
         """An entry of a map that a name stands for, or the first message of a channel."""
         place = self.place(table)
         if place is not None and isinstance(place.kind, ChannelOf):
-            if isinstance(index, ast.Constant) and index.value == 0:
-                return channels.head(self, table, place)
-            raise self.refuse(e, f"`{ast.unparse(e)}`", "only the first message can be read: [0]")
+            return channels.entry(self, table, place, index)
         found = self.value(table)
         if isinstance(found, Struct) and isinstance(found.kind, Table):
             at = self.indices(index, found.kind.keys)
@@ -402,7 +433,7 @@ class Scope:
     def arithmetic(
         self, e: ast.expr, left: ast.expr, op: ast.operator, right: ast.expr, want: Rich | None
     ) -> Value:
-        """Sums and differences of numbers; unions, intersections, differences of sets."""
+        """Sums, differences, remainders of numbers; unions, intersections, differences of sets."""
         a = self.value(left, want)
         if isinstance(a, Struct) and isinstance(a.kind, SetOf):
             b = self.fit(right, self.value(right, a.kind), a.kind)
@@ -412,62 +443,24 @@ class Scope:
             return g.plus(self.number(left, a), self.number(right, self.value(right)))
         elif isinstance(op, ast.Sub):
             return g.minus(self.number(left, a), self.number(right, self.value(right)))
-        advice = "numbers know + and -, sets know |, & and -"
+        elif isinstance(op, ast.Mod | ast.FloorDiv):
+            by = self.divisor(right)
+            divided = g.mod if isinstance(op, ast.Mod) else g.div
+            return divided(self.number(left, a), by)
+        advice = "numbers know + and -, % and //, sets know |, & and -"
         raise self.refuse(e, f"the expression `{ast.unparse(e)}`", advice)
 
-    # ── Calls ───────────────────────────────────────────────────────────────────────────────
+    def divisor(self, e: ast.expr) -> Expr:
+        """A natural to divide by, which is obliged not to be 0."""
+        found = self.number(e, self.value(e))
+        zero = g.eq(found, g.const(NAT, 0))
+        if zero is g.TRUE or found.kind == INT:
+            what = f"a division by `{ast.unparse(e)}`"
+            raise self.refuse(e, what, "divide by a constant above 0, or by a Nat")
+        self.oblige(g.negate(zero))
+        return g.divisor(found)
 
-    def call(self, e: ast.Call, want: Rich | None = None) -> Value:
-        """A quantifier, a size, a record, or a helper that returns a value."""
-        match e.func:
-            case ast.Name(id="all" | "any" | "sum" as name) if len(e.args) == 1 and not e.keywords:
-                if isinstance(e.args[0], ast.GeneratorExp):
-                    loops = list(e.args[0].generators)
-                    if name == "sum":
-                        return quantifiers.summed(self, e.args[0].elt, loops)
-                    return quantifiers.quantified(self, name, e.args[0].elt, loops)
-            case ast.Name(id="len") if len(e.args) == 1:
-                return sets.length(self, e.args[0])
-            case ast.Name(id="min" | "max" as name) if len(e.args) == 2:
-                a, b = (self.number(x, self.value(x)) for x in e.args)
-                return g.ite(g.le(a, b), a, b) if name == "min" else g.ite(g.le(a, b), b, a)
-            case ast.Name(id="empty" | "set") if isinstance(want, SetOf) and not e.args:
-                return rich.empty(want)
-            case ast.Name(id=name) if name not in self.names:
-                helper = self.known(name)
-                if isinstance(helper, type) and is_dataclass(helper):
-                    return self.made(e, helper)
-                if isinstance(helper, Property):
-                    found = self.returned(e, function_of(helper.function, self.function.names))
-                    return g.negate(_truth(found)) if helper.negated else found
-                if isinstance(helper, FunctionType):
-                    return self.returned(e, function_of(helper, self.function.names))
-            case ast.Attribute(value=owner, attr=name) if self.machine(owner):
-                return self.returned(e, self.method(e, owner, name))
-        what = f"the call `{ast.unparse(e)}`"
-        raise self.refuse(e, what, "call all, any, sum, len, a record, or a helper with a value")
-
-    def made(self, e: ast.Call, cls: type[Any]) -> Value:
-        """A record, from its parts."""
-        kind = self.function.annotation(e, e.func)
-        if not isinstance(kind, RecordOf):
-            raise self.refuse(e, f"the class `{cls.__name__}`", "use a frozen dataclass")
-        names = [name for name, _ in kind.parts]
-        given = dict(zip(names, e.args, strict=False))
-        given.update({k.arg: k.value for k in e.keywords if k.arg})
-        if set(given) != set(names) or len(e.args) + len(e.keywords) != len(names):
-            what = f"the parts of `{ast.unparse(e)}`"
-            raise self.refuse(e, what, f"give each of {', '.join(names)} once")
-        found = {n: self.fit(given[n], self.value(given[n], k), k) for n, k in kind.parts}
-        return rich.record(kind, found)
-
-    def returned(self, call: ast.Call, function: Function) -> Value:
-        """The value that a helper returns, without any effect."""
-        inner = self.enter(call, function)
-        kind = function.annotation(call, function.tree.returns)
-        found = inner.result(function.tree.body, kind)
-        self.reads += inner.reads
-        return found
+    # ── Helpers ─────────────────────────────────────────────────────────────────────────────
 
     def result(self, statements: list[ast.stmt], kind: Rich) -> Value:
         """The value of the first `return` that is reached."""
@@ -589,11 +582,6 @@ def rich_kind(value: Value) -> Rich:
     """A value's type, which is no bare map."""
     assert not isinstance(value.kind, MapOf), "maps stand in tables"
     return value.kind
-
-
-def _truth(value: Value) -> Expr:
-    assert isinstance(value, Expr), "a truth value is no record"
-    return value
 
 
 def _is_none(e: ast.expr) -> bool:

@@ -8,9 +8,10 @@ step. Bound variables are unique; substitution therefore never captures.
 
 Operators (arguments; type): `const` (value), `field`, `after` (a field of the state after a step),
 `var`, `slot`, `not`, `and`, `or`, `ite`, `eq`, `le`, `add` (number, constant), `plus` and `minus`
-(two numbers), `count` (bools: how many are true), `number` (variables, body: of how many it is
-true), `some`, `the` (the value of a present optional), `select` (map, indices), `store` (map,
-indices, value), `lam` (variables, body), `all` and `any` (variable, body).
+(two numbers), `mod` and `div` (two numbers, the second above 0; as Python's), `count` (bools: how
+many are true), `number` (variables, body: of how many it is true), `some`, `the` (the value of a
+present optional), `select` (map, indices), `store` (map, indices, value), `lam` (variables, body),
+`all` and `any` (variable, body).
 """
 
 from __future__ import annotations
@@ -225,6 +226,30 @@ def minus(a: Expr, b: Expr) -> Expr:
     return add(a, -b.data) if b.op == "const" else node("minus", INT, (a, b))
 
 
+def mod(a: Expr, b: Expr) -> Expr:
+    """The remainder of two numbers, the second of which must be above 0 (see `divisor`)."""
+    if a.op == "const" and b.op == "const":
+        return const(NAT, a.data % b.data)
+    if b.op != "const":
+        return node("mod", NAT, (a, b))
+    return node("mod", Range(b.data - 1), (a, b)) if b.data > 1 else const(NAT, 0)
+
+
+def div(a: Expr, b: Expr) -> Expr:
+    """The quotient of two numbers, rounded down; the second must be above 0 (see `divisor`)."""
+    if a.op == "const" and b.op == "const":
+        return const(INT if a.data < 0 else NAT, a.data // b.data)
+    if b.op == "const" and b.data == 1:
+        return a
+    return node("div", INT if a.kind == INT else NAT, (a, b))
+
+
+def divisor(b: Expr) -> Expr:
+    """A natural to divide by: 1 for 0, of which the quotient is nobody's (see `the`)."""
+    zero = eq(b, const(NAT, 0))
+    return ite(zero, const(NAT, 1), b)
+
+
 def count(parts: Iterable[Expr]) -> Expr:
     """How many of these conditions hold."""
     kept = [p for p in parts if p is not FALSE]
@@ -331,6 +356,8 @@ _REBUILT: dict[str, Callable[[Expr, tuple[Expr, ...]], Expr]] = {
     "add": lambda a, args: add(args[0], a.data),
     "plus": lambda _, args: plus(*args),
     "minus": lambda _, args: minus(*args),
+    "mod": lambda _, args: mod(*args),
+    "div": lambda _, args: div(*args),
     "count": lambda _, args: count(args),
     "number": lambda _, args: number(args[:-1], args[-1]),
     "some": lambda _, args: some(*args),

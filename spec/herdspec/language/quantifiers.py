@@ -91,12 +91,12 @@ def ranged(scope: Scope, source: ast.expr) -> Key | None:
     """The type that a loop runs over all values of, if it does."""
     match source:
         case ast.Name(id=name) if name not in scope.names:
-            found = scope.known(name)
+            found = scope.known(source, name)
             if isinstance(found, type) and issubclass(found, Sort) and found is not Sort:
                 return SortOf(found.__name__, found)
             if isinstance(found, type) and issubclass(found, Enum):
                 return EnumOf(found)
-        case ast.Call(func=ast.Name(id="range"), args=[top]):
+        case ast.Call(func=func, args=[top]) if scope.means(func, "range"):
             number = scope.value(top)
             if isinstance(number, Expr) and number.op == "const" and number.data > 0:
                 return Range(number.data - 1)

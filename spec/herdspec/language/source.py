@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from herdspec.language.bodies import check_alone, check_class, text_of
 from herdspec.language.errors import SpecError
 from herdspec.language.rich import parts
 from herdspec.language.surface import Capacity, Sort, UpTo, sentence
@@ -70,10 +71,18 @@ class Function:
     def lookup(self, name: str) -> Any:
         """What a name that is no local one means in the function; KeyError if nothing."""
         if name not in self._assigned:
-            for names in (self._enclosed, self.python.__globals__, vars(builtins), self.names):
+            for names in (self.outer_names(name), self.names):
                 if name in names:
                     return names[name]
         raise KeyError(name)
+
+    def outer_names(self, name: str) -> Mapping[str, Any]:
+        """Where Python finds a name that is no local one, as it stands now; empty if nowhere."""
+        enclosed = self._enclosed if name in self.python.__code__.co_freevars else {}
+        for names in (enclosed, self.python.__globals__, vars(builtins)):
+            if name in names:
+                return names
+        return {}
 
     @cached_property
     def _assigned(self) -> set[str]:
@@ -110,6 +119,8 @@ class Function:
             seen.reverse()
         try:
             return eval(code, {**vars(builtins), **seen[0], **seen[1], **self._enclosed})
+        except SpecError as error:  # of a word inside of it, which knows no place
+            raise self.refuse(expression, error.construct, error.advice) from None
         except Exception as error:
             raise self.refuse(expression, str(error), "define it before the spec") from None
 
@@ -127,6 +138,7 @@ def function_of(python: Callable[..., Any], names: Mapping[str, Any]) -> Functio
         what = f"`{code.co_name}`, which is no plain `def` in a file"
         raise SpecError(file, code.co_firstlineno, what, "write a function, without decorators")
     function = Function(python.__name__, found, names, file, python)
+    check_alone(file, found)
     a = found.args
     if a.posonlyargs or a.vararg or a.kwonlyargs or a.kwarg or a.defaults:
         what = f"the parameters of `{found.name}`"
@@ -150,8 +162,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def definitions(file: str) -> Mapping[tuple[int, str], Definition]:
     """Every definition in a file, by its first line (decorators included) and its name."""
-    linecache.checkcache(file)
-    return _definitions("".join(linecache.getlines(file)))
+    return _definitions(text_of(file))
 
 
 @lru_cache(maxsize=64)
@@ -181,6 +192,8 @@ def read_type(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> Rich:
         return SetOf(_keys(args[0], refuse, names))
     if isinstance(hint, type) and hasattr(hint, "__specification__"):
         return MachineOf(hint.__specification__.shape)
+    if origin is Annotated and len(args) != 2:
+        raise refuse(f"{len(args) - 1} annotations; write one, UpTo(n) or Capacity(n)")
     if origin is Annotated and isinstance(args[1], Capacity):
         item = read_type(get_args(args[0])[0], refuse, names)
         if get_origin(args[0]) is list and (is_scalar(item) or isinstance(item, RecordOf)):
@@ -234,7 +247,13 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
     """A frozen dataclass."""
     if not cls.__dataclass_params__.frozen or not fields(cls):
         raise refuse(f"the class {cls.__name__}; write @dataclass(frozen=True), with some fields")
-    hints = get_type_hints(cls, localns=dict(names), include_extras=True)
+    _check_record(cls)
+    try:
+        hints = get_type_hints(cls, localns=dict(names), include_extras=True)
+    except SpecError as error:  # of a word inside of it, which knows no place
+        raise refuse(f"a part of {cls.__name__}: {error.construct}; {error.advice}") from None
+    except Exception as error:
+        raise refuse(f"a part of {cls.__name__}: {error}") from None
     found: list[tuple[str, Scalar | RecordOf]] = []
     for f in fields(cls):
         kind = _item(hints[f.name], refuse, names)
@@ -242,3 +261,15 @@ def _record(cls: Any, refuse: Refuse, names: Mapping[str, Any]) -> RecordOf:
             raise refuse(f"{cls.__name__}.{f.name}, a {said(kind)} inside a record")
         found.append((f.name, kind))
     return RecordOf(cls, tuple(found))
+
+
+def _check_record(cls: type[Any]) -> None:
+    """Refuse two parts of one name: Python knows the last one only."""
+    try:
+        file = inspect.getsourcefile(cls)
+    except (OSError, TypeError):
+        return  # a record without a text shows nothing
+    for node in definitions(file or "").values():
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            parts_of = [s for s in node.body if isinstance(s, ast.AnnAssign)]
+            check_class(file or "", node.name, [*parts_of])

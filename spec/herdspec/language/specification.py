@@ -20,14 +20,18 @@ from types import FrameType, FunctionType, ModuleType, new_class
 from typing import Any
 
 from herdspec.language import graph as g
+from herdspec.language.bodies import READ, check_class, check_module
+from herdspec.language.declared import ANY as ANY
+from herdspec.language.declared import Field, declared, defined, flat_fields
 from herdspec.language.errors import SpecError
+from herdspec.language.expressions import WORDS
+from herdspec.language.given import misused, said
 from herdspec.language.graph import Expr
-from herdspec.language.rich import Place, lifted, parts
-from herdspec.language.source import Function, class_of, function_of, read_type
+from herdspec.language.outside import unchanged
+from herdspec.language.rich import Place
+from herdspec.language.source import Function, class_of, function_of
 from herdspec.language.surface import (
     ActionMark,
-    Each,
-    Empty,
     Expectation,
     Fairness,
     Kind,
@@ -38,37 +42,16 @@ from herdspec.language.surface import (
 )
 from herdspec.language.translate import Executed, Parameter, evaluate, execute
 from herdspec.language.types import (
-    Bool,
     ChannelOf,
-    EnumOf,
     MachineOf,
     MapOf,
-    Nat,
     Option,
-    OptionalRecord,
-    Range,
-    RecordOf,
     Rich,
-    Scalar,
-    SetOf,
     Shape,
     SortOf,
     Table,
     Type,
-    is_scalar,
 )
-
-ANY = object()
-"""The initial value of what may be anything at first (the messages of no tag, in proofs)."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """A flat part of the state, with the value it starts with (for a map: of each entry)."""
-
-    name: str
-    kind: Type
-    initial: Any
 
 
 @dataclass(frozen=True)
@@ -173,10 +156,28 @@ class Specification:
         """The names of its sorts: of fields, of parameters, and what else is ranged over."""
         found = [k for f in self.fields for k in _sorts(f.kind)]
         found += [k for a in self.actions for _, p in a.parameters for k in _sorts(p.kind)]
-        formulas = [e for a in self.actions for e in (a.guard, a.defined, *a.updates.values())]
-        formulas += [e for p in self.properties for e in (p.formula, p.goal) if e is not None]
-        found += sorted({k for e in formulas for x in g.leaves(e, "var") for k in _sorts(x.kind)})
+        variables = (x for e in self._formulas() for x in g.leaves(e, "var"))
+        found += sorted({k for x in variables for k in _sorts(x.kind)})
         return tuple(dict.fromkeys(found))
+
+    def _formulas(self) -> Iterator[Expr]:
+        """Everything that is said of states and steps."""
+        for a in self.actions:
+            yield from (a.guard, a.defined, *a.updates.values())
+        for p in self.properties:
+            yield from (e for e in (p.formula, p.goal) if e is not None)
+
+    @cached_property
+    def largest_number(self) -> int:
+        """The largest number that is written in an action or a property."""
+        written = (
+            abs(x.data)
+            for e in (*self._formulas(), *(e for a in self.starts for e in a.updates.values()))
+            for op in ("const", "add")
+            for x in g.leaves(e, op)
+            if isinstance(x.data, int)
+        )
+        return max(written, default=0)
 
     def action(self, name: str) -> Action:
         """The action with this name; KeyError with the known names if there is none."""
@@ -196,7 +197,13 @@ class Specification:
 
     def with_properties(self, *promises: Property) -> Specification:
         """The same spec, held to these properties too."""
-        return replace(self, properties=(*self.properties, *(_promise(self, p) for p in promises)))
+        for p in promises:
+            if not isinstance(p, Property):
+                what = f"{said(p)} as a property of {self.name}"
+                raise misused(what, "give functions under @always, @sometimes, …")
+        made = (*self.properties, *(_promise(self, p) for p in promises))
+        _check_properties(self, made)
+        return replace(self, properties=made)
 
     def replace(self, name: str, **functions: Callable[..., object]) -> Specification:
         """A variant under a new name: these actions or helpers are others."""
@@ -208,6 +215,8 @@ class Specification:
         for function in functions:
             if function in self.methods:
                 raise KeyError(f"{self.name} has {function!r} already; replace it")
+            if function in self.rich or hasattr(Spec, function):
+                raise KeyError(f"{function!r} is no new name: states of {self.name} have it")
         return self._variant(name, functions)
 
     def drop(self, name: str, *functions: str) -> Specification:
@@ -225,6 +234,9 @@ class Specification:
         self, name: str, functions: Mapping[str, Callable[..., object] | None]
     ) -> Specification:
         """The variant's class runs as Python does; its graph is read again from the functions."""
+        for word, function in functions.items():
+            if function is not None and not isinstance(function, FunctionType):
+                raise misused(f"{word}={said(function)}", "give a plain function")
         body: dict[str, Any] = {"__doc__": self.state.__doc__, "__module__": self.state.__module__}
         body.update(functions)
         variant = new_class(name, (self.state,), {"variant": True}, lambda ns: ns.update(body))
@@ -249,7 +261,9 @@ def _has_channels(shape: Shape) -> bool:
 
 def specification(spec: type[Spec], *promises: Property) -> Specification:
     """The specification of a class, held to these properties."""
-    made: Specification = spec.__specification__
+    made = getattr(spec, "__specification__", None)
+    if not isinstance(made, Specification):
+        raise misused(f"specification({said(spec)})", "give it a class that derives from Spec")
     return made.with_properties(*promises)
 
 
@@ -257,13 +271,10 @@ def of_class(cls: type[Spec], names: Mapping[str, Any], relational: bool = False
     """Read a class: its fields, its actions, its helpers, and what its parts do by themselves."""
     python = _functions(cls)
     methods = {name: function_of(f, names) for name, f in python.items()}
-    declared = _declared(cls, names)
-    shape = Shape(cls.__name__, {n: kind for n, (kind, _, _) in declared.items()}, methods, cls)
-    fields = tuple(
-        f
-        for n, (kind, value, at) in declared.items()
-        for f in _start(n, kind, value, at, relational)
-    )
+    READ.update(python.values())
+    found = declared(cls, names)
+    shape = Shape(cls.__name__, {n: kind for n, (kind, _, _) in found.items()}, methods, cls)
+    fields = tuple(flat_fields(found, relational))
     reader = _Reader(shape, {f.name: g.field(f.name, f.kind) for f in fields}, relational)
     own = [reader.action(n, methods[n], m) for n in python if (m := _mark(cls, n))]
     marks = {n: m for n in python if (m := _mark(cls, n))}
@@ -279,6 +290,7 @@ def define(cls: type[Spec], frame: FrameType) -> Specification:
     """The specification of the class whose statement this frame executes."""
     file, statement = class_of(cls.__name__, frame)
     cls.__statement__ = statement
+    check_class(file, cls.__name__, statement.body)
     for s in statement.body:
         _check_statement(cls, file, s)
     return of_class(cls, dict(frame.f_locals))
@@ -329,6 +341,8 @@ def from_source(text: str, name: str) -> Specification:
     found = module.__dict__.get(name)
     if not (isinstance(found, type) and issubclass(found, Spec)):
         raise SpecError(file, 1, f"no class `{name}` derived from Spec", "name the spec's class")
+    check_module(module)
+    unchanged(found.__specification__.shape.seen.values())
     promises = [p for p in module.__dict__.values() if isinstance(p, Property)]
     return specification(found, *promises)
 
@@ -343,120 +357,6 @@ def _functions(cls: type[Spec]) -> dict[str, FunctionType]:
 
 def _is_method(f: Any) -> bool:
     return isinstance(f, FunctionType) and not f.__name__.startswith("__")
-
-
-Declared = tuple[Rich, Any, tuple[str, int]]
-"""A field's type, what it was initialised with, and its place."""
-_MISSING = object()
-
-
-def _declared(cls: type[Spec], names: Mapping[str, Any]) -> dict[str, Declared]:
-    file = inspect.getsourcefile(_defined(cls)) or "<unknown>"
-    found = {}
-    for base in reversed(cls.__mro__[: cls.__mro__.index(Spec)]):
-        for name, hint in vars(base).get("__annotations__", {}).items():
-            kind = _field_type(base, name, hint, names, file)
-            place = (file, _line_of_field(base, name))
-            found[name] = (kind, vars(base).get(name, _MISSING), place)
-    return found
-
-
-def _defined(cls: type[Spec]) -> type[Spec]:
-    """The class that a class statement made: variants have none of their own."""
-    return cls.__mro__[cls.__mro__.index(Spec) - 1]
-
-
-def _field_type(cls: type[Spec], name: str, hint: Any, names: Mapping[str, Any], file: str) -> Rich:
-    line = _line_of_field(cls, name)
-
-    def refuse(what: str) -> SpecError:
-        advice = (
-            "use bool, Nat, an Enum, a Sort, a frozen dataclass, Optional of these, a set or dict "
-            "from these, a channel, or another Spec"
-        )
-        return SpecError(file, line, f"the field `{name}`: {what}", advice)
-
-    if isinstance(hint, str):
-        module = vars(sys.modules[cls.__module__])
-        try:
-            hint = eval(hint, {**module, **names})
-        except Exception as error:
-            raise refuse(str(error)) from None
-    return read_type(hint, refuse, names)
-
-
-def _line_of_field(cls: type[Spec], name: str) -> int:
-    statement: ast.ClassDef = cls.__statement__
-    for s in statement.body:
-        if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.target.id == name:
-            return s.lineno
-    return statement.lineno
-
-
-def _start(
-    name: str, kind: Rich, value: Any, place: tuple[str, int], relational: bool
-) -> Iterator[Field]:
-    """The flat fields of a declared one, with their start values checked against the types."""
-
-    def refuse(advice: str) -> SpecError:
-        if value is _MISSING:
-            return SpecError(*place, f"the field `{name}` without initial value", "give it one")
-        return SpecError(*place, f"the initial value {value!r} of `{name}`", advice)
-
-    match kind:
-        case MachineOf(shape=shape) if value is _MISSING:
-            fields = of_class(shape.state, shape.state.__specification__.names, relational).fields
-            yield from (replace(f, name=f"{name}.{f.name}") for f in fields)
-        case Table(keys=keys, value=of):
-            if not isinstance(value, Each) and not isinstance(of, MachineOf):
-                raise refuse("write each(value) for a dict")
-            inner = value.value if isinstance(value, Each) else value
-            for f in _start(name, of, inner, place, relational):
-                yield replace(f, kind=lifted(keys, f.kind))
-        case SetOf() | ChannelOf():
-            if not isinstance(value, Empty) and value not in ([], set()):
-                raise refuse("write empty(): sets and channels start without elements")
-            for flat, t in parts(kind, name, relational):
-                inflight = isinstance(kind, ChannelOf) and relational and ".message" in flat
-                yield Field(flat, t, ANY if inflight else None if isinstance(t, Option) else False)
-        case RecordOf(parts=named) if isinstance(value, kind.cls):
-            for part, of in named:
-                yield from _start(f"{name}.{part}", of, getattr(value, part), place, relational)
-        case OptionalRecord(of=of):
-            yield from _optional_start(name, of, value, place)
-        case _ if is_scalar(kind) and _starts_with(kind, value):
-            yield Field(name, kind, value)
-        case _ if isinstance(value, Each):
-            raise refuse("write the value itself for anything but a dict")
-        case _:
-            raise refuse("start with a constant; elements can be chosen by an @initial method only")
-
-
-def _optional_start(name: str, of: RecordOf, value: Any, place: tuple[str, int]) -> Iterator[Field]:
-    if value is None:
-        for flat, t in parts(OptionalRecord(of), name):
-            yield Field(flat, t, None)
-    else:
-        for f in _start(name, of, value, place, relational=False):
-            assert is_scalar(f.kind), "the parts of a record are scalars"
-            yield Field(f.name, Option(f.kind), f.initial)
-
-
-def _starts_with(kind: Scalar, value: Any) -> bool:
-    """Whether this is a start value of the type."""
-    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    match kind:
-        case Bool():
-            return isinstance(value, bool)
-        case Nat():
-            return number
-        case Range(top=top):
-            return number and value <= top
-        case EnumOf(cls=cls):
-            return isinstance(value, cls)
-        case Option(of=of):
-            return value is None or _starts_with(of, value)
-    return False
 
 
 @dataclass
@@ -520,10 +420,7 @@ class _Reader:
 def _called(shape: Shape) -> set[tuple[str, str]]:
     """Which methods of which parts the spec's own actions and helpers call: part, method."""
     found = set()
-    for name, function in shape.methods.items():
-        mark = _mark(shape.state, name)
-        if mark and mark.starts:
-            continue
+    for function in _running(shape):
         for node in ast.walk(function.tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 owner = node.func.value
@@ -531,6 +428,46 @@ def _called(shape: Shape) -> set[tuple[str, str]]:
                 if isinstance(owner, ast.Attribute):
                     found.add((owner.attr, node.func.attr))
     return found
+
+
+def _running(shape: Shape) -> Iterator[Function]:
+    """The texts that a spec's own steps run through: its methods, and the functions they call."""
+    marks = {name: _mark(shape.state, name) for name in shape.methods}
+    todo = [f for name, f in shape.methods.items() if not ((m := marks[name]) and m.starts)]
+    seen = set(filter(callable, WORDS.values()))
+    while todo:
+        function = todo.pop()
+        yield function
+        for node in (n for s in function.tree.body for n in ast.walk(s)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                helper = function.outer_names(node.func.id).get(node.func.id)
+                if isinstance(helper, FunctionType) and helper not in seen:
+                    seen.add(helper)
+                    todo.append(function_of(helper, function.names))
+
+
+def _check_properties(spec: Specification, promises: tuple[Promise, ...]) -> None:
+    """Refuse two of one name, and axioms about what actions change."""
+    named: dict[str, Promise] = {}
+    for p in promises:
+        first = named.setdefault(p.name, p)
+        if first is not p:
+            what = f"the property `{p.name}` of {spec.name} for the second time"
+            raise SpecError(
+                p.file, p.line, f"{what}: the first is in {first.file}:{first.line}",
+                "give each its own name, and each once",
+            )  # fmt: skip
+        if p.expectation is Expectation.AXIOM:
+            _check_axiom(spec, p)
+
+
+def _check_axiom(spec: Specification, p: Promise) -> None:
+    for leaf in g.leaves(p.formula, "field"):
+        if writers := spec.writers[leaf.data]:
+            what = f"the axiom `{p.name}` about {leaf.data}, which {writers[0]} changes"
+            at = f"({writers[0]}: line {spec.action(writers[0]).line})"
+            advice = "an axiom is about fields that no action changes; promise it with @always"
+            raise SpecError(p.file, p.line, f"{what} {at}", advice)
 
 
 def _promise(spec: Specification, promise: Property) -> Promise:
@@ -585,7 +522,7 @@ def _sorts(kind: Type) -> list[str]:
 
 def sort_classes(spec: Specification) -> dict[str, type[Sort]]:
     """The classes behind a spec's sorts; those of its types need no name where it was defined."""
-    module = vars(sys.modules[_defined(spec.state).__module__])
+    module = vars(sys.modules[defined(spec.state).__module__])
     # Not of parameters: equal expressions of all specs are one, and know the first one's class.
     kinds = [f.kind for f in spec.fields]
     known = {**module, **spec.names, **{k.name: k.cls for k in _sorts_in(kinds) if k.cls}}

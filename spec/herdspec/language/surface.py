@@ -17,6 +17,17 @@ from enum import Enum
 from inspect import cleandoc
 from typing import Any, ClassVar, Self, TypeVar, overload
 
+from herdspec.language.given import (
+    MARK,
+    decorator,
+    misused,
+    one_of,
+    plain,
+    shortened,
+    unchangeable,
+    whole,
+)
+
 Nat = int
 """A natural number."""
 
@@ -27,12 +38,20 @@ class UpTo:
 
     top: int
 
+    def __post_init__(self) -> None:
+        """Refuse what is no such number."""
+        whole("UpTo", self.top, least=0)
+
 
 @dataclass(frozen=True)
 class Capacity:
     """`Annotated[list[Message], Capacity(2)]`: a first-in-first-out channel of so many messages."""
 
     messages: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no such number."""
+        whole("Capacity", self.messages, least=1)
 
 
 _sizes: ContextVar[Mapping[str, int]] = ContextVar("sizes of the sorts")
@@ -160,8 +179,8 @@ def action(
     *, kind: Kind = ..., disturbs: bool | None = ..., fair: Fairness | None = ...
 ) -> Callable[[_F], _F]: ...
 def action(
-    function: _F | None = None, /, *, kind: Kind = Kind.STEP, disturbs: bool | None = None,
-    fair: Fairness | None = None,
+    function: _F | None = None, /, *more: Any, kind: Kind = Kind.STEP,
+    disturbs: bool | None = None, fair: Fairness | None = None, **unknown: Any,
 ) -> _F | Callable[[_F], _F]:  # fmt: skip
     """
     Mark a method as an action: guards (`require`) and assignments, taken as one atomic step.
@@ -171,25 +190,43 @@ def action(
     count on: `weak` or `strong` for each choice of arguments, `weak.any` or `strong.any` for the
     action as a whole. The docstring is the sentence that stories print.
     """
+    _check_action(function, more, unknown)
+    one_of("@action", "kind", kind, Kind, "kind=command or kind=fault, names without quotes")
+    if fair is not None:
+        one_of("@action", "fair", fair, Fairness, "fair=weak or fair=strong, names without quotes")
+    if disturbs is not None:
+        one_of("@action", "disturbs", disturbs, bool, "disturbs=True or disturbs=False")
     if fair and kind is not Kind.STEP:
-        raise ValueError(f"a {kind.value} is never fair: nothing makes it happen")
+        what = f"fair={fair.value} of an @action(kind={kind.value})"
+        raise misused(what, f"leave it out: nothing makes a {kind.value} happen")
     mark = ActionMark(kind, kind is Kind.FAULT if disturbs is None else disturbs, fair)
 
     def note(f: _F) -> _F:
-        f.__herdspec_action__ = mark  # type: ignore[attr-defined]
+        setattr(plain("@action", f), MARK, mark)
         return f
 
     return note if function is None else note(function)
 
 
+def _check_action(function: Any, more: tuple[Any, ...], unknown: Mapping[str, Any]) -> None:
+    """Refuse what @action does not take."""
+    if isinstance(function, Kind | Fairness):
+        name = "kind" if isinstance(function, Kind) else "fair"
+        what = f"@action({function.value})"
+        raise misused(what, f"name the argument: @action({name}={function.value})")
+    if more or unknown:
+        what = f"`{next(iter(unknown), shortened(repr(more)[1:-1]))}` as an argument of @action"
+        raise misused(what, "it takes kind=, disturbs= and fair=")
+
+
+@decorator
 def initial(function: _F) -> _F:
     """
     Mark a method that makes an initial state of the declared values, as an action would.
 
     Each choice of its parameters that its guards allow is an initial state.
     """
-    mark = ActionMark(Kind.STEP, disturbs=False, starts=True)
-    function.__herdspec_action__ = mark  # type: ignore[attr-defined]
+    setattr(function, MARK, ActionMark(Kind.STEP, disturbs=False, starts=True))
     return function
 
 
@@ -212,6 +249,9 @@ class Each:
 
 def each(value: Any) -> Any:
     """A map that starts with the same value for every element."""
+    unchangeable("each", value)
+    if isinstance(value, Each):
+        raise misused(f"each({value!r})", "a map of several keys is one map: dict[tuple[A, B], …]")
     return Each(value)
 
 
@@ -292,36 +332,43 @@ def sentence(function: Callable[..., Any]) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
+@decorator
 def always(function: Callable[[Any], bool]) -> Property:
     """An invariant: it holds in every reachable state."""
     return Property(Expectation.ALWAYS, function)
 
 
+@decorator
 def never(function: Callable[[Any], bool]) -> Property:
     """What holds in no reachable state."""
     return Property(Expectation.ALWAYS, function, negated=True)
 
 
+@decorator
 def lemma(function: Callable[[Any], bool]) -> Property:
     """An invariant that proofs of others need; it is checked like any other."""
     return Property(Expectation.ALWAYS, function, lemma=True)
 
 
+@decorator
 def step(function: Callable[[Any, Any], bool]) -> Property:
     """A promise about every step: it relates the state before to the state after."""
     return Property(Expectation.STEP, function)
 
 
+@decorator
 def sometimes(function: Callable[[Any], bool]) -> Property:
     """A witness must exist: an invariant over a system that cannot move is vacuous."""
     return Property(Expectation.SOMETIMES, function)
 
 
+@decorator
 def recoverable(function: Callable[[Any], bool]) -> Property:
     """From every reachable state, such a state can be reached without faults or commands."""
     return Property(Expectation.RECOVERABLE, function)
 
 
+@decorator
 def eventually(function: Callable[..., bool]) -> Property:
     """
     What every fair behaviour comes to.
@@ -331,6 +378,7 @@ def eventually(function: Callable[..., bool]) -> Property:
     return Property(Expectation.EVENTUALLY, function)
 
 
+@decorator
 def eventually_always(function: Callable[..., bool]) -> Property:
     """
     What every fair behaviour comes to for ever: from some state on, it holds in each.
@@ -340,6 +388,7 @@ def eventually_always(function: Callable[..., bool]) -> Property:
     return Property(Expectation.EVENTUALLY_ALWAYS, function)
 
 
+@decorator
 def leads_to(function: Callable[..., tuple[bool, bool]]) -> Property:
     """
     Whenever the first of the two conditions that it returns, at that time or later the second.
@@ -349,11 +398,13 @@ def leads_to(function: Callable[..., tuple[bool, bool]]) -> Property:
     return Property(Expectation.LEADS_TO, function)
 
 
+@decorator
 def axiom(function: Callable[[Any], bool]) -> Property:
     """What is assumed of fields that no action changes; initial states without it do not count."""
     return Property(Expectation.AXIOM, function)
 
 
+@decorator
 def constraint(function: Callable[[Any], bool]) -> Property:
     """
     How far searches go: states without it are looked at, but not gone on from (TLA+: CONSTRAINT).

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from herdspec.language import channels, quantifiers, rich, sets
+from herdspec.language import calls, channels, quantifiers, rich, sets
 from herdspec.language import graph as g
 from herdspec.language.expressions import Notes, Scope, Whole
 from herdspec.language.graph import Expr
@@ -85,16 +85,23 @@ class Body(Scope):
     def call_statement(self, call: ast.Call) -> None:
         """A call for its effect: `require`, a change of a set or channel, or a helper method."""
         match call.func:
-            case ast.Name(id="require") if len(call.args) == 1 and not call.keywords:
-                return self.require(self.truth(call.args[0]))
+            case ast.Name() as word if self.means(word, "require"):
+                if len(call.args) == 1 and not call.keywords:
+                    return self.require(self.truth(call.args[0]))
+            case ast.Name() as name if function := self.helper(name):
+                return self.inline(call, function)
             case ast.Attribute(value=owner, attr=name) if whole := self.machine(owner):
                 if whole.fields is None:
                     return self.inline(call, self.method(call, owner, name))
             case ast.Attribute(value=owner, attr=name) if place := self.changed(owner):
                 if self.change(call, owner, place, name):
                     return None
+        calls.known(self, call)
         what = f"the call `{ast.unparse(call)}`"
-        advice = "call require, a method of the spec, .add, .discard, .append, .pop(0) or .clear"
+        advice = (
+            "call require, a method of the spec, a function of the module, .add, .discard, "
+            ".append, .pop(0) or .clear"
+        )
         raise self.refuse(call, what, advice)
 
     def changed(self, e: ast.expr) -> Place | None:
@@ -143,16 +150,20 @@ class Body(Scope):
             what = f"the assignment to `{ast.unparse(target)}`"
             raise self.refuse(target, what, "assign a name, self.field or self.field[index]")
         if isinstance(place.kind, ChannelOf):
-            if isinstance(target, ast.Subscript) or not _is_empty(value):
+            if isinstance(target, ast.Subscript) or not self.is_empty(value):
                 advice = "use .append, .pop(0) and .clear"
                 raise self.refuse(target, f"the assignment to a {said(place.kind)}", advice)
             channels.clear(self, place)
             return
-        if isinstance(target, ast.Subscript) and _is_empty(value):
+        if isinstance(target, ast.Subscript) and self.is_empty(value):
             what = f"`empty()` for the entry `{ast.unparse(target)}`"
             raise self.refuse(target, what, f"write {ast.unparse(target)}.clear()")
         found = self.received(value) or self.value(value, place.kind)
         self.write(target, place, self.fit(value, found, place.kind))
+
+    def is_empty(self, value: ast.expr) -> bool:
+        """Whether this is `empty()`."""
+        return isinstance(value, ast.Call) and self.means(value.func, "empty")
 
     def received(self, value: ast.expr) -> Value | None:
         """The message of `self.channel.pop(0)`, if that is what stands there."""
@@ -202,6 +213,8 @@ class Body(Scope):
 
     def note_branch(self, test: Expr, line: int) -> None:
         """Note when a branch is taken, for coverage."""
+        if self.function.file != self.notes.file:
+            return
         found = g.conj(self.context, test)
         for bound in reversed(self.binders):
             found = g.exists(bound, found)
@@ -285,10 +298,6 @@ class Body(Scope):
             self.state[name] = g.lam(keys, g.ite(taken, mine, g.select(old, *keys)))
 
 
-def _is_empty(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value) == "empty()"
-
-
 def _own_entries(new: Expr, old: Expr, turn: Expr) -> int | None:
     """At which key a turn of a loop writes only its own entries, if it does."""
     if not isinstance(new.kind, MapOf):
@@ -330,7 +339,7 @@ def execute(
     parameters = [*given, *(_parameter(function, p) for p in others)]
     values = {p.arg: _given(function, p) for p in others}
     names: dict[str, Value | Whole] = {owner.arg: Whole(here, _methods(here, shape)), **values}
-    notes = Notes(relational)
+    notes = Notes(relational, seen=shape.seen, file=function.file)
     body = Body(function, dict(fields), names, notes)
     body.run(function.tree.body)
     updates = {name: new for name, new in body.state.items() if new is not fields[name]}
@@ -429,7 +438,7 @@ def evaluate(
     }
     chosen = tuple(_element(function, p) for p in parameters[len(states) :])
     known.update(dict(chosen))
-    notes = Notes(relational)
+    notes = Notes(relational, seen=shape.seen)
     scope = Scope(function, dict(states[0]), known, notes)
     goal = None
     if promise.expectation is Expectation.LEADS_TO:

@@ -118,6 +118,8 @@ class Shape:
     rich: Mapping[str, Rich]
     methods: Mapping[str, Any]
     state: type[Any]
+    seen: dict[Any, Any] = field(default_factory=dict)
+    """What its texts use from outside of themselves (`outside.Seen`)."""
 
 
 @dataclass(frozen=True, slots=True)
