@@ -31,7 +31,7 @@ class Note:
     """A message that somebody sent."""
 
     light: Light
-    who: T | None = None
+    who: T | None
 
 
 class IndexAbsent(Spec):
@@ -130,7 +130,7 @@ class AbsentInProperty(Spec):
     @action
     def write(self) -> None:
         require(self.note is None)
-        self.note = Note(Light.GREEN)
+        self.note = Note(Light.GREEN, None)
 
 
 @always
@@ -366,7 +366,7 @@ class AbsentPartOfRecord(Spec):
 
     @action
     def write(self, f: bool) -> None:
-        self.note = Note(Light.RED if f else Light.GREEN)
+        self.note = Note(Light.RED if f else Light.GREEN, None)
 
     @action
     def mark_it(self) -> None:

@@ -390,30 +390,6 @@ def survives(s: OnlyAfterFault) -> bool:
     return any(s.alive[t] for t in T)
 
 
-class ContradictoryStart(Spec):
-    """
-    No choice makes an initial state: whatever is said of it is said of nothing.
-
-    never_on: holds
-    dead: switch
-    """
-
-    on: bool = False
-
-    @initial
-    def begin(self) -> None:
-        require(self.on)
-
-    @action
-    def switch(self) -> None:
-        self.on = True
-
-
-@always
-def never_on(s: ContradictoryStart) -> bool:
-    return not s.on
-
-
 class DefinedByFalse(Spec):
     """
     Every step would have a meaning if a false promise were true.

@@ -225,13 +225,13 @@ def the_first(s: SomeStart) -> bool:
 
 class ChosenLeader(Spec):
     """
-    A field without a declared value, chosen at the beginning.
+    An element that is chosen at the beginning.
 
     follows_leader: holds
     next: fails 2
     """
 
-    leader: T
+    leader: T | None = None
     follows: dict[T, bool] = each(False)
 
     @initial
@@ -241,13 +241,14 @@ class ChosenLeader(Spec):
     @action
     def follow(self, t: T) -> None:
         require(not self.follows[t])
+        assert self.leader is not None
         require(t == self.leader or self.follows[self.leader])
         self.follows[t] = True
 
 
 @always
 def follows_leader(s: ChosenLeader) -> bool:
-    return s.follows[s.leader] or not any(s.follows[t] for t in T)
+    return s.leader is not None and (s.follows[s.leader] or not any(s.follows[t] for t in T))
 
 
 class GuardedStart(Spec):

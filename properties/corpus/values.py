@@ -40,7 +40,7 @@ class Letter:
     """A record within a record."""
 
     note: Note
-    urgent: bool = False
+    urgent: bool
 
 
 class Joined(Spec):
@@ -53,21 +53,24 @@ class Joined(Spec):
     """
 
     inside: set[T] = empty()
+    out: dict[T, bool] = each(True)
 
     @action
     def join(self, t: T) -> None:
         require(t not in self.inside)
         self.inside.add(t)
+        self.out[t] = False
 
     @action
     def leave(self, t: T) -> None:
         require(t in self.inside)
         self.inside.discard(t)
+        self.out[t] = True
 
 
 @always
 def out_is_the_rest(s: Joined) -> bool:
-    return all(t in s.inside or t in {x for x in T if x not in s.inside} for t in T)
+    return all((t in s.inside) != s.out[t] for t in T)
 
 
 @sometimes
@@ -184,7 +187,7 @@ def somebody_red(s: Sent) -> bool:
 
 class Letters(Spec):
     """
-    A record within a record, and a default of a field.
+    A record within a record.
 
     urgent_is_red: holds
     green_is_there: holds 1
@@ -195,7 +198,7 @@ class Letters(Spec):
 
     @action
     def write(self, t: T) -> None:
-        self.last = Letter(Note(Light.GREEN, t))
+        self.last = Letter(Note(Light.GREEN, t), False)
 
     @action
     def hurry(self, t: T) -> None:
@@ -364,7 +367,8 @@ class Hints(Spec):
 
 @never
 def same_hint(s: Hints) -> bool:
-    red, green = s.hint[Light.RED], s.hint[Light.GREEN]
+    red = s.hint[Light.RED]
+    green = s.hint[Light.GREEN]
     return red is not None and green is not None and red.who == green.who
 
 

@@ -56,19 +56,11 @@ class Graph:
         """Whether every reachable state was gone on from, and nothing was dropped."""
         return self.dropped == 0 and len(self.edges) == len(self.states)
 
-    def to(self, number: int) -> list[Choice]:
-        """A shortest way from an initial state to a state."""
-        way: list[Choice] = []
-        while self.depth[number] > 0:
-            number, choice = next(
-                (k, e.choice)
-                for k, edges in self.edges.items()
-                if self.depth[k] == self.depth[number] - 1
-                for e in edges
-                if e.target == number
-            )
-            way.append(choice)
-        return way[::-1]
+    @property
+    def looked(self) -> int:
+        """The greatest depth of which every state was gone on from."""
+        return min((d for k, d in enumerate(self.depth) if k not in self.edges),
+                   default=max(self.depth, default=0))  # fmt: skip
 
 
 class Search:

@@ -84,7 +84,10 @@ class Judge:
         return self._universal(self._where(lambda k: not self._has(name, k)))
 
     def _never(self, name: str) -> Truth:
-        return self._universal(self._where(lambda k: self._has(name, k)))
+        """It has a meaning in every state, and is false there."""
+        states = self.graph.states
+        broken = self._where(lambda k: value(self.interpreter, name, states[k]) is not False)
+        return self._universal(broken)
 
     def _step(self, name: str) -> Truth:
         states, depth = self.graph.states, self.graph.depth
@@ -122,7 +125,7 @@ class Judge:
         }
         # A state at the horizon, or from which a successor was dropped, might come to it.
         unknown = set(range(len(graph.states))) - graph.edges.keys()
-        if graph.dropped or graph.undefined:
+        if graph.dropped:
             unknown = set(range(len(graph.states)))
         every = set(range(len(graph.states)))
         good = {k for k in every if self._has(name, k)}
@@ -150,9 +153,9 @@ class Judge:
         graph = self.graph
         every = set(range(len(graph.states)))
         values = [value(self.interpreter, name, s, *chosen) for s in graph.states]
-        if None in values or graph.undefined:
-            return Truth("open")
         eventually = self.of.properties[name] == "eventually"
+        if graph.undefined or (None in values and not eventually):
+            return Truth("open")
         premise = {k for k in every if (graph.depth[k] == 0 if eventually else values[k][0])}
         without = {k for k in every if not (values[k] if eventually else values[k][1])}
         after = successors(graph)
