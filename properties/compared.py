@@ -24,6 +24,7 @@ import typer.main
 
 from herdproof.cli import app
 from properties.oracle.graph import Limits
+from properties.oracle.replay import Replay
 from properties.oracle.source import Source
 from properties.oracle.truth import DEFINED, Judged, Truth, judge
 
@@ -180,6 +181,7 @@ def of_exploration(
         if wrong := disputed(row, judged, cut=cut, defined=defined):
             yield f"{begin} {name_of(row)} {wrong}"
     yield from (f"{begin} {w}" for w in missing(run.rows, judged))
+    yield from (f"{begin} {w}" for w in of_stories(run.rows, judged))
     yield from (f"{begin} {w}" for w in of_exit(run, run.rows, judged, dead))
     yield from (f"{begin} {w}" for w in of_text(run))
     if not cut and judged.graph.complete and run.json["orbits"] != len(judged.graph.states):
@@ -223,6 +225,15 @@ def missing(rows: list[Row], judged: Judged) -> Iterator[str]:
     for name, truth in judged.truths.items():
         if name not in said and not (name == DEFINED and truth.verdict != "fails"):
             yield f"says nothing of {name}; in truth it {truth}"
+
+
+def of_stories(rows: list[Row], judged: Judged) -> Iterator[str]:
+    """Stories that the oracle cannot follow, or that show something else than they are told for."""
+    replay = Replay(judged.judge)
+    for row in rows:
+        ends = row["kind"] not in ("recoverable", "eventually", "leads to", "leads_to")
+        if row["story"] and ends and (wrong := replay.breaks(row["story"], name_of(row))):
+            yield f"the story of {name_of(row)}: {wrong}"
 
 
 def of_exit(

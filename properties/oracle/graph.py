@@ -131,7 +131,7 @@ class Search:
             graph.outside.add(number)
             return
         for choice in every:
-            costs = int(choice.action.kind == "fault" or choice.action.disturbs)
+            costs = choice.costs
             if used + costs > self.limits.faults:
                 continue
             try:

@@ -33,7 +33,13 @@ class Choice:
     @property
     def label(self) -> tuple[str, Any]:
         """What tells it from others."""
-        return self.name, tuple(key(a) for a in (*self.path[1:], *self.arguments))
+        elements = [p for p in self.path if not isinstance(p, str)]
+        return self.name, tuple(key(a) for a in (*elements, *self.arguments))
+
+    @property
+    def costs(self) -> int:
+        """What it takes from the budget of faults."""
+        return int(self.action.kind == "fault" or self.action.disturbs)
 
 
 class Interpreter(Expressions):

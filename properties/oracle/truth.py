@@ -42,6 +42,7 @@ class Judged:
     truths: dict[str, Truth]
     never: set[str]
     graph: Graph
+    judge: Judge
 
 
 class Judge:
@@ -50,6 +51,7 @@ class Judge:
     def __init__(self, source: Source, of: Specification, sizes: dict[str, int],
                  limits: Limits) -> None:  # fmt: skip
         self.of = of
+        self.limits = limits
         self.world = World(source, sizes)
         self.interpreter = Interpreter(self.world)
         self.graph = explore(of, self.world, limits)
@@ -65,7 +67,7 @@ class Judge:
         truths |= {p: ways[kind](p) for p, kind in self.of.properties.items() if kind in ways}
         never = {c.name for c in self.interpreter.choices(self.of.spec)}
         never -= {c.name for chosen in self.graph.possible.values() for c in chosen}
-        return Judged(self.of, truths, never, self.graph)
+        return Judged(self.of, truths, never, self.graph, self)
 
     def _universal(self, lengths: Sequence[int]) -> Truth:
         """What holds unless it fails somewhere; open where the search has ended before its end."""
