@@ -249,6 +249,33 @@ def old_is_behind(s: Copied) -> bool:
     return not any(s.old[t] for t in T)
 
 
+class CopiedAtOnce(Spec):
+    """
+    The same within one step.
+
+    one_behind: holds
+    both_up: holds 2
+    """
+
+    now: dict[T, bool] = each(False)
+    old: dict[T, bool] = each(False)
+
+    @action
+    def change(self, t: T) -> None:
+        self.old = self.now
+        self.now[t] = not self.now[t]
+
+
+@step
+def one_behind(before: CopiedAtOnce, after: CopiedAtOnce) -> bool:
+    return all(before.now[t] == after.old[t] for t in T)
+
+
+@sometimes
+def both_up(s: CopiedAtOnce) -> bool:
+    return all(s.now[t] for t in T)
+
+
 class Majority(Spec):
     """
     A majority by counting.
