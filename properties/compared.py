@@ -126,6 +126,8 @@ def name_of(row: Row) -> str:
 def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
     """What is wrong with a row that exploration has found; nothing where it is right."""
     truth = judged.truths.get(name_of(row))
+    if row["property"] == POSSIBLE:
+        truth = Truth("fails" if judged.never else "holds")
     if truth is None:
         return "is no property"
     match row["standing"]:
@@ -248,7 +250,7 @@ def of_exit(
             yield f"exit 0, but {action} is never possible"
         if not judged.of.properties:
             yield "exit 0, but nothing is promised"
-    fails = judged.never or any(t.verdict == "fails" for t in judged.truths.values())
+    fails = judged.never or any(t.verdict != "holds" for t in judged.truths.values())
     if run.exit == FAILS and not fails:
         yield "exit 1, but nothing fails"
     standings = {STANDINGS[row["standing"]] for row in rows}

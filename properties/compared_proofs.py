@@ -129,7 +129,7 @@ def formats_differ(rows: list[Row], written: dict[str, str]) -> Iterator[str]:
     sarif = Counter(in_sarif(written["sarif"]))
     if open_or_failed != sarif:
         yield f"SARIF differs: {(open_or_failed - sarif) + (sarif - open_or_failed)}"
-    shown = Counter(re.findall(r'<span class="(fails|unknown)">', written["html"]))
+    shown = Counter(re.findall(r'<span class="(fails|unknown)">[✗?]', written["html"]))
     for standing in ("fails", "unknown"):
         several = {(row["subject"], row["property"]) for row in rows
                    if row["standing"] == standing}  # fmt: skip

@@ -48,7 +48,11 @@ MISTAKES = {
         'if e.choice.action.kind != "fault"',
     ),
     "faults recover": ("truth.py", 'if e.choice.action.kind == "protocol"', "if e"),
-    "a property without meaning holds": ("graph.py", "return bool(value(", "return False is not value("),
+    "a property without meaning holds": (
+        "graph.py",
+        "return bool(value(interpreter, name, *given))",
+        "return value(interpreter, name, *given) is not False",
+    ),
     "strong fairness is weak": ("liveness.py", 'marked(graph, k, ("strong",))', "set()"),
     "nothing is fair": ("liveness.py", "if c.action.fair in marks", "if False"),
     "fairness is of an action": ("steps.py", "(*elements, *self.arguments))\n\n", "())\n\n"),
