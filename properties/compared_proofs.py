@@ -88,6 +88,9 @@ def of_rows(truths: Truths, spec: Spec, rows: list[Row]) -> Iterator[str]:
     for row in rows:
         if is_proof(row) and (wrong := _of_proof(truths, spec, row)):
             yield f"{name_of(row)} {wrong}"
+    possible = [row["standing"] for row in rows if name_of(row) == POSSIBLE]
+    if possible and set(possible) == {"holds"} and truths.dead(spec):
+        yield f"{POSSIBLE} is {possible}, but {', '.join(truths.dead(spec))} is not"
     if all(row["standing"] == "holds" for row in rows):
         yield from (f"holds, but {name} {t}" for name, t in judged.truths.items()
                     if t.verdict == "fails")  # fmt: skip
@@ -100,8 +103,7 @@ def _of_proof(truths: Truths, spec: Spec, row: Row) -> str:
     """What is wrong with a row of a proof: it speaks of all sizes and all budgets."""
     name = name_of(row)
     if name == POSSIBLE:
-        dead = truths.dead(spec)
-        return f"is ●, but {', '.join(dead)} is not" if dead and row["mark"] == "proved" else ""
+        return ""  # some state that keeps all promises allows it, reachable or not
     counter = [
         (sizes, found)
         for sizes in every_size(tuple(sorted(sorts_of(spec.source, spec.name))))
@@ -207,7 +209,8 @@ def of_simulation(truths: Truths, spec: Spec) -> Iterator[str]:
     run = ran("simulate", spec.argument, "--steps=2000", *options(used(spec, sizes), 2))
     begin = f"{spec.path.stem}.{spec.name} simulate:"
     if run.json is None:
-        yield f"{begin} exit {run.exit}: {run.error.strip()[-200:]}"
+        if run.exit != REFUSED or truths.of(spec, sizes, 2).graph.states:
+            yield f"{begin} exit {run.exit}: {run.error.strip()[-200:]}"
         return
     for name, story in run.json["violations"].items():
         true = truth[DEFINED if name == "every_value_is_defined" else name]

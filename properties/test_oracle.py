@@ -34,7 +34,7 @@ FILES = {path: list(found) for path, found in groupby(SPECS, key=lambda s: s.pat
 TRUTHS = Truths(horizon=1200)
 FEW = Truths(horizon=250)
 """The truth about random specs, of which many are large."""
-RANDOM, MANY = 40, 400
+RANDOM, MANY = 30, 300
 SIZES = [(1, 0), (1, 2), (3, 1), (3, 0), (2, 1), (2, 3), (1, 3)]
 
 
@@ -204,9 +204,24 @@ def test_random_specs_are_explored_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_many_random_specs_are_explored_as_they_are(tmp_path: Path) -> None:
     """The same with many."""
     assert random_disagreements(tmp_path, MANY) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_random_specs_are_proved_searched_and_walked_as_they_are(tmp_path: Path) -> None:
+    """What other commands say of random specs."""
+    wrong: list[str] = []
+    for k, text in enumerate(random_texts(RANDOM)):
+        path = tmp_path / f"random_{k}.py"
+        path.write_text(text, encoding="utf-8")
+        spec = Spec(path, "Random", read_text(text))
+        wrong += [*of_prove(FEW, spec), *of_search(FEW, spec), *of_simulation(FEW, spec)]
+
+    assert wrong == []
 
 
 def test_refusals_are_few() -> None:
