@@ -34,7 +34,7 @@ FILES = {path: list(found) for path, found in groupby(SPECS, key=lambda s: s.pat
 TRUTHS = Truths(horizon=1200)
 FEW = Truths(horizon=250)
 """The truth about random specs, of which many are large."""
-RANDOM, MANY = 30, 300
+RANDOM, MANY = 20, 300
 SIZES = [(1, 0), (1, 2), (3, 1), (3, 0), (2, 1), (2, 3), (1, 3)]
 
 
@@ -62,7 +62,7 @@ def test_explore_says_what_is_true(spec: Spec) -> None:
     assert list(of_exploration(TRUTHS, spec, sized(spec, 2), 2)) == []
 
 
-@pytest.mark.parametrize("spec", by_turns(SPECS, 3), ids=name)
+@pytest.mark.parametrize("spec", by_turns(SPECS, 4), ids=name)
 def test_explore_says_what_is_true_at_another_size(spec: Spec) -> None:
     """The same at another size, with another budget of faults."""
     elements, faults = random.Random(spec.name).choice(SIZES)
