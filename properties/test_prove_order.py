@@ -139,3 +139,25 @@ def test_quantifiers_that_alternate_in_a_cycle_are_warned_of() -> None:
     assert "Peer → Site" in cycle
     assert numbers.startswith("slots is a map from numbers")
     assert prove(LOCK_SERVER).warnings == ()
+
+
+def test_an_abstract_order_does_not_count_far() -> None:
+    """A numeral is a term and a fact for each step up to it: many are refused, and said."""
+
+    class Far(Spec):
+        """It is far."""
+
+        n: Nat = 0
+
+        @action
+        def leap(self) -> None:
+            """Far."""
+            self.n = 65_536
+
+    @always
+    def not_beyond(s: Far) -> bool:
+        """Not beyond."""
+        return s.n <= 65_536
+
+    with pytest.raises(UsageError, match="counts to 100 at most, not to 65536"):
+        prove(specification(Far, not_beyond), order=True)
