@@ -182,7 +182,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     return plain | {
         "mark": finding.mark.name, "found": finding.found, "expected": finding.expected,
         "story": finding.story, "steps": finding.steps, "repeats": finding.repeats,
-        "never": finding.never,
+        "never": finding.never, "assumed": finding.assumed,
     }  # fmt: skip
 
 
@@ -202,7 +202,8 @@ def finding_of(kept: Mapping[str, Any]) -> Finding:
         raise ValueError(f"{kept['mark']!r} is no mark of a verdict")
     texts: dict[str, Any] = {name: text_of(kept[name]) for name in TEXTS}
     return Finding(
-        **texts, never=texts_of(kept["never"]), mark=Mark[kept["mark"]],
+        **texts, mark=Mark[kept["mark"]],
+        never=texts_of(kept["never"]), assumed=texts_of(kept["assumed"]),
         found=shown_of(kept["found"]), expected=shown_of(kept["expected"]),
         story=texts_of(kept["story"]),
         steps=tuple(map(taken_of, kept["steps"])), repeats=number_of(kept["repeats"]),

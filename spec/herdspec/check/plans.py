@@ -251,7 +251,7 @@ def refinement(subject: str, through: Refinement, scale: Scale, leave_out: Itera
         for_all = refine_by_proof(through, leave_out=omitted, memory=memory, assume=True)
         seen = refine_by_exploration(through, sizes, faults=scale.faults, progress=levels(tell))
         assert seen.exploration is not None, "it was explored"
-        both = replace(seen, obligations=for_all.obligations)
+        both = replace(seen, obligations=for_all.obligations, assumed=for_all.assumed)
         return Result(
             tuple(refined(subject, both)),
             f"{asked(for_all.obligations)}; {measured_by(seen.exploration)}",

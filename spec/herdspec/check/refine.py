@@ -250,6 +250,8 @@ class Refined:
     still: bool = False
     obligations: list[Obligation] = field(default_factory=list)
     given: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """The invariants that the proof takes for proved elsewhere."""
 
     @property
     def proved(self) -> bool:
@@ -469,7 +471,9 @@ def refine_by_proof(
     known = [p for p in always if p.name not in leave_out]
     found = Refined(refinement)
     recall = Recall(Prover(spec, known, resources), memory)
-    if not assume:
+    if assume:
+        found.assumed = tuple(p.name for p in known)
+    else:
         recall, found.given = _by_induction(spec, known, resources, memory)
     for _, claim in refinement.starts():
         found.obligations.append(recall.holds(REFINES, None, claim))

@@ -98,7 +98,8 @@ class Finding:
     looked at, `note` what there is to say beside it. `steps` are the story's again, in parts, where
     it is a path; `repeats` says from which of them (0-based) it goes on for ever, if it does.
     Of what is unknown for no other reason than a bound, `cut` names the bound; `never` are the
-    actions that were not taken, where it is about these.
+    actions that were not taken, where it is about these; `assumed` are the invariants of the
+    subject that a proof takes for proved by another check.
     """
 
     subject: str
@@ -115,6 +116,7 @@ class Finding:
     repeats: int | None = None
     cut: str = ""
     never: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
     def standing(self) -> Standing:
@@ -492,7 +494,7 @@ def refined(subject: str, result: Refined) -> list[Finding]:
         if found.mark is Mark.PROVED and result.given:
             note = f"given {few([*result.given])}, which is not proved"
             found = replace(found, mark=Mark.UNKNOWN, note=note)
-        findings.append(found)
+        findings.append(replace(found, assumed=result.assumed))
     if result.exploration is not None:
         findings += _refined_by_exploration(subject, name, result, result.exploration)
     return findings

@@ -155,7 +155,8 @@ def settled(done: Sequence[Done]) -> tuple[Done, ...]:
     The results of all checks, each read with the others.
 
     What is unknown only for a bound is settled where the same property is proved, which asks no
-    bound; and an action that is never taken at one size is not vacuous if it is at another.
+    bound; an action that is never taken at one size is not vacuous if it is at another; and what
+    was proved with the help of invariants that no check has proved is not.
     """
     findings = [f for d in done for f in d.result.findings]
     proved = {(f.subject, f.row) for f in findings if f.mark is Mark.PROVED}
@@ -178,6 +179,9 @@ def _settled(
     """A finding, read with what is proved of its subject and which actions were ever taken."""
     if finding.cut and (finding.subject, finding.row) in proved:
         return replace(finding, mark=Mark.EXHAUSTED, note=f"{WITHIN} {finding.cut}", cut="")
+    unproved = [name for name in finding.assumed if (finding.subject, name) not in proved]
+    if finding.mark is Mark.PROVED and unproved:
+        return replace(finding, mark=Mark.UNKNOWN, note=f"given {few(unproved)}, not proved")
     if finding.never and all((finding.subject, name) in taken for name in finding.never):
         note = f"{few(list(finding.never))} only at another size"
         return replace(finding, mark=Mark.EXHAUSTED, note=note, never=())
