@@ -17,6 +17,7 @@ from herdspec.check.mutate import mutate
 from herdspec.check.proof_verdict import proved
 from herdspec.check.prove import prove
 from herdspec.check.search import search
+from herdspec.check.simulate import simulate
 from herdspec.check.verdict import Mark
 from herdspec.language.specification import Specification, from_source
 
@@ -240,6 +241,21 @@ def test_a_constraint_of_the_spec_says_how_far_is_looked() -> None:
     assert "It holds within the constraint few." in result.stdout
     assert broken.exit_code == FAILS
     assert run("explore", TICKS.replace("!= 1000", "!= 8") + limit).exit_code == HOLDS
+
+
+def test_walks_and_searches_do_not_go_on_beyond_a_constraint() -> None:
+    """What lies beyond a state without the constraint is neither walked to nor searched."""
+    limit = '\n@constraint\ndef few(s: Ticks) -> bool:\n    """Few ticks."""\n    return s.n < 7\n'
+    near = spec_of(TICKS.replace("!= 1000", "!= 7") + limit)
+    far = spec_of(TICKS.replace("!= 1000", "!= 8") + limit)
+
+    for spec, found in ((near, True), (far, False)):
+        walked = simulate(spec, {}, faults=0, bound=30, steps=5000)
+        searched = search(spec, {}, faults=0, depth=12, bound=30)
+        assert bool(walked.violations) is found
+        assert walked.deadlock is None
+        assert bool(searched.violations) is found
+        assert not walked.unjudged
 
 
 def test_a_full_channel_is_a_bound_of_its_own() -> None:

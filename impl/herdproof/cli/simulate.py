@@ -119,6 +119,9 @@ def print_conclusion(out: Output, found: Simulation, failures: list[str]) -> Non
     else:
         known = " but what is declared" if found.violations else ""
         out.line(f"Nothing was found{known} in {found.steps:,} steps, which proves nothing.")
+        if found.dropped:
+            steps = counted(found.dropped, "step")
+            out.line(f"Beyond the bound {steps} were not taken: raise it, with --bound.")
 
 
 def simulation_json(found: Simulation, failures: list[str], code: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from herdspec.check.bounds import first_bound
 from herdspec.check.exploration import Story
 from herdspec.check.initial import Initial
 from herdspec.check.run import Machine, Step
@@ -24,6 +25,7 @@ from herdspec.check.starts import initially
 from herdspec.check.undefined import undefined_step
 from herdspec.check.walks import Herd, Walk, Watched
 from herdspec.engine.ground import Ground
+from herdspec.language import graph as g
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation, Spec, Undefined
@@ -99,7 +101,8 @@ def simulate(
     known = [a.name for a in spec.actions]
     asked = dict(weights or {})
     _check(steps, length, asked, known)
-    ground = Ground(spec, dict(sizes), faults + 1 if bound is None else bound, faults)
+    bound = first_bound(spec, faults) if bound is None else bound
+    ground = Ground(spec, dict(sizes), bound, faults)
     machine = Machine(ground)
     starts = starts_of(machine)
     herd = Herd(
@@ -150,8 +153,9 @@ def watched(ground: Ground) -> Watched:
         return {p.name: ground.property(p) for p in promises}
 
     return Watched(
-        formulas(Expectation.ALWAYS), formulas(Expectation.SOMETIMES), formulas(Expectation.STEP)
-    )
+        formulas(Expectation.ALWAYS), formulas(Expectation.SOMETIMES), formulas(Expectation.STEP),
+        g.conj(*formulas(Expectation.CONSTRAINT).values()),
+    )  # fmt: skip
 
 
 def _result(
@@ -172,7 +176,8 @@ def _result(
         n for n, k in kinds.items() if k is Expectation.SOMETIMES and n not in herd.found.seen
     ]
     looked = (Expectation.ALWAYS, Expectation.STEP, Expectation.SOMETIMES)
-    made.unjudged = [n for n, k in kinds.items() if k not in looked]
+    assumed = (Expectation.AXIOM, Expectation.CONSTRAINT)
+    made.unjudged = [n for n, k in kinds.items() if k not in (*looked, *assumed)]
     for name, walk in herd.found.walks.items():
         story = Retold(machine, starts, name).story(walk)
         if name == Herd.DEADLOCK:
@@ -242,7 +247,7 @@ class Retold:
                 if self.name == Herd.DEFINED:  # it is named last, and changes nothing
                     return [*steps, Step(action, arguments, present)]
                 continue
-            if after is None or not self.within(after, faults):
+            if after is None or not self.within(after, faults) or not self.goes_on(present):
                 continue
             steps.append(Step(action, arguments, after))
             if self.breaks(present, after) or self.fails(after, faults):
@@ -253,11 +258,16 @@ class Retold:
     def fails(self, state: Spec, taken: int) -> bool:
         """Whether a state shows the failure."""
         if self.name == Herd.DEADLOCK:
-            return not self.possible(state, taken)
+            return self.goes_on(state) and not self.possible(state, taken)
         promise = self.promise
         if promise is None or promise.expectation is not Expectation.ALWAYS:
             return False
         return not self.machine.holds(promise, state)
+
+    def goes_on(self, state: Spec) -> bool:
+        """Whether the spec's constraints let walks go on from a state."""
+        kept = (p for p in self.machine.spec.properties if p.expectation is Expectation.CONSTRAINT)
+        return all(self.machine.holds(p, state) for p in kept)
 
     def breaks(self, before: Spec, after: Spec) -> bool:
         """Whether a step shows the failure."""

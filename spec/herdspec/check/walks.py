@@ -230,11 +230,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Watched:
-    """What is looked at on the way: formulas over slots (and `slot after` for steps), by name."""
+    """
+    What is looked at on the way: formulas over slots (and `slot after` for steps), by name.
+
+    No walk goes on from a state without the `limit`.
+    """
 
     always: Mapping[str, Expr]
     sometimes: Mapping[str, Expr]
     steps: Mapping[str, Expr]
+    limit: Expr = g.TRUE
 
 
 class Herd:
@@ -255,7 +260,8 @@ class Herd:
         self.ground, self.watched = ground, watched
         self.instances: tuple[Instance, ...] = ground.instances
         self.order = {key: k for k, key in enumerate(ground.slots)}
-        self.look = self._emitted([*watched.always.values(), *(i.guard for i in self.instances)])
+        guards = [i.guard for i in self.instances]
+        self.look = self._emitted([*watched.always.values(), watched.limit, *guards])
         self.look_last = self._emitted([*watched.always.values()])
         self.seek = self._emitted([*watched.sometimes.values()])
         self.look_back = self._emitted([*watched.steps.values()])
@@ -270,6 +276,7 @@ class Herd:
         self.start = self.chance.random.integers(0, self.starts.shape[1], walkers)
         self.now: Table = self.starts[:, self.start]
         self.at = np.zeros(walkers, np.int64)
+        self.allowed = np.ones(walkers, bool)  # the limit holds: a walk may go on
         self.pace = self.chance.paces(walkers)
         self.mixed = np.zeros(walkers, np.uint64)
         self.idle = np.zeros(walkers, np.int64)  # so many steps in a row changed nothing
@@ -300,7 +307,7 @@ class Herd:
         self._count()
         actions, some = self.chance.choose(enabled, self.pace)
         if not some.all():  # an action of weight 0 is possible all the same
-            self._note(self.DEADLOCK, np.flatnonzero(~enabled.any(axis=0)))
+            self._note(self.DEADLOCK, np.flatnonzero(~enabled.any(axis=0) & self.allowed))
         chosen, after, moved = self._take(enabled, actions, some)
         self._look_back(after, moved, chosen)
         self._advance(after, moved, actions, chosen)
@@ -309,10 +316,12 @@ class Herd:
         """Look at every state; says which instances are possible for whom."""
         found = self.look(self.now, None, EVERYBODY)
         self._judge(found, np.arange(len(self.at)))
-        guards = found[len(self.watched.always) :]
+        limit, *guards = found[len(self.watched.always) :]
+        self.allowed[:] = limit
         enabled = np.empty((len(guards), len(self.at)), bool)
         for row, guard in zip(enabled, guards, strict=True):
             row[:] = guard
+        enabled &= self.allowed
         left = {n: e for n, e in self.watched.sometimes.items() if n not in self.found.seen}
         if left:
             self._seek(left)
