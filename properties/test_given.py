@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
+from herdspec import Spec, action, weak
 from properties.test_refusals import refused
 from properties.tiny import HEADER
 
@@ -134,3 +135,16 @@ def test_the_command_says_it_in_one_sentence(tmp_path: Path) -> None:
         said = (done.stdout + done.stderr).strip()
         assert said.startswith(f"herdproof: {path}:{line}: fair='weak' of @action; write fair=weak")
         assert "\n" not in said
+
+
+def test_a_function_may_be_marked_again_for_a_variant() -> None:
+    """`action(fair=weak)(f)` makes another function: the original's mark stays."""
+
+    @action
+    def serve(self: Spec) -> None:
+        """It serves."""
+
+    again = action(fair=weak)(serve)
+
+    assert again is not serve
+    assert [vars(f)["__herdspec_action__"].fair for f in (serve, again)] == [None, weak]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from herdspec import Specification, UsageError, action, specification
+from herdspec import Specification, UsageError, action, from_source, specification
 from herdspec.check.explore import explore
 from herdspec.check.fair import Lasso
 from herdspec.check.liveness import Liveness, is_renamed, liveness
@@ -485,3 +485,35 @@ def test_the_command_says_how_much_of_its_cap_it_takes(tmp_path: Path) -> None:
     done = run("explore", f"{file}:Hallway", "--memory-gb", "2")
 
     assert "liveness, without symmetry: 2 states, 1 steps, about 0 MiB of 2,048 MiB" in done.output
+
+
+# ── Without a meaning ───────────────────────────────────────────────────────────────────────
+
+UNSEEN = '''
+from herdspec import *
+
+class Lamp(Sort): ...
+
+class Unseen(Spec):
+    """Nobody ever picks a lamp."""
+    pick: Lamp | None = None
+    lit: dict[Lamp, bool] = each(False)
+
+    @action(fair=weak)
+    def light(self, l: Lamp) -> None:
+        """{l} is lit."""
+        self.lit[l] = True
+
+@leads_to
+def who_waits_is_lit(s: Unseen) -> tuple[bool, bool]:
+    """Where the picked lamp is dark, it is lit at last."""
+    return not s.lit[s.pick], s.lit[s.pick]
+'''
+
+
+def test_a_leads_to_without_a_meaning_does_not_hold() -> None:
+    """It looks at a lamp that nobody has picked: that is no premise that never holds."""
+    found = liveness(from_source(UNSEEN, "Unseen"), {"Lamp": 1}, faults=0)
+
+    assert set(found.violations) == {"who_waits_is_lit"}
+    assert not found.vacuous

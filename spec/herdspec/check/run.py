@@ -188,12 +188,12 @@ class Machine:
         return bool(self.evaluated(promise, *states))
 
     def evaluated(self, promise: Promise, *given: Any) -> Any:
-        """What a property's Python says; what has no meaning does not hold."""
+        """What a property's Python says; what has no meaning does not hold (of a pair: is due)."""
         with sizes_of_sorts(self.sizes):
             try:
                 return promise.python(*given)
             except (*NOT_THERE, AssertionError):
-                return False
+                return (True, False) if promise.expectation is Expectation.LEADS_TO else False
 
     @cached_property
     def choices(self) -> list[tuple[Action, tuple[Any, ...]]]:

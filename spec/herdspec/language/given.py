@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable
 from functools import wraps
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, TypeVar, cast
 
 from herdspec.language.errors import SpecError
@@ -21,10 +21,16 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def misused(construct: str, advice: str) -> SpecError:
     """The error about a call of a word of the language, at the line that calls it."""
+    frame = _whose()
+    return SpecError(frame.f_code.co_filename, frame.f_lineno, construct, advice)
+
+
+def _whose() -> FrameType:
+    """The frame that calls a word of the language."""
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__", "").startswith(HERE) and frame.f_back is not None:
         frame = frame.f_back
-    return SpecError(frame.f_code.co_filename, frame.f_lineno, construct, advice)
+    return frame
 
 
 def decorator(make: _F) -> _F:
@@ -47,8 +53,26 @@ def plain(word: str, function: Any) -> FunctionType:
     if not isinstance(function, FunctionType):
         raise misused(f"{word} of {said(function)}", advice)
     if hasattr(function, MARK):
-        raise misused(f"{word} of {function.__name__}, which is an action already", advice)
+        if word != "@action" or _is_above(_whose(), function):
+            raise misused(f"{word} of {function.__name__}, which is an action already", advice)
+        return _again(function)
     return function
+
+
+def _is_above(frame: FrameType, function: FunctionType) -> bool:
+    """Whether a frame is at the decorators of a function, rather than where it is used again."""
+    code = function.__code__
+    first = next((line for *_, line in code.co_lines() if line), code.co_firstlineno)
+    here = code.co_firstlineno <= frame.f_lineno <= first
+    return frame.f_code.co_filename == code.co_filename and here
+
+
+def _again(function: FunctionType) -> FunctionType:
+    """The same function, to be marked otherwise: a variant's mark is not its original's."""
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        function.__closure__,
+    )  # fmt: skip
 
 
 def said(value: Any) -> str:

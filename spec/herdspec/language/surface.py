@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 from inspect import cleandoc
-from typing import Any, ClassVar, Self, TypeVar, overload
+from typing import Any, ClassVar, Self, TypeVar, cast, overload
 
 from herdspec.language.given import (
     MARK,
@@ -202,8 +202,9 @@ def action(
     mark = ActionMark(kind, kind is Kind.FAULT if disturbs is None else disturbs, fair)
 
     def note(f: _F) -> _F:
-        setattr(plain("@action", f), MARK, mark)
-        return f
+        marked = plain("@action", f)
+        setattr(marked, MARK, mark)
+        return cast(_F, marked)
 
     return note if function is None else note(function)
 

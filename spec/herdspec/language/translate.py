@@ -447,9 +447,12 @@ def evaluate(
         found = scope.result(function.tree.body, BOOL)
         assert isinstance(found, Expr), "a truth value"
         formula = g.negate(found) if promise.negated else found
-    # What has no meaning does not hold.
-    formula = g.conj(*notes.defined, formula)
-    goal = None if goal is None else g.conj(*notes.defined, goal)
+    # What has no meaning does not hold; where both of a pair are asked, the goal is then due.
+    defined = g.conj(*notes.defined)
+    if goal is None:
+        formula = g.conj(defined, formula)
+    else:
+        formula, goal = g.implies(defined, formula), g.conj(defined, goal)
     return Evaluated(function, chosen, formula, goal, not notes.invented)
 
 
