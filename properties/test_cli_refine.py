@@ -96,7 +96,7 @@ def test_a_refinement_is_proved_and_explored(kitchen: Path, tmp_path: Path) -> N
 
     assert done.exit_code == HOLDS
     assert "REFINEMENT: Kitchen as Count" in done.stdout
-    assert "refines Count             check       ● any number of cups" in done.stdout
+    assert "refines Count             check       ● one or more cups" in done.stdout
     assert "refines Count             check       ○ 1 cup " in done.stdout
     assert "contract: one was drunk   sometimes   ○ 1 cup (shown after 2 steps)" in done.stdout
     found = json.loads(data.read_text())
@@ -111,7 +111,7 @@ def test_a_step_without_a_meaning_is_told(kitchen: Path) -> None:
     done = run("refine", kitchen, "--size", "Cup=1")
 
     assert done.exit_code == FAILS
-    assert "not inductive: drink" in done.stdout
+    assert "? not inductive: drink" in done.stdout
     assert "    2. cup1 is drunk.  [drink(cup1)]\n         full[cup1]: True → False" in done.stdout
 
 
@@ -121,10 +121,12 @@ def test_what_was_cut_is_unknown(kitchen: Path) -> None:
     proved = run("refine", kitchen, "--bound", "2")
 
     assert cut.exit_code == UNKNOWN
-    assert "? cut at the bound of naturals" in cut.stdout
+    assert "? unknown beyond drunk up to 2" in cut.stdout
+    assert "drink (kitchen.py:" in cut.stdout
     assert proved.exit_code == HOLDS
-    assert "● any number of cups" in proved.stdout
-    assert "○ 2 cups (within naturals up to 2)" in proved.stdout
+    assert "● one or more cups" in proved.stdout
+    assert "○ 2 cups (within drunk up to 2)" in proved.stdout
+    assert run("refine", kitchen, "--bound", "2", "--no-prove", "--within").exit_code == HOLDS
 
 
 def test_numbers_that_grow_without_end_are_unknown(kitchen: Path) -> None:
@@ -134,7 +136,7 @@ def test_numbers_that_grow_without_end_are_unknown(kitchen: Path) -> None:
     done = run("refine", kitchen, "--size", "Cup=1", "--no-prove")
 
     assert done.exit_code == UNKNOWN
-    assert "naturals up to 48, " in done.stdout
+    assert "naturals up to 48 (raised from 3), " in done.stdout
 
 
 def test_the_scheduling_allocator_refines_the_simple_one() -> None:
@@ -192,9 +194,13 @@ CONSTANT = ("    return s.drunk\n\nREF", "    return 0\n\nREF")
         ),
         (
             changed(
+                ("    drunk: Nat = 0\n\n    @action\n    def count", "    drunk: Nat = 0\n"
+                 "    least: Nat = 0\n\n    @action\n    def count"),
                 ("@sometimes", "@axiom\ndef five(s: Count) -> bool:\n"
-                 '    """Five were drunk."""\n    return s.drunk == 5\n\n@sometimes'),
+                 '    """At least five."""\n    return s.least == 5\n\n@sometimes'),
                 ("specification(Count, ", "specification(Count, five, "),
+                ("(drunk,)", "(drunk, least)"),
+                ("REFINEMENT =", "def least(s: Kitchen) -> Nat:\n    return 0\n\nREFINEMENT ="),
             ),
             "the initial state is none of the contract's",
         ),
@@ -290,17 +296,19 @@ def test_a_proof_rests_on_steps_that_have_a_meaning(kitchen: Path) -> None:
 def test_an_axiom_excludes_initial_states(kitchen: Path) -> None:
     """An initial state that the concrete spec's axioms exclude need not be mapped."""
     start = (
-        "    drunk: Nat = 0\n\n    @initial\n    def start(self, some: bool) -> None:\n"
-        '        """Some were drunk."""\n        if some:\n            self.drunk = 6\n'
+        "    drunk: Nat = 0\n    more: Nat = 0\n\n    @initial\n"
+        "    def start(self, some: bool) -> None:\n"
+        '        """Some were drunk."""\n        if some:\n            self.more = 6\n'
         "\n    @action\n    def fill"
     )
     axiom = (
         "@axiom\ndef none_yet(s: Kitchen) -> bool:\n"
-        '    """None was drunk."""\n    return s.drunk == 0\n\n@sometimes'
+        '    """None was drunk."""\n    return s.more == 0\n\n@sometimes'
     )
     old = "    drunk: Nat = 0\n\n    @action\n    def fill"
     named = ("specification(Kitchen)", "specification(Kitchen, none_yet)")
-    kitchen.write_text(changed((old, start), ("@sometimes", axiom), named))
+    both = ("    return s.drunk\n\nREF", "    return s.drunk + s.more\n\nREF")
+    kitchen.write_text(changed((old, start), ("@sometimes", axiom), named, both))
     through = find_refinement(str(kitchen))[1]
 
     found = refine_by_exploration(through, {"Cup": 1}, faults=0, bound=6)

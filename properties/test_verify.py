@@ -58,7 +58,7 @@ from herdspec.check.verdict import (
     explored,
     standing_of,
 )  # fmt: skip
-from herdspec.check.verify import Check, Done, Plan, Report, Tell, nobody, settled, verify
+from herdspec.check.verify import Check, Plan, Report, Tell, nobody, verify
 from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
 from herdspec.protocols.election_properties import ELECTION
@@ -587,22 +587,3 @@ def test_numbers_come_with_their_nouns() -> None:
     assert counted(1, "step") == "1 step"
     assert counted(2_000, "step") == "2,000 steps"
     assert counted(2, "property") == "2 properties"
-
-
-# ── Checks that lean on each other ──────────────────────────────────────────────────────────
-
-
-def test_what_leans_on_an_invariant_of_another_check_needs_its_proof() -> None:
-    """A proved refinement that assumes invariants is unknown where they are not proved."""
-    leaning = Finding(
-        subject="x", row="refines", kind="check", mark=Mark.PROVED, bounds="", assumed=("safe",)
-    )  # fmt: skip
-    safe = Finding(subject="x", row="safe", kind="always", mark=Mark.PROVED, bounds="")
-
-    def marks(*findings: Finding) -> list[Mark]:
-        done = settled([Done("a", Result((f,), ""), 0.0) for f in findings])
-        return [f.mark for d in done for f in d.result.findings]
-
-    assert marks(leaning, safe) == [Mark.PROVED, Mark.PROVED]
-    assert marks(leaning, replace(safe, mark=Mark.EXHAUSTED)) == [Mark.UNKNOWN, Mark.EXHAUSTED]
-    assert marks(leaning, replace(safe, subject="y")) == [Mark.UNKNOWN, Mark.PROVED]

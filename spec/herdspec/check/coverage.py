@@ -1,5 +1,5 @@
 """
-Which branches of actions no step took: code that a spec has and that nothing ever exercises.
+Which actions and branches no step took: code that a spec has and that nothing ever exercises.
 
 A branch (of an `if` or `match` within an action) is covered by a step before which the action's
 guard holds and the branch's condition does. It is looked for in the states that a search found,
@@ -7,6 +7,8 @@ some thousands at a time, and only until each branch has been seen once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from herdspec.check.columned import CHUNK, truths
 from herdspec.check.exploration import Untaken
@@ -29,6 +31,22 @@ def untaken(packing: Packing, rows: Words) -> list[Untaken]:
             if not any(truths(columns, formula).any() for formula in formulas)
         }
     return list(wanted)
+
+
+def impossible(packing: Packing, rows: Words, taken: Mapping[str, int]) -> list[str]:
+    """
+    The actions that none of these states allows, in the spec's order; what was `taken` is allowed.
+
+    A step that has no meaning, or that a bound keeps out, is possible all the same.
+    """
+    never = {name for name, times in taken.items() if not times}
+    for low in range(0, len(rows) if never else 0, CHUNK):
+        columns = Columns(packing, rows[low : low + CHUNK])
+        for instance in packing.ground.instances:
+            name = instance.action.name
+            if name in never and truths(columns, instance.guard).any():
+                never.discard(name)
+    return [a.name for a in packing.ground.spec.actions if a.name in never]
 
 
 def branches(ground: Ground) -> dict[Untaken, list[Expr]]:

@@ -113,6 +113,7 @@ class Exploration:
     find_untaken: Callable[[], list[Untaken]] = field(default=list, repr=False, compare=False)
     find_why: Callable[[], Why] | None = field(default=None, repr=False, compare=False)
     find_cuts: Callable[[], list[Cut]] = field(default=list, repr=False, compare=False)
+    find_impossible: Callable[[], list[str]] | None = field(default=None, repr=False, compare=False)
     find_vacuous: Callable[[], dict[str, str]] = field(default=dict, repr=False, compare=False)
 
     @property
@@ -136,6 +137,13 @@ class Exploration:
     def cuts(self) -> list[Cut]:
         """The bounds that successors were left out for, each once; looked for when first asked."""
         return self.find_cuts() if self.dropped else []
+
+    @cached_property
+    def impossible(self) -> list[str]:
+        """The actions that no state allows; looked for when first asked."""
+        if self.find_impossible is None:
+            return [name for name, times in self.taken.items() if not times]
+        return self.find_impossible()
 
     @cached_property
     def vacuous(self) -> dict[str, str]:

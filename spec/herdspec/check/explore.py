@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from herdspec.check.bounds import TIMES, cuts_of, first_bound, raised
 from herdspec.check.columned import BATCH, CHUNK, Columned, step, truths
-from herdspec.check.coverage import untaken
+from herdspec.check.coverage import impossible, untaken
 from herdspec.check.exploration import (
     EVERY_VALUE_IS_DEFINED,
     Edges,
@@ -430,6 +430,7 @@ class Explorer:
         r.generated = sum(r.taken.values())
         r.find_untaken = lambda: untaken(self.packing, self.rows)
         r.find_why = lambda: why(self.packing, self.rows, r.taken)
+        r.find_impossible = lambda: impossible(self.packing, self.rows, r.taken)
         r.find_vacuous = lambda: vacuous(self.packing, self.rows)
         r.find_cuts = lambda: cuts_of(self.packing, self.rows, self.limit)
         self._judge()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-from herdspec.check.refusal import value
+import numpy as np
+
+from herdspec.check.initial import Initial
 from herdspec.check.run import Machine, Step, entries, said
-from herdspec.engine.ground import Instance
 from herdspec.language.surface import Spec
 
 INDEX = re.compile(r"\[[^\]]*\]")
@@ -29,22 +30,15 @@ def initially(machine: Machine, initial: Spec) -> str:
 
 def begun(machine: Machine, initial: Spec) -> Step | None:
     """The first choice of an `@initial` that makes this state; None where there is none."""
-    slots = machine.ground.slots
-    declared = {key: slot.initial for key, slot in slots.items()}
-    wanted = dict(zip(slots, machine.numbers(initial), strict=True))
-
-    def makes(start: Instance) -> bool:
-        """Whether this choice makes the state that is wanted."""
-        for key, number in wanted.items():
-            new = start.updates.get(key)
-            if number != (declared[key] if new is None else value(new, declared)):
-                return False
-        return bool(value(start.guard, declared) and value(start.defined, declared))
-
-    for start in machine.ground.starts:
-        if makes(start):
-            arguments = machine.arguments(start.action, start.arguments)
-            return Step(start.action, arguments, initial)
+    if not machine.spec.starts:
+        return None
+    wanted = np.array(machine.numbers(initial), np.int64)
+    for found in Initial(machine):
+        same = (found.numbers(machine.ground) == wanted).all(axis=1)
+        action = found.start.action
+        if same.any() and action is not None:
+            chosen = found.start.choices.arguments(found.choice(int(np.argmax(same))))
+            return Step(action, machine.arguments(action, chosen), initial)
     return None
 
 

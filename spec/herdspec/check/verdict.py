@@ -270,20 +270,17 @@ class Explored:
         )  # fmt: skip
 
     def possible(self) -> Finding:
-        """Whether each action was taken; those that disturb may be, if the budget has any."""
+        """Whether each action is possible; those that disturb may be, if the budget has any."""
         r = self.result
-        never = tuple(
-            a.name
-            for a in r.spec.actions
-            if not r.taken.get(a.name) and (r.faults or not a.disturbs)
-        )
+        disturbing = {a.name for a in r.spec.actions if a.disturbs}
+        never = tuple(n for n in r.impossible if r.faults or n not in disturbing)
         mark, note = Mark.EXHAUSTED, ""
         if never:
             mark = Mark.FAILS if r.complete else Mark.UNKNOWN
             note = f"{few(list(never))} {'is' if len(never) == 1 else 'are'} never possible here"
         return Finding(
             subject=self.subject, row=EVERY_ACTION_IS_POSSIBLE, kind="check", mark=mark,
-            bounds=self.bounds, note=note, sentence="Each action is taken from some state.",
+            bounds=self.bounds, note=note, sentence="Each action is possible in some state.",
             never=never,
         )  # fmt: skip
 
