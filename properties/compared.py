@@ -32,6 +32,8 @@ HOLDS, FAILS, REFUSED, UNKNOWN = 0, 1, 2, 3
 STANDINGS = {"holds": HOLDS, "fails": FAILS, "unknown": UNKNOWN}
 MARKS = {"exhausted": "○", "proved": "●", "fails": "✗", "unknown": "?"}
 POSSIBLE = "every action is possible"
+ALLOWED = "the promises allow every action"
+PROMISES = "promises"
 COMMAND = typer.main.get_command(app)
 DOUBLED = 16
 """How far exploration raises the bound of naturals by itself: four times the double."""
@@ -127,7 +129,12 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
     """What is wrong with a row that exploration has found; nothing where it is right."""
     truth = judged.truths.get(name_of(row))
     if row["property"] == POSSIBLE:
-        truth = Truth("fails" if judged.never else "holds")
+        truth = Truth("fails" if impossible(judged) else "holds")
+    elif row["property"] == PROMISES:
+        right = row["standing"] == "unknown" and not judged.of.properties
+        return "" if right else "is said of a spec that has promises"
+    elif truth is not None and is_vacuous(row["kind"], truth):
+        truth = Truth("fails")
     if truth is None:
         return "is no property"
     match row["standing"]:
@@ -138,6 +145,18 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
         case "unknown" if not cut and defined and truth.verdict != "open":
             return f"is unknown though nothing was cut; in truth it {truth}"
     return ""
+
+
+def impossible(judged: Judged) -> set[str]:
+    """The actions that are never possible, though the budget has room for them."""
+    choices = judged.judge.interpreter.choices(judged.of.spec)
+    costly = {c.name for c in choices if c.costs}
+    return judged.never - (set() if judged.judge.limits.faults else costly)
+
+
+def is_vacuous(kind: str, truth: Truth) -> bool:
+    """Whether a promise that holds counts as a failure: nothing ever has its premise."""
+    return kind == "leads to" and truth.vacuous and truth.verdict == "holds"
 
 
 def _not_held(row: Row, truth: Truth, cut: bool) -> str:
@@ -250,7 +269,11 @@ def of_exit(
             yield f"exit 0, but {action} is never possible"
         if not judged.of.properties:
             yield "exit 0, but nothing is promised"
-    fails = judged.never or any(t.verdict != "holds" for t in judged.truths.values())
+    kinds = {name_of(row): row["kind"] for row in rows}
+    fails = impossible(judged) or any(
+        t.verdict != "holds" or is_vacuous(kinds.get(name, ""), t)
+        for name, t in judged.truths.items()
+    )
     if run.exit == FAILS and not fails:
         yield "exit 1, but nothing fails"
     standings = {STANDINGS[row["standing"]] for row in rows}
@@ -291,7 +314,13 @@ def within(spec: Spec, sizes: dict[str, int], faults: int, bound: int) -> Iterat
         return
     endless = ("recoverable", "eventually", "leads to", "leads_to")
     for row in run.rows:
+        if row["property"] in (POSSIBLE, PROMISES):
+            if wrong := disputed(row, judged, cut=True, defined=True):
+                yield f"{begin} {name_of(row)} {wrong}"
+            continue
         truth = judged.truths[name_of(row)]
+        if is_vacuous(row["kind"], truth):
+            truth = Truth("fails")
         if row["standing"] == "holds" and truth.verdict == "fails":
             yield f"{begin} {name_of(row)} is said to hold; within the bound it {truth}"
         if row["standing"] == "holds" and row["kind"] in endless and truth.verdict == "open":

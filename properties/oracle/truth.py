@@ -54,7 +54,7 @@ class Judge:
         self.limits = limits
         self.world = World(source, sizes)
         self.interpreter = Interpreter(self.world)
-        self.graph = explore(of, self.world, limits)
+        self.graph, self.limits = explore(of, self.world, limits), limits
 
     def judged(self) -> Judged:
         """Every verdict."""
