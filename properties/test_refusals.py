@@ -211,6 +211,12 @@ IN_A_CLASS = {
         "    @action\n    def go(self, a: Node) -> None:\n        self.again(a)",
         "unroll it",
     ),
+    "a helper with several names at once": (
+        "    def both(self) -> bool:\n        one, two = self.n, self.n  # here\n"
+        "        return one == two\n"
+        "    @action\n    def go(self) -> None:\n        require(self.both())",
+        "one assignment for each",
+    ),
     "a helper that returns and changes": (
         "    def both(self) -> bool:\n        self.n = 1  # here\n        return True\n"
         "    @action\n    def go(self) -> None:\n        require(self.both())",

@@ -481,6 +481,9 @@ class Scope:
                     self.names[name] = self.local(s, name, self.value(value))
                 case ast.Expr(value=ast.Constant()):
                     pass
+                case ast.Assign(targets=[ast.Tuple()]):
+                    what = f"`{ast.unparse(s)}`, several names at once"
+                    raise self.refuse(s, what, "write one assignment for each")
                 case _:
                     what = "a helper that returns a value and does something else"
                     raise self.refuse(s, what, "split it in two: one changes, one returns")
