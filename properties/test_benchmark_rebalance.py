@@ -94,6 +94,7 @@ def gathered(*told: tuple[str, tuple[int, int], list[int]]) -> bool:
     """Whether a group of two members and three partitions has settled, by what they were told."""
 
     async def tell() -> bool:
+        """Tell the figures one after the other."""
         group = Gathering("g", 3)
         group.expect(2)
         for member, generation, partitions in told:

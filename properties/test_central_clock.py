@@ -82,10 +82,12 @@ def test_a_coordinator_s_time_does_not_follow_the_wall_clock(wall: WallClock, ho
     """The times that the server gives its core go on as before, and so does its alarm."""
 
     async def give_before_and_after() -> tuple[list[int], float]:
+        """Give an event before the wall clock is set and one after, and time both."""
         server = Server(Configuration(broker_id=1), Metrics())
         given: list[int] = []
 
         def receive(event: CoordinatorEvent, now_ms: int) -> list[WakeAt]:
+            """Note the time that comes with an event."""
             given.append(now_ms)
             return [WakeAt(now_ms + 30_000)]
 

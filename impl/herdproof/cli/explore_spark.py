@@ -70,6 +70,7 @@ def search_on_spark(
         spec, sizes, asked.faults, asked.bound, asked.symmetry, engine=asked.engine,
         constraint=limit,
     )  # fmt: skip
+    explorer.result.within = asked.within
     kept = asked.checkpoint or asked.resume
     try:
         with session(asked.spark or "local[*]") as begin:
