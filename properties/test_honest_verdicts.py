@@ -258,6 +258,43 @@ def test_walks_and_searches_do_not_go_on_beyond_a_constraint() -> None:
         assert not walked.unjudged
 
 
+SHARES = '''
+from herdspec import *
+
+class Shares(Spec):
+    """It counts, and shares out once there are three."""
+    n: Nat = 0
+    among: Nat = 0
+
+    @action
+    def count(self) -> None:
+        """One more."""
+        self.n += 1
+
+    @action
+    def share(self) -> None:
+        """Three are shared out among nobody."""
+        require(self.n == 3)
+        self.n = 3 // self.among
+
+@always
+def below_four(s: Shares) -> bool:
+    """Below four."""
+    return s.n < 4
+
+@constraint
+def few(s: Shares) -> bool:
+    """Few."""
+    return s.n < 3
+'''
+
+
+def test_a_step_without_a_meaning_beyond_a_constraint_is_not_searched() -> None:
+    """No step is taken from a state without the constraint, one without a meaning neither."""
+    assert run("search", SHARES, "--depth", "7").exit_code == HOLDS
+    assert run("search", SHARES.replace("< 3", "< 9"), "--depth", "7").exit_code == FAILS
+
+
 def test_a_full_channel_is_a_bound_of_its_own() -> None:
     """What a channel's capacity keeps out is unknown; it says which channel, and which line."""
     result = run("explore", SENDS)
@@ -469,6 +506,17 @@ def test_of_a_spec_that_cannot_begin_nothing_is_proved() -> None:
     assert found["it_is_off unknown"]["note"] == "no initial state was found"
     assert "no choice is possible" in found["exploration unknown"]["note"]
     assert found["never_five exhausted"]["standing"] == "holds"
+
+
+def test_what_no_proof_understands_does_not_end_the_others() -> None:
+    """A guard that only ground readings understand leaves the proof unknown, no more."""
+    text = SENDS.replace(
+        "def send(self) -> None:", "def send(self, few: Annotated[Nat, UpTo(1)]) -> None:"
+    ).replace("self.q.append", "require(few >= len(self.q))\n        self.q.append")
+    found = found_by("verify", text + "\nMAY_END = True\n")
+
+    assert found["proof unknown"]["standing"] == "unknown"
+    assert found["short exhausted"]["standing"] == "holds"
 
 
 def test_what_no_proof_can_say_does_not_end_the_others() -> None:

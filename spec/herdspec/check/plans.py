@@ -31,7 +31,7 @@ from herdspec.check.verdict import (
     sized,
 )
 from herdspec.check.verify import Check, Plan, Tell, levels, obligations
-from herdspec.language.errors import UsageError
+from herdspec.language.errors import SpecError, UsageError
 from herdspec.language.specification import Specification
 from herdspec.language.surface import LIVE, Expectation
 
@@ -308,7 +308,7 @@ def if_possible(check: Check, looked: Looked, row: str, advice: str = "") -> Che
     def run(tell: Tell, memory: Memory | None = None) -> Result:
         try:
             return check.recall(tell, memory) if memory and check.recall else check.run(tell)
-        except UsageError as error:
+        except (UsageError, SpecError) as error:
             refused = Finding(
                 subject=looked.subject, row=row, kind="check", mark=Mark.UNKNOWN, bounds="",
                 note=f"{error} ({advice})" if advice else str(error),

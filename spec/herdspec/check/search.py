@@ -299,7 +299,7 @@ class Searcher:
     def is_undefined(self, instance: Instance) -> Any:
         """That a step from the last state would have no meaning."""
         last = self.emit.over(self.states[-1])
-        return last.of(g.conj(instance.guard, g.negate(instance.defined)))
+        return last.of(g.conj(self.limit, instance.guard, g.negate(instance.defined)))
 
     def between(self, formula: Expr) -> Any:
         """A step promise about the last step."""
