@@ -18,6 +18,7 @@ from herdspec import (
     always,
     axiom,
     each,
+    from_source,
     initial,
     lemma,
     require,
@@ -588,3 +589,42 @@ def test_the_contract_is_proved() -> None:
     assert proof.proved
     assert len(proof.obligations) == 3 + 6 * 4
     assert REFINEMENT.abstract is CONTRACT
+
+
+def test_the_numbers_of_a_map_that_is_a_parameter_are_within_its_type() -> None:
+    """A map of limits that is given at the start, or later, has none that is negative or large."""
+    spec = from_source(
+        """
+from typing import Annotated
+from herdspec import *
+
+Few = Annotated[Nat, UpTo(3)]
+
+class T(Sort): ...
+
+class Quota(Spec):
+    limit: dict[T, Few] = each(0)
+    used: dict[T, Nat] = each(0)
+
+    @initial
+    def begin(self, limit: dict[T, Few]) -> None:
+        self.limit = limit
+
+    @action
+    def use(self, t: T) -> None:
+        require(self.used[t] < self.limit[t])
+        self.used[t] += 1
+
+    @action
+    def renew(self, limit: dict[T, Few]) -> None:
+        self.used = {t: 0 for t in T}
+        self.limit = limit
+
+@always
+def within(s: Quota) -> bool:
+    return all(s.used[t] <= s.limit[t] <= 3 for t in T)
+""",
+        "Quota",
+    )
+
+    assert prove(spec).proved
