@@ -32,6 +32,9 @@ HOLDS, FAILS, REFUSED, UNKNOWN = 0, 1, 2, 3
 STANDINGS = {"holds": HOLDS, "fails": FAILS, "unknown": UNKNOWN}
 MARKS = {"exhausted": "○", "proved": "●", "fails": "✗", "unknown": "?"}
 POSSIBLE = "every action is possible"
+ALLOWED = "the promises allow every action"
+ENDLESS = ("recoverable", "eventually", "eventually always", "leads to")
+"""The demands whose counterexample is no run that ends in one state."""
 COMMAND = typer.main.get_command(app)
 DOUBLED = 16
 """How far exploration raises the bound of naturals by itself: four times the double."""
@@ -127,7 +130,7 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
     """What is wrong with a row that exploration has found; nothing where it is right."""
     truth = judged.truths.get(name_of(row))
     if row["property"] == POSSIBLE:
-        truth = Truth("fails" if judged.never else "holds")
+        truth = Truth("fails" if _never_taken(judged) else "holds")
     if truth is None:
         return "is no property"
     match row["standing"]:
@@ -138,6 +141,14 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
         case "unknown" if not cut and defined and truth.verdict != "open":
             return f"is unknown though nothing was cut; in truth it {truth}"
     return ""
+
+
+def _never_taken(judged: Judged) -> set[str]:
+    """The actions that no step takes; those that disturb may not where the budget has none."""
+    none = judged.judge.limits.faults == 0
+    taken = {e.choice.name for edges in judged.graph.edges.values() for e in edges}
+    choices = judged.judge.interpreter.choices(judged.of.spec)
+    return {c.name for c in choices if not (none and c.costs)} - taken
 
 
 def _not_held(row: Row, truth: Truth, cut: bool) -> str:
@@ -154,6 +165,8 @@ def _not_held(row: Row, truth: Truth, cut: bool) -> str:
 
 def _not_failed(row: Row, judged: Judged, truth: Truth, cut: bool) -> str:
     steps = (row["found"] or {}).get("steps")
+    if truth.vacuous and row["note"].startswith("vacuous"):
+        return ""
     if truth.verdict == "open" and (steps is None or steps > judged.graph.looked):
         return ""  # further away than the oracle has looked
     if truth.verdict != "fails":
@@ -233,8 +246,11 @@ def of_stories(rows: list[Row], judged: Judged) -> Iterator[str]:
     """Stories that the oracle cannot follow, or that show something else than they are told for."""
     replay = Replay(judged.judge)
     for row in rows:
-        ends = row["kind"] not in ("recoverable", "eventually", "leads to", "leads_to")
-        if row["story"] and ends and (wrong := replay.breaks(row["story"], name_of(row))):
+        if (
+            row["story"]
+            and row["kind"] not in ENDLESS
+            and (wrong := replay.breaks(row["story"], name_of(row)))
+        ):
             yield f"the story of {name_of(row)}: {wrong}"
 
 
@@ -250,7 +266,9 @@ def of_exit(
             yield f"exit 0, but {action} is never possible"
         if not judged.of.properties:
             yield "exit 0, but nothing is promised"
-    fails = judged.never or any(t.verdict != "holds" for t in judged.truths.values())
+    fails = _never_taken(judged) or any(
+        t.verdict != "holds" or t.vacuous for t in judged.truths.values()
+    )
     if run.exit == FAILS and not fails:
         yield "exit 1, but nothing fails"
     standings = {STANDINGS[row["standing"]] for row in rows}
@@ -289,14 +307,16 @@ def within(spec: Spec, sizes: dict[str, int], faults: int, bound: int) -> Iterat
     if run.json is None:
         yield f"{begin} exit {run.exit}: {run.error.strip()[-200:]}"
         return
-    endless = ("recoverable", "eventually", "leads to", "leads_to")
     for row in run.rows:
-        truth = judged.truths[name_of(row)]
+        truth = judged.truths.get(name_of(row))
+        if truth is None:
+            continue  # what `of_exploration` looks at, without a bound
         if row["standing"] == "holds" and truth.verdict == "fails":
             yield f"{begin} {name_of(row)} is said to hold; within the bound it {truth}"
-        if row["standing"] == "holds" and row["kind"] in endless and truth.verdict == "open":
+        if row["standing"] == "holds" and row["kind"] in ENDLESS and truth.verdict == "open":
             yield f"{begin} {name_of(row)} is said to hold, though states were cut off"
-        if row["standing"] == "fails" and truth.verdict != "fails":
+        vacuous = truth.vacuous and row["note"].startswith("vacuous")
+        if row["standing"] == "fails" and truth.verdict != "fails" and not vacuous:
             yield f"{begin} {name_of(row)} is said to fail; within the bound it {truth}"
     yield from missing(run.rows, judged)
     if run.exit == HOLDS and judged.graph.dropped and "within" not in run.text:

@@ -16,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from properties.compared import (
+    ALLOWED,
     DOUBLED,
     FAILS,
     HOLDS,
@@ -102,7 +103,7 @@ def of_rows(truths: Truths, spec: Spec, rows: list[Row]) -> Iterator[str]:
 def _of_proof(truths: Truths, spec: Spec, row: Row) -> str:
     """What is wrong with a row of a proof: it speaks of all sizes and all budgets."""
     name = name_of(row)
-    if name == POSSIBLE:
+    if name == ALLOWED:
         return ""  # some state that keeps all promises allows it, reachable or not
     counter = [
         (sizes, found)

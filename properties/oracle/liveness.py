@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from properties.oracle.graph import Graph
+from properties.oracle.steps import Choice
+from properties.oracle.values import key
 
 Label = tuple[str, Any]
 
@@ -66,9 +68,9 @@ def spread(starts: set[int], inside: set[int], near: dict[int, set[int]]) -> set
     return seen
 
 
-def can_stay(inside: set[int], graph: Graph) -> bool:
+def can_stay(inside: set[int], graph: Graph, again: set[int] | None = None) -> bool:
     """
-    Whether a fair behaviour may stay for ever within these states.
+    Whether a fair behaviour may stay for ever within these states, and come `again` to some.
 
     A behaviour may stop, so a component of one state without a step is a candidate as well. What
     is weakly fair and always possible in a component must be taken in it; what is strongly fair
@@ -77,7 +79,12 @@ def can_stay(inside: set[int], graph: Graph) -> bool:
     stack = components(inside & graph.edges.keys(), graph)
     while stack:
         component = stack.pop()
-        taken = {e.choice.label for k in component for e in graph.edges[k] if e.target in component}
+        if again is not None and not component & again:
+            continue
+        taken = {
+            label(e.choice) for k in component for e in graph.edges[k]
+            if e.target in component and counts(e.choice, k, e.target)
+        }  # fmt: skip
         weak = [marked(graph, k, ("weak", "strong")) for k in component]
         if set.intersection(*weak) - taken:
             continue
@@ -90,6 +97,23 @@ def can_stay(inside: set[int], graph: Graph) -> bool:
     return False
 
 
+def label(choice: Choice) -> Label:
+    """What is fair: a choice; of `.any` the action as a whole, of each part by itself."""
+    if not choice.action.fair.endswith(".any"):
+        return choice.label
+    return choice.name, tuple(key(p) for p in choice.path if not isinstance(p, str))
+
+
+def counts(choice: Choice, before: int, after: int) -> bool:
+    """Whether a step is one of the fair action: of `.any`, it must change something."""
+    return before != after or not choice.action.fair.endswith(".any")
+
+
 def marked(graph: Graph, number: int, marks: tuple[str, ...]) -> set[Label]:
-    """The choices that are possible in a state and bear one of these marks of fairness."""
-    return {c.label for c in graph.possible[number] if c.action.fair in marks}
+    """What is possible in a state and bears one of these marks of fairness."""
+    after = {id(e.choice): e.target for e in graph.edges[number]}
+    return {
+        label(c)
+        for c in graph.possible[number]
+        if c.action.fair.removesuffix(".any") in marks and counts(c, number, after.get(id(c), -1))
+    }

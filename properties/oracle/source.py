@@ -9,7 +9,7 @@ from pathlib import Path
 
 MARKS = (
     "always", "never", "lemma", "step", "sometimes", "recoverable", "eventually", "leads_to",
-    "axiom", "constraint",
+    "eventually_always", "axiom", "constraint",
 )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ class Judge:
             "always": self._always, "lemma": self._always, "never": self._never,
             "step": self._step, "sometimes": self._sometimes, "recoverable": self._recoverable,
             "eventually": self._leads, "leads_to": self._leads,
+            "eventually_always": self._leads,
         }  # fmt: skip
         truths |= {p: ways[kind](p) for p, kind in self.of.properties.items() if kind in ways}
         never = {c.name for c in self.interpreter.choices(self.of.spec)}
@@ -140,7 +141,7 @@ class Judge:
         return self._universal([graph.depth[k] for k in every - can - might])
 
     def _leads(self, name: str) -> Truth:
-        """`eventually` and `leads_to`: no fair behaviour stays where the goal is not."""
+        """No fair behaviour stays where the goal is not, or comes there again and again."""
         function = self.interpreter.source.functions[name]
         notes = [a.annotation for a in function.args.args[1:]]
         domains = [self.world.domain(self.world.type(n)) for n in notes if n]
@@ -155,11 +156,14 @@ class Judge:
         graph = self.graph
         every = set(range(len(graph.states)))
         values = [value(self.interpreter, name, s, *chosen) for s in graph.states]
-        eventually = self.of.properties[name] == "eventually"
+        eventually = self.of.properties[name] != "leads_to"
         if graph.undefined or (None in values and not eventually):
             return Truth("open")
         premise = {k for k in every if (graph.depth[k] == 0 if eventually else values[k][0])}
         without = {k for k in every if not (values[k] if eventually else values[k][1])}
+        if self.of.properties[name] == "eventually_always":
+            fails = can_stay(every - graph.outside, graph, again=without)
+            return Truth("fails" if fails else "holds" if graph.complete else "open")
         after = successors(graph)
         begun = spread(premise & without, without, after)
         if can_stay(begun - graph.outside, graph):
