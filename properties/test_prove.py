@@ -628,3 +628,36 @@ def within(s: Quota) -> bool:
     )
 
     assert prove(spec).proved
+
+
+def test_where_every_state_was_explored_what_is_not_inductive_is_unreachable() -> None:
+    """A spec without sorts and faults is explored whole; a cut says within what it was looked."""
+    text = """
+from typing import Annotated
+from herdspec import *
+
+class Pair(Spec):
+    one: bool = False
+    two: bool = False
+    sent: Annotated[list[bool], Capacity(1)] = empty()
+
+    @action
+    def swap(self) -> None:
+        self.two = self.one
+
+    @action
+    def send(self) -> None:
+        {guard}
+        self.sent.append(True)
+
+@always
+def two_is_off(s: Pair) -> bool:
+    return not s.two
+"""
+    whole, cut = (
+        prove(from_source(text.format(guard=guard), "Pair"), look=True).reached["two_is_off"]
+        for guard in ("require(len(self.sent) == 0)", "pass")
+    )
+
+    assert whole.sentence.startswith("this state is unreachable: exploring every state there is")
+    assert cut.sentence.endswith("do not break the promise within 1 message in sent")
