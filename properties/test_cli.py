@@ -297,42 +297,6 @@ def test_of_several_specs_in_a_file_one_must_be_named(own: Path) -> None:
     assert f"holds 2 specs; say which: {own}:MADE, {own}:OTHER" in several.stderr
 
 
-def test_a_part_of_which_nothing_is_promised_is_no_spec_by_itself(own: Path) -> None:
-    """A file with a composed spec holds that one; a part has a column if something is its own."""
-    own.write_text(PARTS)
-    whole = run("verify", own, "--no-cache", "--no-prove")
-    own.write_text(PARTS + "@always\ndef own(s: Lamp) -> bool:\n    return s.on or not s.on\n")
-    both = run("explore", own)
-
-    assert whole.exit_code == HOLDS, whole.stdout
-    assert f"holds 2 specs; say which: {own}:Lamp, {own}:Hall" in both.stderr
-
-
-PARTS = '''
-from herdspec import *
-
-class Lamp(Spec):
-    """A lamp."""
-    on: bool = False
-
-    @action
-    def switch(self) -> None:
-        """It is switched."""
-        self.on = not self.on
-
-class Hall(Spec):
-    """A hall with two lamps."""
-    near: Lamp
-    far: Lamp
-
-@sometimes
-def it_is_bright(s: Hall) -> bool:
-    """Both are on."""
-    return s.near.on and s.far.on
-
-'''
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
