@@ -595,37 +595,3 @@ def test_the_command_refuses_reasons_that_are_none(command_line: Any, tmp_path: 
     for text in ("no toml", '"a" = 3\n', '"a" = ""\n'):
         file.write_text(text)
         assert command_line(GATE, "--reasons", str(file)).exit_code == 2
-
-
-def test_a_mutant_that_has_no_meaning_is_told_where_its_original_has_none_either() -> None:
-    """Where `every value is defined` fails anyway, a further such step is a survivor, and told."""
-    spec = from_source(
-        """
-from typing import Annotated
-from herdspec import *
-
-class Desk(Spec):
-    calls: Annotated[list[bool], Capacity(1)] = empty()
-    busy: bool = False
-
-    @action
-    def answer(self) -> None:
-        self.busy = self.calls.pop(0)
-
-    @action
-    def listen(self) -> None:
-        require(len(self.calls) > 0)
-        self.busy = self.calls[0]
-
-@always
-def it_is_idle(s: Desk) -> bool:
-    return not s.busy
-""",
-        "Desk",
-    )
-    told = survivor_of(judged(spec), "listen: drop `len(self.calls) > 0`")
-
-    assert told.differs == (
-        "it looks at a value that is not there, by listen(), the original cannot"
-    )
-    assert "no further one is noticed" in told.missing
