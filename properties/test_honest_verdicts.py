@@ -306,6 +306,19 @@ def test_a_full_channel_is_a_bound_of_its_own() -> None:
     assert run("explore", SENDS, "--within").exit_code == HOLDS
 
 
+def test_a_channel_that_one_step_overfills_by_itself_is_a_bound_too() -> None:
+    """What is sent second in one step is left out whatever the channel holds; searches say so."""
+    twice = SENDS.replace("Capacity(2)", "Capacity(1)").replace(
+        "self.q.append(True)\n", "self.q.append(True)\n        self.q.append(True)\n"
+    )
+    explored, searched = run("explore", twice), run("search", twice, "--depth", "3")
+
+    assert "? unknown beyond 1 message in q" in explored.stdout
+    assert "raised from" not in explored.stdout
+    assert "unknown beyond 1 message in q, from step 1 on" in searched.stdout
+    assert (explored.exit_code, searched.exit_code) == (UNKNOWN, UNKNOWN)
+
+
 def test_a_search_says_where_a_bound_cut_it() -> None:
     """What was not found is unknown from the step on at which a run was left out."""
     cut = search(spec_of(TICKS), {}, faults=2, depth=8, bound=5)

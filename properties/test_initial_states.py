@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from herdspec import Specification, UsageError, from_source
 from herdspec.check.explore import Explorer, explore
 from herdspec.check.initial import Initial
-from herdspec.check.run import Machine
+from herdspec.check.prove import prove
+from herdspec.check.run import Machine, machine
 from herdspec.check.search import search
 from herdspec.check.simulate import simulate, starts_of
 from herdspec.engine import starts as engine_starts
-from herdspec.language.surface import Undefined
 from properties.published.token_ring import TOKEN_RING
 from properties.random_specs import sources
 from properties.readings import Numbers
@@ -172,14 +172,21 @@ def test_many_initial_states_take_no_time() -> None:
     assert search(TOKEN_RING, {}, faults=0, depth=1).violations == {}
 
 
-def test_a_start_without_a_meaning_is_told_by_the_plain_python() -> None:
-    """An initial choice that looks at what is not there is an error, as it is in Python."""
+def test_a_start_without_a_meaning_is_refused_with_its_reason() -> None:
+    """An initial choice that looks at what is not there: which one, at what, and where."""
     spec = from_source(TEXT.replace("self.hue[who] = color", "self.hue[self.who] = color"), "Begun")
     explore(spec, {"T": 2}, faults=0, bound=300)
     wrong = TEXT.replace("self.who = who\n        self.hue[who]", "self.hue[self.who]")
+    broken = from_source(wrong, "Begun")
+    why = r"Begun cannot begin by another\(t1, .*by `self\.hue\[self\.who\] = color`"
 
-    with pytest.raises(Undefined, match="another: an entry was assigned at no key of its map"):
-        explore(from_source(wrong, "Begun"), {"T": 2}, faults=0, bound=300)
+    with pytest.raises(UsageError, match=why):
+        explore(broken, {"T": 2}, faults=0, bound=300)
+    with pytest.raises(UsageError, match=why):
+        list(machine(broken, T=2).starts())
+    with pytest.raises(UsageError, match=why):
+        search(broken, {"T": 2}, faults=0, depth=1, bound=300)
+    assert not prove(broken, look=True).proved
 
 
 def test_too_many_choices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

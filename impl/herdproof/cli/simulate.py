@@ -41,8 +41,8 @@ def simulate(
     sizes = sizes_of(subject.spec, size or [])
     with out.progress(f"simulate {subject.name}") as tell:
         found = walk(
-            subject.spec, sizes, faults=faults, bound=bound, steps=steps, seed=seed,
-            length=length, weights=weights_of(weight or []),
+            subject.spec, sizes, faults=faults, bound=subject.bound if bound is None else bound,
+            steps=steps, seed=seed, length=length, weights=weights_of(weight or []),
             progress=lambda done: tell(f"{done:,} steps", min(1.0, done / steps)),
         )  # fmt: skip
     failures = failures_of(subject, found, may_end=may_end)

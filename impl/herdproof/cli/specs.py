@@ -24,6 +24,7 @@ from herdspec.language.errors import SpecError, UsageError
 from herdspec.language.outside import unchanged
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Property, Spec
+from herdspec.language.types import MachineOf, Table
 
 if TYPE_CHECKING:
     from herdproof.cli.render import Output
@@ -181,7 +182,7 @@ def from_file(path: Path, attribute: str | None) -> Subject:
     module = imported(path)
     found = specs_in(module)
     if attribute is None:
-        attribute = the_only(wanted_of(found), path)
+        attribute = the_only(wanted_of(found, module), path)
     if attribute not in found:
         known = ", ".join(f"{path}:{name}" for name in found) or "none"
         raise UsageError(f"{path} has no spec {attribute!r}; its specs: {known}")
@@ -209,22 +210,41 @@ def specs_in(module: ModuleType) -> Specs:
 
 
 def all_in_file(path: Path) -> list[Subject]:
-    """All specs of a file; its classes are left out if the file makes a specification of them."""
+    """All specs of a file, but for classes that stand for more: see `wanted_of`."""
     module = imported(path)
-    wanted = wanted_of(specs_in(module))
+    wanted = wanted_of(specs_in(module), module)
     if not wanted:
         raise UsageError(NO_SPEC.format(path))
     return [subject_in(module, name, spec, str(path)) for name, spec in wanted.items()]
 
 
-def wanted_of(found: Specs) -> Specs:
-    """A file's specs without the classes that it makes specifications of."""
+def wanted_of(found: Specs, module: ModuleType) -> Specs:
+    """
+    A file's specs without the classes that it makes specifications of.
+
+    A class of which nothing is promised, and which is a part of another, is no system by itself.
+    """
     made = {spec.state for spec in found.values() if isinstance(spec, Specification)}
-    return {
+    wanted = {
         name: spec
         for name, spec in found.items()
         if isinstance(spec, Specification) or spec not in made
     }
+    silent = {
+        name
+        for name, spec in wanted.items()
+        if isinstance(spec, type) and not properties_of(module, spec)
+    }
+    return {n: s for n, s in wanted.items() if n not in silent or n not in parts_of(wanted)}
+
+
+def parts_of(specs: Specs) -> set[str]:
+    """The names of the spec classes that are parts of others."""
+    shapes = [s.shape if isinstance(s, Specification) else specification(s).shape
+              for s in specs.values()]  # fmt: skip
+    kinds = [kind for shape in shapes for kind in shape.rich.values()]
+    values = [kind.value if isinstance(kind, Table) else kind for kind in kinds]
+    return {value.name for value in values if isinstance(value, MachineOf)}
 
 
 def subject_in(

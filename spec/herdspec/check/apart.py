@@ -137,8 +137,8 @@ def _possible(columns: Columns, instance: Instance | None) -> Column:
     if instance is None:
         return np.zeros(len(columns.rows), np.uint8)
     guard, defined, fits = (columns.of(part) for part in _parts(instance))
-    found: Column = guard * (np.uint8(1) + 2 * ~defined.astype(bool) + 4 * ~fits.astype(bool))
-    return found
+    leads: Column = np.where(defined, np.where(fits, np.uint8(1), np.uint8(5)), np.uint8(3))
+    return guard * leads
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,10 @@ class Told:
             if one is not None and two is not None and (words := self._otherwise(one, two)):
                 wanted = f"no property says what {call} leads to there"
                 return f"{call} leads to {', '.join(words)}", self._missing(wanted, one, two)
+            meaning = [_is_undefined(m, s, action.name, arguments)
+                       for m, s in ((self.original, state), (self.mutant, twin))]  # fmt: skip
+            if meaning[0] != meaning[1]:
+                return _without_meaning(call, mutant=meaning[1])
         raise AssertionError("run and explore disagree: the plain Python sees no difference")
 
     def _choices(self) -> Iterator[tuple[Action, tuple[Any, ...]]]:
@@ -193,6 +197,24 @@ class Told:
         if not readers:
             return f"{wanted}; none reads {', '.join(changed)}"
         return f"{wanted}; those that read {', '.join(changed)}: {few(readers)}"
+
+
+def _without_meaning(call: str, *, mutant: bool) -> tuple[str, str]:
+    """What to say where a step has no meaning in one alone, and is not possible in the other."""
+    looks = f"looks at a value that is not there, by {call}"
+    differs = f"it {looks}, the original cannot" if mutant else f"it cannot, the original {looks}"
+    return differs, "the original has steps without a meaning, so that no further one is noticed"
+
+
+def _is_undefined(machine: Machine, state: Spec, action: str, arguments: Any) -> bool:
+    """Whether a step looks at a value that is not there, or leaves a range."""
+    if all(a.name != action for a in machine.spec.actions):
+        return False
+    try:
+        machine.take(state, action, arguments)
+    except Undefined:
+        return True
+    return False
 
 
 def _moved(machine: Machine, state: Spec, action: str, arguments: Any) -> Spec | None:

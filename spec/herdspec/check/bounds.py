@@ -9,7 +9,7 @@ is left out in the end is a `Cut`, which names the field, its bound and the line
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -195,10 +195,27 @@ def overflows(ground: Ground) -> Iterator[Overflow]:
                 yield Overflow(instance, slot.field, ground.bound, key, new, values=slot.values)
         parts = instance.fits.args if instance.fits.op == "and" else (instance.fits,)
         for part in parts:
-            fields = {leaf.data[0] for leaf in g.leaves(part, "slot")}
-            for name, capacity in channels.items():
-                if part is not g.TRUE and any(f.startswith(f"{name}.") for f in fields):
-                    yield Overflow(instance, name, capacity, full=g.negate(part))
+            for name in _overfilled(instance, part, list(channels)):
+                yield Overflow(instance, name, channels[name], full=g.negate(part))
+
+
+def _overfilled(instance: Instance, part: Expr, channels: list[str]) -> list[str]:
+    """
+    The channels that a step may overfill where a part of what `fits` does not hold.
+
+    It need not read the channel: what is sent second in one step overfills it whatever it holds.
+    """
+    if part is g.TRUE:
+        return []
+    written = _among(channels, (key[0] for key in instance.updates))
+    read = _among(channels, (leaf.data[0] for leaf in g.leaves(part, "slot")))
+    return [c for c in read if c in written] or written or read or channels
+
+
+def _among(channels: list[str], fields: Iterable[str]) -> list[str]:
+    """Those of the channels whose flat parts are among these fields."""
+    flat = set(fields)
+    return [c for c in channels if any(f.startswith(f"{c}.") for f in flat)]
 
 
 def _channels(shape: Shape, prefix: str = "") -> Iterator[tuple[str, int]]:

@@ -26,7 +26,6 @@ from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation, Property
-from herdspec.language.types import MapOf
 
 RESOURCES = 50_000_000
 """z3's resource limit (`rlimit`) for each obligation, in each of `WAYS`."""
@@ -312,11 +311,8 @@ class Prover:
 
     def parameters(self, action: Action | None) -> list[Any]:
         """What the types of an action's parameters say."""
-        found: list[Any] = []
-        for _, p in action.parameters if action else ():
-            if not isinstance(p.kind, MapOf):
-                found += self.emit.natural(p.kind, self.emit.formula(p))
-        return found
+        parameters = action.parameters if action else ()
+        return [e for _, p in parameters for e in self.emit.ranges(p)]
 
     def fresh_solver(self, resources: int | None = None) -> z3.Solver:
         """A solver with the limit set, in a fixed order of chance."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from herdspec.check.columned import truths
 from herdspec.check.run import Machine
+from herdspec.check.undefined import undefined_start
 from herdspec.engine.columns import Column, Packing, Words
 from herdspec.engine.ground import Ground, SlotKey
 from herdspec.engine.starts import Chosen, Start, starts
@@ -103,8 +104,9 @@ class Initial:
 
     def _undefined(self, start: Start, choice: int) -> None:
         """The plain Python says what it is that has no meaning."""
-        self.state(start, choice)
-        raise AssertionError("run and explore disagree: this start has a meaning in Python")
+        assert start.action is not None, "what is declared has a meaning"
+        arguments = self.machine.arguments(start.action, start.choices.arguments(choice))
+        raise undefined_start(self.machine, start.action, arguments)
 
     def state(self, start: Start, choice: int) -> Spec:
         """The state that a choice makes, in plain Python."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from herdspec.check.bounds import first_bound, raised
+from herdspec.check.bounds import beyond, first_bound, raised
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Exploration, Story
 from herdspec.check.explore import Explorer, is_cut_by_naturals
 from herdspec.check.induction import DEFINED, Obligation, Outcome
@@ -114,14 +114,21 @@ def _searched(spec: Specification, explored: Exploration, name: str) -> Story | 
 def _unreached(explored: Exploration) -> str:
     """That no run was found, and how far was looked."""
     size = bounds_of(explored)
+    spec = explored.spec
+    if explored.complete and not spec.sorts and not any(a.disturbs for a in spec.actions):
+        return (
+            "this state is unreachable: exploring every state there is shows no run that breaks "
+            "the promise; a lemma is missing"
+        )
     if explored.complete:
         return (
             f"this state may be unreachable: exploring {size} shows no run that breaks the "
             "promise, so a lemma is missing, or it takes more to break it"
         )
+    within = f" within {beyond(explored.cuts, explored.bound)}" if explored.dropped else ""
     return (
         f"whether this state can be reached is not known: {counted(explored.states, 'state')} "
-        f"({size}) and all runs of {DEPTH} steps do not break the promise"
+        f"({size}) and all runs of {DEPTH} steps do not break the promise{within}"
     )
 
 

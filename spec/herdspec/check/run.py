@@ -95,9 +95,18 @@ class Machine:
         for start in self.spec.starts:
             for numbers in self.ground.each([p.kind for _, p in start.parameters]):
                 arguments = self.arguments(start, numbers)
-                made = self.take(self.initial(), start.name, arguments)
+                made = self._begun(start, arguments)
                 if made is not None:
                     yield made
+
+    def _begun(self, start: Action, arguments: tuple[Any, ...]) -> Spec | None:
+        """The initial state that a choice makes; one that has no meaning is refused."""
+        from herdspec.check.undefined import undefined_start  # it runs machines itself
+
+        try:
+            return self.take(self.initial(), start.name, arguments)
+        except Undefined as error:
+            raise undefined_start(self, start, arguments) from error
 
     def elements(self, sort: str) -> list[Any]:
         """A sort's elements at this size."""

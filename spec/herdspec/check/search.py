@@ -26,6 +26,7 @@ from herdspec.check.bounds import (
     raised,
 )
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Story
+from herdspec.check.initial import Initial
 from herdspec.check.run import Machine, Step
 from herdspec.check.starts import initially
 from herdspec.check.undefined import undefined_step
@@ -167,6 +168,7 @@ class Searcher:
         state = declared = self.emit.start()
         nowhere = f"{self.ground.spec.name} has no initial state at this size"
         if self.starts:
+            self.begin_with_meaning()
             state = self.emit.fresh("s0")
             ways = [self.begins(n, start, declared, state) for n, start in enumerate(self.starts)]
             self.solver.add(z3.Or(*ways))
@@ -176,6 +178,12 @@ class Searcher:
                 self.solver.add(self.emit.over(state).of(self.ground.property(promise)))
         if self.solver.check() == z3.unsat:
             raise UsageError(nowhere)
+
+    def begin_with_meaning(self) -> None:
+        """Refuse initial states that have no meaning."""
+        if any(start.defined is not g.TRUE for start in self.starts):
+            for _ in Initial(self.machine):
+                pass
 
     def begins(
         self, number: int, start: Start, declared: Mapping[Key, Any], state: Mapping[Key, Any]

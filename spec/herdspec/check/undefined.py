@@ -20,6 +20,7 @@ from typing import Any
 from herdspec.check.refusal import entry_name
 from herdspec.check.run import NOT_THERE, Machine, Step, said
 from herdspec.engine.ground import FAULTS, Slot
+from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action
 from herdspec.language.surface import Disabled, Spec, sizes_of_sorts
 from herdspec.language.types import Bool, Option, Range, Rich, Table, is_scalar
@@ -37,6 +38,15 @@ def undefined_step(
     """A step that has no meaning here: it leads nowhere, and says why."""
     why = why_undefined(machine, state, action, arguments)
     return Step(action, arguments, state, why)
+
+
+def undefined_start(machine: Machine, action: Action, arguments: tuple[Any, ...]) -> UsageError:
+    """What to raise of an initial state that has no meaning: which choice it is, and why."""
+    initial = machine.initial()
+    why = why_undefined(machine, initial, action, arguments)
+    label = Step(action, arguments, initial).label
+    what = f"{machine.spec.name} cannot begin by {label}, which looks at a value that is not there"
+    return UsageError(f"{what}, or leaves a range: {why}; require that it is there")
 
 
 def why_undefined(machine: Machine, state: Spec, action: Action, arguments: tuple[Any, ...]) -> str:

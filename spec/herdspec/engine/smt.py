@@ -131,15 +131,15 @@ class Emitter:
 
     def naturals(self) -> list[Any]:
         """That each number of the state is within its type."""
-        found = []
-        for f in self.spec.fields:
-            leaf = self.leaf(g.field(f.name, f.kind))
-            if isinstance(f.kind, MapOf):
-                xs = [z3.Const(f"x{n}", self.sort(k)) for n, k in enumerate(f.kind.keys)]
-                found += [z3.ForAll(xs, e) for e in self.natural(f.kind.value, leaf(*xs))]
-            else:
-                found += self.natural(f.kind, leaf)
-        return found
+        return [e for f in self.spec.fields for e in self.ranges(g.field(f.name, f.kind))]
+
+    def ranges(self, e: Expr) -> list[Any]:
+        """That each number of a field or a parameter, which may be a map, is within its type."""
+        leaf = self.leaf(e)
+        if not isinstance(e.kind, MapOf):
+            return self.natural(e.kind, leaf)
+        xs = [z3.Const(f"x{n}", self.sort(k)) for n, k in enumerate(e.kind.keys)]
+        return [z3.ForAll(xs, within) for within in self.natural(e.kind.value, leaf(*xs))]
 
     def natural(self, kind: Type, term: Any) -> list[Any]:
         """That a value of this type is not negative nor too large, if it is or holds a number."""
