@@ -133,7 +133,8 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
     """What is wrong with a row that exploration has found; nothing where it is right."""
     truth = judged.truths.get(name_of(row))
     if row["property"] == POSSIBLE:
-        truth = Truth("fails" if impossible(judged) else "holds")
+        beyond = "open" if judged.graph.outside else "fails"
+        truth = Truth(beyond if impossible(judged) else "holds")
     elif row["property"] == PROMISES:
         right = row["standing"] == "unknown" and not judged.of.properties
         return "" if right else "is said of a spec that has promises"

@@ -119,9 +119,6 @@ class Expressions:
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         base = self.eval(node.value, scope)
         index = self.eval(node.slice, scope)
-        last = ast.unparse(node.slice) == "-1"
-        if isinstance(base, list) and index is not None and index < 0 and not last:
-            raise NoMeaning(ast.unparse(node))  # a natural below zero; only `-1` is the last
         try:
             return base[index]
         except (KeyError, IndexError, TypeError) as error:

@@ -143,25 +143,31 @@ class Search:
         state, used = graph.states[number], graph.used[number]
         if self.limits.constrained and not self._all("constraint", state):
             graph.outside.add(number)
-            return
         for choice in every:
-            costs = choice.costs
-            if used + costs > self.limits.faults:
-                continue
-            try:
-                after = self.interpreter.after(state, choice)
-            except NoMeaning:
-                graph.undefined.append((number, choice))
-                graph.possible[number].append(choice)
-                continue
-            if after is None:
-                continue
+            if used + choice.costs <= self.limits.faults:
+                self._take(number, state, choice)
+
+    def _take(self, number: int, state: Instance, choice: Choice) -> None:
+        """Take one step, if it is possible; one from a state outside is seen and not taken."""
+        graph, costs = self.graph, choice.costs
+        undefined, after = False, None
+        try:
+            after = self.interpreter.after(state, choice)
+        except NoMeaning:
+            undefined = True
+        if after is not None or undefined:
             graph.possible[number].append(choice)
-            if key(after) == key(state):
-                graph.idle[number].add(choice.label)
-            target = self._add(after, used + costs, graph.depth[number] + 1)
-            if target is not None:
-                graph.edges[number].append(Edge(choice, target))
+        if number in graph.outside:
+            return
+        if undefined:
+            graph.undefined.append((number, choice))
+        if after is None:
+            return
+        if key(after) == key(state):
+            graph.idle[number].add(choice.label)
+        target = self._add(after, graph.used[number] + costs, graph.depth[number] + 1)
+        if target is not None:
+            graph.edges[number].append(Edge(choice, target))
 
 
 def explore(of: Specification, world: World, limits: Limits) -> Graph:
