@@ -209,7 +209,7 @@ class NotBegun(Spec):
 
 @constraint
 def the_chosen_is_on(s: NotBegun) -> bool:
-    return s.on[s.chosen]
+    return s.on[s.chosen]  # type: ignore[index]
 
 
 @sometimes
