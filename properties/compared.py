@@ -37,6 +37,8 @@ PROMISES = "promises"
 COMMAND = typer.main.get_command(app)
 DOUBLED = 16
 """How far exploration raises the bound of naturals by itself: four times the double."""
+ENDLESS = ("recoverable", "eventually", "eventually always", "leads to")
+"""Kinds of rows that speak of all that may follow, and so of what was not gone on from."""
 Row = dict[str, Any]
 
 
@@ -98,11 +100,13 @@ class Truths:
         self.horizon = horizon
         self.known: dict[Any, Judged] = {}
 
-    def of(self, spec: Spec, sizes: dict[str, int], faults: int) -> Judged:
-        """All that is true of a spec at a size."""
-        key = (spec.path, spec.name, tuple(sorted(sizes.items())), faults)
+    def of(
+        self, spec: Spec, sizes: dict[str, int], faults: int, *, constrained: bool = True
+    ) -> Judged:
+        """All that is true of a spec at a size, within its constraints or without."""
+        key = (spec.path, spec.name, tuple(sorted(sizes.items())), faults, constrained)
         if key not in self.known:
-            limits = Limits(faults=faults, horizon=self.horizon)
+            limits = Limits(faults=faults, horizon=self.horizon, constrained=constrained)
             self.known[key] = judge(spec.source, spec.name, sizes, limits)
         return self.known[key]
 
@@ -129,7 +133,8 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
     """What is wrong with a row that exploration has found; nothing where it is right."""
     truth = judged.truths.get(name_of(row))
     if row["property"] == POSSIBLE:
-        truth = Truth("fails" if impossible(judged) else "holds")
+        beyond = "open" if judged.graph.outside else "fails"
+        truth = Truth(beyond if impossible(judged) else "holds")
     elif row["property"] == PROMISES:
         right = row["standing"] == "unknown" and not judged.of.properties
         return "" if right else "is said of a spec that has promises"
@@ -139,9 +144,11 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
         return "is no property"
     match row["standing"]:
         case "holds":
-            return _not_held(row, truth, cut)
+            return _not_held(row, truth, cut or bool(judged.graph.outside))
         case "fails":
             return _not_failed(row, judged, truth, cut)
+        case "unknown" if row["kind"] in ENDLESS and judged.graph.outside:
+            return ""
         case "unknown" if not cut and defined and truth.verdict != "open":
             return f"is unknown though nothing was cut; in truth it {truth}"
     return ""
@@ -225,10 +232,10 @@ def used(spec: Spec, sizes: dict[str, int]) -> dict[str, int]:
 def sorts_of(source: Source, name: str) -> set[str]:
     """The sorts that occur in a spec, in its parts, or in a property of it."""
     of = source.specification(name)
-    nodes: list[ast.AST] = [a.function for a in of.spec.actions.values()]
-    nodes += [a.function for a in of.spec.initials.values()]
+    methods = [a.function for a in (*of.spec.actions.values(), *of.spec.initials.values())]
+    methods += [*of.spec.helpers.values(), *(source.functions[p] for p in of.properties)]
+    nodes: list[ast.AST] = [*source.with_called(methods)]
     nodes += [note for note, _ in of.spec.fields.values()]
-    nodes += [*of.spec.helpers.values(), *(source.functions[p] for p in of.properties)]
     names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
     found = names & set(source.sorts)
     for part in names & source.specs.keys() - {of.spec.name}:
@@ -252,7 +259,7 @@ def of_stories(rows: list[Row], judged: Judged) -> Iterator[str]:
     """Stories that the oracle cannot follow, or that show something else than they are told for."""
     replay = Replay(judged.judge)
     for row in rows:
-        ends = row["kind"] not in ("recoverable", "eventually", "leads to", "leads_to")
+        ends = row["kind"] not in ENDLESS
         if row["story"] and ends and (wrong := replay.breaks(row["story"], name_of(row))):
             yield f"the story of {name_of(row)}: {wrong}"
 
@@ -312,7 +319,6 @@ def within(spec: Spec, sizes: dict[str, int], faults: int, bound: int) -> Iterat
     if run.json is None:
         yield f"{begin} exit {run.exit}: {run.error.strip()[-200:]}"
         return
-    endless = ("recoverable", "eventually", "leads to", "leads_to")
     for row in run.rows:
         if row["property"] in (POSSIBLE, PROMISES):
             if wrong := disputed(row, judged, cut=True, defined=True):
@@ -323,7 +329,7 @@ def within(spec: Spec, sizes: dict[str, int], faults: int, bound: int) -> Iterat
             truth = Truth("fails")
         if row["standing"] == "holds" and truth.verdict == "fails":
             yield f"{begin} {name_of(row)} is said to hold; within the bound it {truth}"
-        if row["standing"] == "holds" and row["kind"] in endless and truth.verdict == "open":
+        if row["standing"] == "holds" and row["kind"] in ENDLESS and truth.verdict == "open":
             yield f"{begin} {name_of(row)} is said to hold, though states were cut off"
         if row["standing"] == "fails" and truth.verdict != "fails":
             yield f"{begin} {name_of(row)} is said to fail; within the bound it {truth}"

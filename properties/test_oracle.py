@@ -186,10 +186,25 @@ def random_texts(number: int) -> list[str]:
     return found
 
 
+LIMITS = ["s.n < 3", "not s.flag", "s.fm[s.pick] or s.n < 2", "all(s.fm[a] for a in T) or s.n < 1"]
+"""What random specs are constrained to, if anything: the third is without a meaning somewhere."""
+
+
+def varied(text: str, k: int) -> str:
+    """A random spec of which every other is strongly fair, and some go on only within a limit."""
+    if k % 2:
+        text = text.replace("weak.any", "strong.any")
+    if k % 3:
+        return text
+    limit = LIMITS[k // 3 % len(LIMITS)]
+    return f"{text}\n@constraint\ndef p_constraint(s: Random) -> bool:\n    return {limit}\n"
+
+
 def random_disagreements(folder: Path, number: int) -> list[str]:
     """What `explore` says of random specs that is not so."""
     wrong: list[str] = []
-    for k, text in enumerate(random_texts(number)):
+    for k, plain in enumerate(random_texts(number)):
+        text = varied(plain, k)
         path = folder / f"random_{k}.py"
         path.write_text(text, encoding="utf-8")
         spec = Spec(path, "Random", read_text(text))

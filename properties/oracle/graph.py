@@ -19,12 +19,14 @@ class Limits:
     What a search is limited by.
 
     `bound` is that of naturals, `capacity` says whether channels are held to theirs; where these
-    are left out there is none, and the search ends at the horizon.
+    are left out there is none, and the search ends at the horizon. Proofs do not assume a
+    `@constraint`: without `constrained` it is gone on from every state.
     """
 
     faults: int = 2
     bound: int | None = None
     capacity: bool = False
+    constrained: bool = True
     horizon: int = HORIZON
 
 
@@ -38,7 +40,12 @@ class Edge:
 
 @dataclass
 class Graph:
-    """States in the order of their depth, with every step between them."""
+    """
+    States in the order of their depth, with every step between them.
+
+    `outside` are those that a `@constraint` lets nobody go on from, `idle` the labels of the
+    choices that change nothing in a state.
+    """
 
     states: list[Instance] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
@@ -47,14 +54,20 @@ class Graph:
     possible: dict[int, list[Choice]] = field(default_factory=dict)
     undefined: list[tuple[int, Choice | None]] = field(default_factory=list)
     outside: set[int] = field(default_factory=set)
+    idle: dict[int, set[Any]] = field(default_factory=dict)
     dropped: int = 0
     largest: int = 0
     longest: int = 0
 
     @property
     def complete(self) -> bool:
-        """Whether every reachable state was gone on from, and nothing was dropped."""
+        """Whether every state was gone on from that may be, and nothing was dropped."""
         return self.dropped == 0 and len(self.edges) == len(self.states)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every reachable state was gone on from."""
+        return self.complete and not self.outside
 
     @property
     def looked(self) -> int:
@@ -126,26 +139,35 @@ class Search:
         graph = self.graph
         graph.edges[number] = []
         graph.possible[number] = []
+        graph.idle[number] = set()
         state, used = graph.states[number], graph.used[number]
-        if not self._all("constraint", state):
+        if self.limits.constrained and not self._all("constraint", state):
             graph.outside.add(number)
-            return
         for choice in every:
-            costs = choice.costs
-            if used + costs > self.limits.faults:
-                continue
-            try:
-                after = self.interpreter.after(state, choice)
-            except NoMeaning:
-                graph.undefined.append((number, choice))
-                graph.possible[number].append(choice)
-                continue
-            if after is None:
-                continue
+            if used + choice.costs <= self.limits.faults:
+                self._take(number, state, choice)
+
+    def _take(self, number: int, state: Instance, choice: Choice) -> None:
+        """Take one step, if it is possible; one from a state outside is seen and not taken."""
+        graph, costs = self.graph, choice.costs
+        undefined, after = False, None
+        try:
+            after = self.interpreter.after(state, choice)
+        except NoMeaning:
+            undefined = True
+        if after is not None or undefined:
             graph.possible[number].append(choice)
-            target = self._add(after, used + costs, graph.depth[number] + 1)
-            if target is not None:
-                graph.edges[number].append(Edge(choice, target))
+        if number in graph.outside:
+            return
+        if undefined:
+            graph.undefined.append((number, choice))
+        if after is None:
+            return
+        if key(after) == key(state):
+            graph.idle[number].add(choice.label)
+        target = self._add(after, graph.used[number] + costs, graph.depth[number] + 1)
+        if target is not None:
+            graph.edges[number].append(Edge(choice, target))
 
 
 def explore(of: Specification, world: World, limits: Limits) -> Graph:

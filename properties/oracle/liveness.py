@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from properties.oracle.graph import Graph
+from properties.oracle.steps import Choice
 
 Label = tuple[str, Any]
 
@@ -66,9 +67,9 @@ def spread(starts: set[int], inside: set[int], near: dict[int, set[int]]) -> set
     return seen
 
 
-def can_stay(inside: set[int], graph: Graph) -> bool:
+def can_stay(inside: set[int], graph: Graph, through: set[int] | None = None) -> bool:
     """
-    Whether a fair behaviour may stay for ever within these states.
+    Whether a fair behaviour may stay for ever within these states, `through` some again and again.
 
     A behaviour may stop, so a component of one state without a step is a candidate as well. What
     is weakly fair and always possible in a component must be taken in it; what is strongly fair
@@ -77,13 +78,18 @@ def can_stay(inside: set[int], graph: Graph) -> bool:
     stack = components(inside & graph.edges.keys(), graph)
     while stack:
         component = stack.pop()
-        taken = {e.choice.label for k in component for e in graph.edges[k] if e.target in component}
+        if through is not None and not component & through:
+            continue
+        taken = {
+            e.choice.duty
+            for k in component
+            for e in graph.edges[k]
+            if e.target in component and counts(graph, k, e.choice)
+        }
         weak = [marked(graph, k, ("weak", "strong")) for k in component]
         if set.intersection(*weak) - taken:
             continue
-        unserved = {
-            k for k in component if marked(graph, k, ("strong",)) - taken
-        }  # fmt: skip
+        unserved = {k for k in component if marked(graph, k, ("strong",)) - taken}
         if not unserved:
             return True
         stack += components(component - unserved, graph)
@@ -91,5 +97,14 @@ def can_stay(inside: set[int], graph: Graph) -> bool:
 
 
 def marked(graph: Graph, number: int, marks: tuple[str, ...]) -> set[Label]:
-    """The choices that are possible in a state and bear one of these marks of fairness."""
-    return {c.label for c in graph.possible[number] if c.action.fair in marks}
+    """The duties that are possible in a state and bear one of these marks of fairness."""
+    return {
+        c.duty
+        for c in graph.possible[number]
+        if c.action.fair.removesuffix(".any") in marks and counts(graph, number, c)
+    }
+
+
+def counts(graph: Graph, number: int, choice: Choice) -> bool:
+    """Whether a choice counts as possible: one of any choice only where it changes something."""
+    return not (choice.action.fair.endswith(".any") and choice.label in graph.idle[number])

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 MARKS = (
-    "always", "never", "lemma", "step", "sometimes", "recoverable", "eventually", "leads_to",
-    "axiom", "constraint",
+    "always", "never", "lemma", "step", "sometimes", "recoverable", "eventually",
+    "eventually_always", "leads_to", "axiom", "constraint",
 )  # fmt: skip
 
 
@@ -68,6 +68,15 @@ class Source:
             if (mark := mark_of(f)) and _subject(f) in ("", name)
         }
         return Specification(name, spec, about)
+
+    def with_called(self, functions: list[ast.FunctionDef]) -> list[ast.FunctionDef]:
+        """Functions, and those of the module that they call, directly or not."""
+        found = list(functions)
+        for function in found:  # it grows meanwhile
+            names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+            called = [self.functions[n] for n in sorted(names & self.functions.keys())]
+            found += [f for f in called if f not in found]
+        return found
 
     def named(self) -> Iterator[str]:
         """The specs to check: what is made of a class stands for it; parts are no specs."""
@@ -170,22 +179,36 @@ def _method(spec: SpecClass, name: str, function: ast.FunctionDef) -> None:
 
 def _name(found: Source, name: str, value: ast.expr) -> None:
     """A module's constant or alias, or what is made of a class."""
-    if isinstance(value, ast.Call) and ast.unparse(value.func) == "specification":
-        first, *others = [ast.unparse(a) for a in value.args]
-        marks = {p: mark_of(found.functions[p]) for p in others}
-        found.made[name] = Specification(name, found.specs[first], marks)
-        return
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        base = ast.unparse(value.func.value)
-        if base in found.made:
-            found.made[name] = _variant(found, found.made[base], name, value)
-            return
-    found.names[name] = value
+    made = _made(found, value, name)
+    if made:
+        found.made[name] = made
+    else:
+        found.names[name] = value
+
+
+def _made(found: Source, node: ast.expr, name: str) -> Specification | None:
+    """What an expression makes of a class, in one step or in several; nothing if it makes none."""
+    if isinstance(node, ast.Name):
+        return found.made.get(node.id)
+    if not isinstance(node, ast.Call):
+        return None
+    if ast.unparse(node.func) == "specification":
+        first, *others = [ast.unparse(a) for a in node.args]
+        return Specification(name, found.specs[first], _marks(found, others))
+    old = _made(found, node.func.value, name) if isinstance(node.func, ast.Attribute) else None
+    return _variant(found, old, name, node) if old else None
+
+
+def _marks(found: Source, properties: list[str]) -> dict[str, str]:
+    return {p: mark_of(found.functions[p]) for p in properties}
 
 
 def _variant(found: Source, old: Specification, name: str, call: ast.Call) -> Specification:
-    """`.replace("Name", action=function)`, `.add(…)`, `.drop("Name", "action")`."""
+    """`.replace("Name", action=function)`, `.drop("Name", "action")`, `.with_properties(…)`."""
     assert isinstance(call.func, ast.Attribute)
+    if call.func.attr == "with_properties":
+        more = _marks(found, [ast.unparse(a) for a in call.args])
+        return Specification(name, old.spec, old.properties | more)
     spec = replace(
         old.spec, actions=dict(old.spec.actions), helpers=dict(old.spec.helpers),
         initials=dict(old.spec.initials),

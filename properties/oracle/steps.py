@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from properties.oracle.expressions import Each, Expressions, Returned, Scope
-from properties.oracle.source import Action, SpecClass
+from properties.oracle.source import Action, Source, SpecClass
 from properties.oracle.values import (
     UNSET,
     Impossible,
@@ -31,10 +31,20 @@ class Choice:
     arguments: tuple[Any, ...]
 
     @property
+    def elements(self) -> tuple[Any, ...]:
+        """The elements whose part takes the step."""
+        return tuple(p for p in self.path if not isinstance(p, str))
+
+    @property
     def label(self) -> tuple[str, Any]:
         """What tells it from others."""
-        elements = [p for p in self.path if not isinstance(p, str)]
-        return self.name, tuple(key(a) for a in (*elements, *self.arguments))
+        return self.name, tuple(key(a) for a in (*self.elements, *self.arguments))
+
+    @property
+    def duty(self) -> tuple[str, Any]:
+        """What fairness is about: this choice by itself, or all choices of a part together."""
+        any_of_them = self.action.fair.endswith(".any")
+        return (self.name, self.elements) if any_of_them else self.label
 
     @property
     def costs(self) -> int:
@@ -182,7 +192,7 @@ class Interpreter(Expressions):
             for a in spec.actions.values()
             for arguments in self._arguments(a)
         ]
-        joint = _called(spec)
+        joint = _called(spec, self.source)
         for path, part in parts(self, self.declared(spec)):
             for inner in self.choices(part.spec):
                 name = f"{path[0]}.{inner.name}"
@@ -233,14 +243,15 @@ def _placed(whole: Instance, path: tuple[Any, ...], part: Instance) -> Instance:
     return state
 
 
-def _called(spec: SpecClass) -> set[str]:
-    """The actions of parts that an action, or a helper, of the whole calls, as `front.close`."""
+def _called(spec: SpecClass, source: Source) -> set[str]:
+    """The actions of parts that an action of the whole calls, itself or by functions."""
+    actions = [a.function for a in spec.actions.values()]
     found = set()
-    for function in (*(a.function for a in spec.actions.values()), *spec.helpers.values()):
+    for function in source.with_called([*actions, *spec.helpers.values()]):
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 owner = ast.unparse(node.func.value).split("[")[0]
-                found.add(f"{owner.removeprefix('self.')}.{node.func.attr}")
+                found.add(f"{owner.partition('.')[2]}.{node.func.attr}")
     return found
 
 

@@ -62,7 +62,7 @@ class Judge:
         ways: dict[str, Callable[[str], Truth]] = {
             "always": self._always, "lemma": self._always, "never": self._never,
             "step": self._step, "sometimes": self._sometimes, "recoverable": self._recoverable,
-            "eventually": self._leads, "leads_to": self._leads,
+            "eventually": self._live, "leads_to": self._live, "eventually_always": self._live,
         }  # fmt: skip
         truths |= {p: ways[kind](p) for p, kind in self.of.properties.items() if kind in ways}
         never = {c.name for c in self.interpreter.choices(self.of.spec)}
@@ -116,7 +116,7 @@ class Judge:
         lengths = self._where(lambda k: self._has(name, k))
         if lengths:
             return Truth("holds", min(lengths))
-        return Truth("fails" if self.graph.complete else "open")
+        return Truth("fails" if self.graph.whole else "open")
 
     def _recoverable(self, name: str) -> Truth:
         """From every state, steps of the protocol alone come to it."""
@@ -126,7 +126,7 @@ class Judge:
             for k, edges in graph.edges.items()
         }
         # A state at the horizon, or from which a successor was dropped, might come to it.
-        unknown = set(range(len(graph.states))) - graph.edges.keys()
+        unknown = (set(range(len(graph.states))) - graph.edges.keys()) | graph.outside
         if graph.dropped:
             unknown = set(range(len(graph.states)))
         every = set(range(len(graph.states)))
@@ -137,34 +137,43 @@ class Judge:
                 before.setdefault(t, set()).add(k)
         can = spread(good, every, before)
         might = spread(unknown, every, before)
-        return self._universal([graph.depth[k] for k in every - can - might])
+        lengths = [graph.depth[k] for k in every - can - might]
+        return self._universal(lengths) if lengths or graph.whole else Truth("open")
 
-    def _leads(self, name: str) -> Truth:
-        """`eventually` and `leads_to`: no fair behaviour stays where the goal is not."""
+    def _live(self, name: str) -> Truth:
+        """`eventually`, `eventually_always` and `leads_to`: of every choice of elements."""
         function = self.interpreter.source.functions[name]
         notes = [a.annotation for a in function.args.args[1:]]
         domains = [self.world.domain(self.world.type(n)) for n in notes if n]
-        verdicts = [self._leads_for(name, chosen) for chosen in product(*domains)]
+        verdicts = [self._live_for(name, chosen) for chosen in product(*domains)]
         vacuous = bool(verdicts) and all(v.vacuous for v in verdicts)
         for verdict in ("fails", "open"):
             if any(v.verdict == verdict for v in verdicts):
                 return Truth(verdict)
         return Truth("holds", vacuous=vacuous)
 
-    def _leads_for(self, name: str, chosen: tuple[Any, ...]) -> Truth:
-        graph = self.graph
-        every = set(range(len(graph.states)))
-        values = [value(self.interpreter, name, s, *chosen) for s in graph.states]
-        eventually = self.of.properties[name] == "eventually"
-        if graph.undefined or (None in values and not eventually):
+    def _live_for(self, name: str, chosen: tuple[Any, ...]) -> Truth:
+        """No fair behaviour stays where the goal is not, or comes there again and again."""
+        graph, kind = self.graph, self.of.properties[name]
+        if graph.undefined:
             return Truth("open")
-        premise = {k for k in every if (graph.depth[k] == 0 if eventually else values[k][0])}
-        without = {k for k in every if not (values[k] if eventually else values[k][1])}
-        after = successors(graph)
-        begun = spread(premise & without, without, after)
-        if can_stay(begun - graph.outside, graph):
+        values = [value(self.interpreter, name, s, *chosen) for s in graph.states]
+        due = {k for k, v in enumerate(values) if self._due(kind, k, v)}
+        without = {k for k, v in enumerate(values) if not (v[1] if isinstance(v, tuple) else v)}
+        if kind == "eventually_always":
+            stays = can_stay(set(graph.edges) - graph.outside, graph, through=without)
+        else:
+            begun = spread(due & without, without, successors(graph))
+            stays = can_stay(begun - graph.outside, graph)
+        if stays:
             return Truth("fails")
-        return Truth("holds" if graph.complete else "open", vacuous=not premise)
+        return Truth("holds" if graph.whole else "open", vacuous=not due)
+
+    def _due(self, kind: str, number: int, said: Any) -> bool:
+        """Whether something is due from a state on; it is where a promise has no meaning."""
+        if kind == "leads_to":
+            return said is None or bool(said[0])
+        return kind == "eventually_always" or self.graph.depth[number] == 0
 
 
 def judge(source: Source, name: str, sizes: dict[str, int], limits: Limits) -> Judged:
