@@ -371,7 +371,7 @@ def test_what_is_not_inductive_is_unknown_and_never_broken() -> None:
     assert found["b_is_at_most_three exhausted"]["standing"] == "holds"
     assert found["b_is_at_most_three unknown"]["note"] == "not inductive: climb"
     assert "broken" not in result.stdout.replace("not shown to be broken", "")
-    assert "this state may be unreachable" in result.stdout
+    assert "this state is unreachable" in result.stdout
 
 
 def test_what_leans_on_an_unproved_invariant_is_not_proved() -> None:

@@ -186,7 +186,7 @@ def test_a_start_without_a_meaning_is_refused_with_its_reason() -> None:
         list(machine(broken, T=2).starts())
     with pytest.raises(UsageError, match=why):
         search(broken, {"T": 2}, faults=0, depth=1, bound=300)
-    assert not prove(broken, look=True).proved
+    assert not prove(broken, look=2).proved
 
 
 def test_too_many_choices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

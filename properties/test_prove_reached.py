@@ -70,9 +70,33 @@ def two_is_off(s: Pair) -> bool:
     return not s.two
 """
     whole, cut = (
-        prove(from_source(text.format(guard=guard), "Pair"), look=True).reached["two_is_off"]
+        prove(from_source(text.format(guard=guard), "Pair"), look=2).reached["two_is_off"]
         for guard in ("require(len(self.sent) == 0)", "pass")
     )
 
     assert whole.sentence.startswith("this state is unreachable: exploring every state there is")
     assert cut.sentence.endswith("do not break the promise within 1 message in sent")
+
+
+def test_a_run_to_a_counterexample_has_no_more_faults_than_the_budget() -> None:
+    """A promise that only a fault breaks is not broken where no fault may happen."""
+    spec = from_source(
+        """
+from herdspec import *
+
+class Glass(Spec):
+    whole: bool = True
+
+    @action(kind=fault)
+    def drop(self) -> None:
+        self.whole = False
+
+@always
+def it_is_whole(s: Glass) -> bool:
+    return s.whole
+""",
+        "Glass",
+    )
+
+    assert prove(spec, look=0).reached["it_is_whole"].story is None
+    assert prove(spec, look=1).reached["it_is_whole"].story is not None

@@ -139,7 +139,7 @@ class Proving:
         progress = obligations(subject.spec, omitted, tell)
         return induct(
             subject.spec, leave_out=omitted, resources=self.resources, order=self.order,
-            explain=True, look=True, progress=progress,
+            explain=True, look=subject.faults, progress=progress,
         )  # fmt: skip
 
     def needs(

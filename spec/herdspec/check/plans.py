@@ -214,21 +214,27 @@ def survival(hole: Survivor) -> list[str]:
     return [f"{hole.id} (line {hole.line}): {hole.missing}", *shown]
 
 
-def proof(subject: str, spec: Specification, leave_out: Iterable[str]) -> Check:
-    """Prove a spec's promises, but for those that are known to fail."""
+def proof(
+    subject: str, spec: Specification, leave_out: Iterable[str], faults: int = QUICK.faults
+) -> Check:
+    """
+    Prove a spec's promises, but for those that are known to fail.
+
+    Runs to what is not inductive are looked for with so many `faults`.
+    """
     omitted = frozenset(leave_out)
 
     def run(tell: Tell, memory: Memory | None = None) -> Result:
         from herdspec.check.prove import prove
 
         told = obligations(spec, omitted, tell)
-        found = prove(spec, leave_out=omitted, look=True, progress=told, memory=memory)
+        found = prove(spec, leave_out=omitted, look=faults, progress=told, memory=memory)
         longest = max((o.seconds for o in found.obligations), default=0.0)
         measured = f"{asked(found.obligations)}, the longest {longest:.1f} s"
         return Result(tuple(proved(subject, found)), measured)
 
     name = f"prove {subject}: {any_number(spec)}"
-    return Check(name, run, lambda: (subject, spec, omitted), run)
+    return Check(name, run, lambda: (subject, spec, omitted, faults), run)
 
 
 def asked(found: Sequence[Obligation]) -> str:
@@ -295,7 +301,7 @@ def checks_of(looked: Looked, prove: bool, mutate: bool) -> list[Check]:
     if any(p.expectation in LIVE for p in looked.spec.properties):
         checks.append(if_possible(liveness(looked), looked, "liveness"))
     if prove and kinds & {Expectation.ALWAYS, Expectation.STEP}:
-        proving = proof(looked.subject, looked.spec, looked.declared)
+        proving = proof(looked.subject, looked.spec, looked.declared, looked.faults)
         checks.append(if_possible(proving, looked, "proof", "or leave the proof out: --no-prove"))
     if mutate and not looked.declared:
         checks.append(mutation(looked))

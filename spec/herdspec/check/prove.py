@@ -90,7 +90,7 @@ def prove(
     resources: int = RESOURCES,
     order: bool = False,
     explain: bool = False,
-    look: bool = False,
+    look: int | None = None,
     progress: Progress | None = None,
     memory: Memory | None = None,
 ) -> Proof:
@@ -100,7 +100,7 @@ def prove(
     `resources` is z3's limit for each obligation. With `order`, naturals are any total order and
     `+ 1` is some larger element (`herdspec.engine.order`): sound, but more may fail. With
     `explain`, a counterexample names conjuncts that would exclude it (`herdspec.check.suggest`);
-    with `look`, a run to it is looked for (`herdspec.check.reachable`).
+    with `look`, a run to it with so many faults is looked for (`herdspec.check.reachable`).
     What the `memory` knows is not proved again.
     """
     explored, spec = spec, spec.for_proof
@@ -117,10 +117,10 @@ def prove(
     proof.given = leaning(prover, proof)
     if explain:
         explained(proof, explored)
-    if look and any(o.outcome is Outcome.FAILED for o in proof.obligations):
+    if look is not None and any(o.outcome is Outcome.FAILED for o in proof.obligations):
         from herdspec.check.reachable import look_for_runs
 
-        proof.reached = look_for_runs(explored, proof.obligations)
+        proof.reached = look_for_runs(explored, proof.obligations, look)
     return proof
 
 

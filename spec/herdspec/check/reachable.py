@@ -21,8 +21,6 @@ from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
 
-FAULTS = 2
-"""How many faults the runs may have."""
 SECONDS = 5.0
 """How long one size is explored at most."""
 MOST_SIZES = 2
@@ -41,8 +39,14 @@ class Reached:
     story: Story | None = None
 
 
-def look_for_runs(spec: Specification, obligations: list[Obligation]) -> dict[str, Reached]:
-    """For each promise that is not inductive: a run that breaks it, or how far was looked."""
+def look_for_runs(
+    spec: Specification, obligations: list[Obligation], faults: int
+) -> dict[str, Reached]:
+    """
+    For each promise that is not inductive: a run that breaks it, or how far was looked.
+
+    The runs have so many faults at most.
+    """
     found: dict[str, Reached] = {}
     for number, (sizes, names) in enumerate(_by_size(spec, obligations).items()):
         at = dict(sizes)
@@ -50,7 +54,7 @@ def look_for_runs(spec: Specification, obligations: list[Obligation]) -> dict[st
             far = f"no run to it was looked for with {_said(at)}"
             found |= dict.fromkeys(names, Reached(far))
         else:
-            found |= _looked(spec, at, names)
+            found |= _looked(spec, at, faults, names)
     return found
 
 
@@ -76,19 +80,21 @@ def _broken(
             yield o.promise, o.counterexample.sizes if o.counterexample else {}
 
 
-def _looked(spec: Specification, sizes: Mapping[str, int], names: list[str]) -> dict[str, Reached]:
+def _looked(
+    spec: Specification, sizes: Mapping[str, int], faults: int, names: list[str]
+) -> dict[str, Reached]:
     """What exploring this size shows of these promises; where that ends early, short runs."""
     ends = (Expectation.AXIOM, Expectation.CONSTRAINT)
     only = tuple(p for p in spec.properties if p.name in names or p.expectation in ends)
     bare = replace(spec, properties=only)
 
     def attempt(bound: int, left: float | None) -> Exploration | None:
-        explorer = Explorer(bare, sizes, FAULTS, bound, seconds=min(left or SECONDS, SECONDS))
+        explorer = Explorer(bare, sizes, faults, bound, seconds=min(left or SECONDS, SECONDS))
         explored = explorer.run()
         return None if explorer.out_of_time and left is not None else explored
 
     try:
-        explored, _ = raised(first_bound(spec, FAULTS), attempt, is_cut_by_naturals)
+        explored, _ = raised(first_bound(spec, faults), attempt, is_cut_by_naturals)
     except UsageError as error:
         return dict.fromkeys(names, Reached(f"whether it can be reached is not known: {error}"))
     found = {}
@@ -105,7 +111,7 @@ def _searched(spec: Specification, explored: Exploration, name: str) -> Story | 
     from herdspec.check.search import search
 
     result = search(
-        spec, explored.sizes, faults=FAULTS, depth=DEPTH, bound=explored.bound,
+        spec, explored.sizes, faults=explored.faults, depth=DEPTH, bound=explored.bound,
         only=frozenset({name}), resources=RESOURCES,
     )  # fmt: skip
     return result.violations.get(name)
