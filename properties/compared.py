@@ -104,6 +104,8 @@ class Truths:
         self, spec: Spec, sizes: dict[str, int], faults: int, *, constrained: bool = True
     ) -> Judged:
         """All that is true of a spec at a size, within its constraints or without."""
+        limited = "constraint" in spec.source.specification(spec.name).properties.values()
+        constrained = constrained and limited
         key = (spec.path, spec.name, tuple(sorted(sizes.items())), faults, constrained)
         if key not in self.known:
             limits = Limits(faults=faults, horizon=self.horizon, constrained=constrained)

@@ -77,7 +77,7 @@ MISTAKES = {
     "one end is every end": ("liveness.py", "not component & through", "not component <= through"),
     "fairness of any is of each": (
         "steps.py",
-        "return (self.name, self.elements) if any_of_them else self.label",
+        "return (self.name, self.elements) if self.any_of_them else self.label",
         "return self.label",
     ),
     "fairness of any is of all parts": (

@@ -44,7 +44,7 @@ class Graph:
     States in the order of their depth, with every step between them.
 
     `outside` are those that a `@constraint` lets nobody go on from, `idle` the labels of the
-    choices that change nothing in a state.
+    choices, of actions that are fair to any, that change nothing in a state.
     """
 
     states: list[Instance] = field(default_factory=list)
@@ -163,7 +163,7 @@ class Search:
             graph.undefined.append((number, choice))
         if after is None:
             return
-        if key(after) == key(state):
+        if choice.any_of_them and key(after) == key(state):
             graph.idle[number].add(choice.label)
         target = self._add(after, graph.used[number] + costs, graph.depth[number] + 1)
         if target is not None:

@@ -107,4 +107,4 @@ def marked(graph: Graph, number: int, marks: tuple[str, ...]) -> set[Label]:
 
 def counts(graph: Graph, number: int, choice: Choice) -> bool:
     """Whether a choice counts as possible: one of any choice only where it changes something."""
-    return not (choice.action.fair.endswith(".any") and choice.label in graph.idle[number])
+    return not (choice.any_of_them and choice.label in graph.idle[number])

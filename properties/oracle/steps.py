@@ -43,8 +43,12 @@ class Choice:
     @property
     def duty(self) -> tuple[str, Any]:
         """What fairness is about: this choice by itself, or all choices of a part together."""
-        any_of_them = self.action.fair.endswith(".any")
-        return (self.name, self.elements) if any_of_them else self.label
+        return (self.name, self.elements) if self.any_of_them else self.label
+
+    @property
+    def any_of_them(self) -> bool:
+        """Whether fairness is of the action as a whole."""
+        return self.action.fair.endswith(".any")
 
     @property
     def costs(self) -> int:
