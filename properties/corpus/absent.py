@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
 from herdspec import (
+    Capacity,
     Nat,
     Sort,
     Spec,
     action,
     always,
     each,
+    empty,
     never,
     require,
     sometimes,
@@ -378,3 +381,53 @@ class AbsentPartOfRecord(Spec):
 @always
 def never_marked(s: AbsentPartOfRecord) -> bool:
     return not any(s.mark[t] for t in T)
+
+
+class SoughtInVain(Spec):
+    """
+    Whoever is absent is in no set and in no channel, and discarding him changes nothing.
+
+    found_only_if_there: holds
+    found: holds 3
+    never_waits: fails 1
+    next: holds
+    """
+
+    pick: T | None = None
+    up: set[T] = empty()
+    queue: Annotated[list[T], Capacity(1)] = empty()
+    seen: bool = False
+
+    @action
+    def put(self, t: T) -> None:
+        require(len(self.queue) == 0)
+        self.up.add(t)
+        self.queue.append(t)
+
+    @action
+    def choose(self, t: T) -> None:
+        self.pick = t
+
+    @action
+    def look(self) -> None:
+        self.seen = self.pick in self.queue and self.pick in self.up
+
+    @action
+    def drop(self) -> None:
+        require(not self.seen)
+        self.up.discard(self.pick)
+
+
+@always
+def found_only_if_there(s: SoughtInVain) -> bool:
+    return s.pick not in s.queue or s.pick is not None
+
+
+@sometimes
+def found(s: SoughtInVain) -> bool:
+    return s.seen and s.pick in s.up and s.pick in s.queue
+
+
+@never
+def never_waits(s: SoughtInVain) -> bool:
+    return len(s.queue) > 0 and s.pick not in s.up

@@ -300,7 +300,7 @@ class Expressions:
 
     def _of_container(self, owner: Any, name: str, given: list[Any]) -> Any:
         """What is done to a set or a channel in place."""
-        if any(value is None for value in given):
+        if name != "discard" and any(value is None for value in given):
             raise NoMeaning(f"an absent value is given to .{name}")
         match name:
             case "pop":

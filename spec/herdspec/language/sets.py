@@ -11,7 +11,7 @@ from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.quantifiers import turns as turns_of
 from herdspec.language.rich import Struct, Value
-from herdspec.language.types import ChannelOf, Rich, SetOf
+from herdspec.language.types import ChannelOf, Option, OptionalRecord, Rich, SetOf
 
 if TYPE_CHECKING:
     from herdspec.language.expressions import Scope
@@ -55,6 +55,38 @@ def member(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, ...]:
     found = scope.fit(e, scope.value(e, kind.record), kind.record)
     assert isinstance(found, Struct), "fitted to a record"
     return found.flat
+
+
+def sought(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, tuple[Expr, ...]]:
+    """
+    What is looked for in a set: whether it can be in one at all, and the keys of the relation.
+
+    As in Python, what is absent, or a number that the set cannot hold, is in none.
+    """
+    if kind.record is not None:
+        there, found = held(scope.value(e, kind.record))
+        made = scope.fit(e, found, kind.record)
+        assert isinstance(made, Struct), "fitted to a record"
+        keys = made.flat
+    else:
+        given = e.elts if isinstance(e, ast.Tuple) else [e]
+        if len(given) != len(kind.keys):
+            return g.TRUE, scope.indices(e, kind.keys)  # which refuses it
+        values = [held(scope.value(x, k)) for x, k in zip(given, kind.keys, strict=True)]
+        there = g.conj(*(here for here, _ in values))
+        fitted = [scope.fit(x, v, k) for x, (_, v), k in zip(given, values, kind.keys, strict=True)]
+        keys = tuple(v for v in fitted if isinstance(v, Expr))
+    fits = (rich.within(k, key) for k, key in zip(kind.keys, keys, strict=True))
+    return g.conj(there, *fits), keys
+
+
+def held(value: Value) -> tuple[Expr, Value]:
+    """Whether an optional value is there, and what it is then; a plain one always is."""
+    if isinstance(value, Struct) and isinstance(value.kind, OptionalRecord):
+        return value.present, value.held
+    if isinstance(value, Expr) and isinstance(value.kind, Option):
+        return g.negate(g.eq(value, g.none(value.kind))), g.the(value)
+    return g.TRUE, value
 
 
 def subset(a: Struct, b: Value) -> Expr:
@@ -109,11 +141,15 @@ def among(scope: Scope, left: ast.expr, right: ast.expr) -> Expr:
     place = scope.place(right)
     if place is not None and isinstance(place.kind, ChannelOf):
         turns = list(channels.messages(scope, right, place))
-        wanted = scope.fit(left, scope.value(left), place.kind.item)
-        return some_of((kept, rich.equal(m, wanted), b) for m, kept, b in turns)
+        item = place.kind.item
+        value = scope.value(left, item)
+        there, plain = (g.TRUE, value) if isinstance(item, Option) else held(value)
+        wanted = scope.fit(left, plain, item)
+        return g.conj(there, some_of((kept, rich.equal(m, wanted), b) for m, kept, b in turns))
     found = scope.value(right)
     if isinstance(found, Struct) and isinstance(found.kind, SetOf):
-        return g.select(found.parts[""], *member(scope, left, found.kind))
+        there, keys = sought(scope, left, found.kind)
+        return g.conj(there, g.select(found.parts[""], *keys))
     raise scope.refuse(right, f"`in {ast.unparse(right)}`", "write a tuple of values, or a set")
 
 

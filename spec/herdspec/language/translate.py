@@ -112,10 +112,15 @@ class Body(Scope):
     def change(self, call: ast.Call, owner: ast.expr, place: Place, name: str) -> bool:
         """A method of a set or channel; False where it has none of that name."""
         match name, place.kind, call.args:
-            case ("add" | "discard", SetOf() as kind, [element]):
+            case ("add", SetOf() as kind, [element]):
                 at = sets.member(self, element, kind)
+                self.write(call, replace(place, kind=Table(kind.keys, BOOL)).entry(at), g.TRUE)
+            case ("discard", SetOf() as kind, [element]):
+                there, at = sets.sought(self, element, kind)
                 here = replace(place, kind=Table(kind.keys, BOOL)).entry(at)
-                self.write(call, here, g.boolean(name == "add"))
+                old = g.FALSE if there is g.TRUE else self.read(owner, here)
+                assert isinstance(old, Expr), "an entry of a relation"
+                self.write(call, here, g.conj(old, g.negate(there)))
             case ("append", ChannelOf() as kind, [message]):
                 sent = self.fit(message, self.value(message, kind.item), kind.item)
                 channels.append(self, owner, place, sent)
