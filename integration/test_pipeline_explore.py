@@ -24,6 +24,7 @@ from benchmarks.measure import STATES
 from benchmarks.specs import GENERATIONS, GROUP
 from herdproof.cli.specs import FLAWED, KNOWN, find
 from herdproof.pipeline.explore import SparkExplorer, explore_on, on_spark
+from herdspec.check.bounds import first_bound
 from herdspec.check.explore import explore
 from properties.specs import TWO_PHASE_COMMIT
 from properties.test_pipeline_explore import assert_same
@@ -41,9 +42,11 @@ SMALL_ROWS = [row for row in ROWS if row.distinct < 10_000 and row.starts < 64]
 def test_every_shipped_spec_is_explored_alike(spark: Any, name: str) -> None:
     """Each known spec and each flawed one, at its smallest size: the same in every respect."""
     spec = find(name).spec
-    sizes = dict.fromkeys(spec.sorts, 1)
+    sizes, bound = dict.fromkeys(spec.sorts, 1), first_bound(spec, 1)
 
-    assert_same(explore_on(spark, spec, sizes, faults=1), explore(spec, sizes, faults=1))
+    ours = explore_on(spark, spec, sizes, faults=1)
+
+    assert_same(ours, explore(spec, sizes, faults=1, bound=bound))
 
 
 @pytest.mark.parametrize("row", SMALL_ROWS, ids=name_of)
@@ -66,7 +69,7 @@ def test_a_failure_is_told_at_the_size_that_it_is_declared_for(spark: Any) -> No
 
     assert ours.symmetric
     assert set(ours.violations) & set(subject.declared)
-    assert_same(ours, explore(subject.spec, sizes, faults=1))
+    assert_same(ours, explore(subject.spec, sizes, faults=1, bound=first_bound(subject.spec, 1)))
 
 
 class Collected:

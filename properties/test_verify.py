@@ -213,7 +213,9 @@ def test_a_search_that_is_cut_short_is_unknown() -> None:
     """Nothing that was not refuted before the memory budget ended is known."""
     found = findings(nothing_is_counted_back, all_can_go_out, ten_times, memory_bytes=0)
 
+    taken = found.pop(EVERY_ACTION_IS_POSSIBLE)
     assert {f.standing for f in found.values()} == {Standing.UNKNOWN}
+    assert taken.standing is Standing.HOLDS, "each action was taken before it ended"
 
 
 def test_what_is_cut_at_the_bound_of_naturals_says_so() -> None:
