@@ -263,7 +263,7 @@ def test_faults_are_mentioned_only_of_specs_that_have_some() -> None:
 
     assert sized(lamps, {"Lamp": 2}, 1) == "2 lamps, 1 fault"
     assert sized(votes, {"Node": 2}, 2) == "2 nodes"
-    assert sized(tally, {}, 2) == "every state"
+    assert sized(tally, {}, 2) == "the only size"
 
 
 @pytest.mark.parametrize("command", ["explore", "search", "simulate", "verify"])

@@ -462,7 +462,7 @@ def test_a_protocols_mistakes_are_a_row_with_the_score(tally: Callable[..., Run]
 
     assert done.exit_code == Standing.HOLDS.value, done.output
     assert "mistakes are noticed" in done.stdout
-    assert "○ 7 of 10 killed (70 %), every state" in done.stdout
+    assert "○ 7 of 10 killed (70 %), the only size" in done.stdout
     assert "3 accepted with a reason, 3 unknown (3 accepted with a reason)" in done.stdout
     assert plan_of("tally", QUICK).checks == ()
 

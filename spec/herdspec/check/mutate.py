@@ -245,7 +245,7 @@ class Bounds:
         """The size in words."""
         sizes = [counted(n, name.lower()) for name, n in self.sizes.items()]
         found = [*sizes, *([counted(self.faults, "fault")] if disturbed else [])]
-        return ", ".join(found) or "every state"
+        return ", ".join(found) or "the only size"
 
     def ground(self, spec: Specification) -> Ground:
         """A spec at this size."""

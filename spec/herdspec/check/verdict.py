@@ -386,7 +386,7 @@ def sized(spec: Specification, sizes: Mapping[str, int], faults: int, *more: str
     found = [counted(n, name.lower()) for name, n in sizes.items()]
     if any(a.disturbs for a in spec.actions):
         found.append(counted(faults, "fault"))
-    return ", ".join([*found, *more]) or "every state"
+    return ", ".join([*found, *more]) or "the only size"
 
 
 def measured_by(result: Exploration) -> str:
