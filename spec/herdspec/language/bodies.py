@@ -26,6 +26,12 @@ def text_of(file: str) -> str:
     return "".join(linecache.getlines(file))
 
 
+@lru_cache(maxsize=64)
+def tree_of(text: str) -> ast.Module:
+    """A text's syntax tree, which whoever reads it leaves as it is."""
+    return ast.parse(text)
+
+
 def check_class(file: str, name: str, body: list[ast.stmt]) -> None:
     """Refuse two fields, actions or helpers of one name in a class, two parts in a record."""
     for member, lines in bound(body).items():
@@ -84,7 +90,7 @@ def _names(s: ast.stmt) -> Iterator[str]:
 @lru_cache(maxsize=64)
 def _bound_again(text: str) -> Mapping[int, list[int]]:
     """The line of each function whose name its body binds more than once, with all such lines."""
-    bodies = (getattr(node, "body", None) for node in ast.walk(ast.parse(text)))
+    bodies = (getattr(node, "body", None) for node in ast.walk(tree_of(text)))
     return {
         s.lineno: lines
         for body in bodies
@@ -99,7 +105,7 @@ def _bound_again(text: str) -> Mapping[int, list[int]]:
 @lru_cache(maxsize=64)
 def _hidden_properties(text: str) -> list[tuple[str, list[int]]]:
     """The names that a module binds more than once, once of them to a property; their lines."""
-    body = ast.parse(text).body
+    body = tree_of(text).body
     promised = {s.name for s in body if isinstance(s, ast.FunctionDef) and _is_property(s)}
     return [(n, lines) for n, lines in bound(body).items() if n in promised and len(lines) > 1]
 

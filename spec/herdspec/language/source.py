@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from herdspec.language.bodies import check_alone, check_class, text_of
+from herdspec.language.bodies import check_alone, check_class, text_of, tree_of
 from herdspec.language.errors import SpecError
 from herdspec.language.rich import parts
 from herdspec.language.surface import Capacity, Sort, UpTo, sentence
@@ -167,7 +167,7 @@ def definitions(file: str) -> Mapping[tuple[int, str], Definition]:
 
 @lru_cache(maxsize=64)
 def _definitions(text: str) -> Mapping[tuple[int, str], Definition]:
-    found = (node for node in ast.walk(ast.parse(text)) if isinstance(node, Definition))
+    found = (node for node in ast.walk(tree_of(text)) if isinstance(node, Definition))
     return {
         (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.name): node
         for node in found
