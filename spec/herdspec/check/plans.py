@@ -73,7 +73,8 @@ class Looked:
 
     Its failures must be just those that are `declared`, or, not `exactly` at the size that they are
     declared for, may be those. `bound` is the largest natural (None: raised as far as need be);
-    `within` says that the bounds are meant, and nothing is asked of what lies beyond them.
+    `within` says that the bounds are meant, and nothing is asked of what lies beyond them;
+    `vacuity`, that each action must be possible (None: if no failure is declared).
     """
 
     subject: str
@@ -85,6 +86,7 @@ class Looked:
     may_end: bool = False
     bound: int | None = None
     within: bool = False
+    vacuity: bool | None = None
     source: Callable[[], Specification] | None = None
     """Makes the spec again in another process, where that can be done."""
 
@@ -94,7 +96,7 @@ class Looked:
         branches = [(a.name, b.line - a.line) for a in self.spec.actions for b in a.branches]
         return (
             self.subject, self.spec, self.sizes, self.faults, failures, self.exactly, self.may_end,
-            self.bound, self.within, branches,
+            self.bound, self.within, self.vacuity, branches,
         )  # fmt: skip
 
     @property
@@ -114,8 +116,9 @@ def exploration(looked: Looked) -> Check:
             within=looked.within, progress=levels(tell),
         )  # fmt: skip
         findings = explored(
-            looked.subject, found, looked.declared, exactly=looked.exactly, may_end=looked.may_end
-        )
+            looked.subject, found, looked.declared, exactly=looked.exactly,
+            may_end=looked.may_end, vacuity=looked.vacuity,
+        )  # fmt: skip
         measured = "; ".join([measured_by(found), *(cut.sentence for cut in found.cuts)])
         return Result(tuple(findings), measured, (covered(looked.subject, found),))
 
@@ -331,8 +334,9 @@ def election(scale: Scale, verified: Specification | None = None) -> Plan:
     from herdspec.protocols.election_properties import ELECTION
 
     spec = verified or ELECTION
+    looked = Looked("verified", spec, scale.sizes(spec), scale.faults, AT_ONCE)
     checks = (
-        exploration(Looked("verified", spec, scale.sizes(spec), scale.faults, AT_ONCE)),
+        exploration(replace(looked, vacuity=True)),
         proof("verified", spec, AT_ONCE),
         refinement("verified", replace(REFINEMENT, concrete=spec), QUICK, AT_ONCE),
         exploration(Looked("contract", CONTRACT, QUICK.sizes(CONTRACT), QUICK.faults, within=True)),

@@ -182,13 +182,15 @@ def explored(
     *,
     exactly: bool = True,
     may_end: bool = False,
+    vacuity: bool | None = None,
 ) -> list[Finding]:
     """
     A finding for each property of an explored spec, and one for deadlock (unless it `may_end`).
 
     Promises of liveness are not judged here, and axioms nowhere. Further findings say whether
-    every step has a meaning, where a step might have none, and whether each action was taken (of
-    what is declared to fail, nobody asks that); one says so if nothing is promised.
+    every step has a meaning, where a step might have none, and whether each action is possible (of
+    what is declared to fail nobody asks that, unless `vacuity` says so); one says so if nothing is
+    promised.
 
     `declared` are the failures that must be found; not `exactly` at another size than they were
     declared for: then a failure of such a property may have any length, or be missing.
@@ -197,7 +199,8 @@ def explored(
     judged = [p for p in result.spec.properties if p.expectation in JUDGED_BY_STATES]
     findings = [*map(judge.finding, judged), *judge.defined()]
     findings += [] if may_end else [judge.deadlock()]
-    findings += [] if declared else [judge.possible()]
+    asks = not declared if vacuity is None else vacuity
+    findings += [judge.possible()] if asks else []
     return [*findings, *nothing_promised(subject, result.spec)]
 
 
