@@ -1,0 +1,219 @@
+"""
+What real code must offer to be held to a spec: one class, an *adapter*.
+
+An adapter begins the code at given sizes, has a method for each of the spec's actions under the
+action's own name, and observes those of the spec's fields that can be seen. Everything else
+(`stateful.py`, `edges.py`, `stories.py`, `solved.py`) is generated from spec and adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from inspect import Parameter, signature
+from typing import Any, ClassVar
+
+from herdproof.errors import HerdError
+from herdspec.language.specification import Action, Specification
+
+
+class Refused(Exception):
+    """The code did not do what it was asked to; it is where it was. Raised by adapters' methods."""
+
+
+class CannotLoad(Exception):
+    """The code cannot be put into that state. Raised by `Adapter.load`."""
+
+
+class AdapterError(HerdError):
+    """An adapter does not fit its spec: what is wrong, and what to write instead."""
+
+
+class Adapter:
+    """
+    Real code under the names of its spec; subclass it, and write a method for each action.
+
+    A method gets the action's arguments (elements of the spec's sorts, values of its types), makes
+    the code take that step, and returns when it has; it raises `Refused` (or one of `refusals`) if
+    the code did not, or could not. Actions that the code takes by itself are named in `silent`.
+    An adapter is made anew for each run, without arguments; then `begin` is called.
+    """
+
+    offered: ClassVar[Collection[str]] = ()
+    """Actions that are also tried where the spec forbids them: the code must refuse them."""
+    silent: ClassVar[Collection[str]] = ()
+    """Actions that the code takes by itself, at any time, or when it is pumped."""
+    disturbed: ClassVar[Mapping[str, Collection[str]]] = {}
+    """Methods that are no actions (a restart): by name, the actions that they may bring about."""
+    chosen: ClassVar[Mapping[str, Collection[str]]] = {}
+    """By action, the parameters that the code chooses: not given to the method, but returned."""
+    absent: ClassVar[Mapping[str, str]] = {}
+    """Actions that never happen to this code, each with the reason; reports name them."""
+    refusals: ClassVar[tuple[type[BaseException], ...]] = (Refused,)
+    """What a method raises that brought nothing about."""
+    patience: ClassVar[float] = 0.0
+    """Seconds for what was sent to arrive, before a difference counts."""
+    timeout: ClassVar[float | None] = 10.0
+    """Seconds after which a call counts as hung; None calls in the test's own thread."""
+
+    begin: Callable[..., None]
+    """
+    `def begin(self, Client: int) -> None`: make the code, with so many elements of each sort.
+
+    Nothing but the code's own beginning: what it is like then is observed.
+    """
+
+    def end(self) -> None:
+        """Close what `begin` opened: threads, sockets, processes, files."""
+
+    def observe(self) -> Mapping[str, Any]:
+        """
+        The spec's fields that can be seen, with their values now; of a map, all entries or some.
+
+        A part's field is `part.field`. What is left out is not compared, and reports name it.
+        """
+        raise NotImplementedError
+
+    def pump(self) -> None:
+        """Let the code do what it has to do by itself, until it is at rest."""
+
+
+OWN = frozenset({"begin", "end", "observe", "pump", "snapshot", "restore", "load"})
+"""Methods of an adapter that are no actions."""
+
+
+def method_of(action: str) -> str:
+    """The name of an adapter's method for an action; that of a part, `part_action`."""
+    return action.replace(".", "_")
+
+
+def controlled(spec: Specification, adapter: type[Adapter]) -> list[Action]:
+    """The actions that a test takes by itself: all that are not silent, and not absent."""
+    others = {*adapter.silent, *adapter.absent}
+    return [a for a in spec.actions if a.name not in others or hasattr(adapter, method_of(a.name))]
+
+
+def given(action: Action, adapter: type[Adapter]) -> list[tuple[str, Any]]:
+    """The parameters of an action that its method gets: those that the code does not choose."""
+    chosen = adapter.chosen.get(action.name, ())
+    return [(name, p) for name, p in action.parameters if name not in chosen]
+
+
+def is_adapter(value: object) -> bool:
+    """Whether this is a class of adapters."""
+    return isinstance(value, type) and issubclass(value, Adapter) and value is not Adapter
+
+
+def check_adapter(spec: Specification, adapter: type[Adapter]) -> None:
+    """Raise `AdapterError` for the first thing in which an adapter does not fit its spec."""
+    if not is_adapter(adapter):
+        raise AdapterError(f"{adapter!r} is no adapter: write a class that derives from Adapter")
+    actions = {a.name: a for a in spec.actions}
+    _check_names(spec, adapter, actions)
+    for action in controlled(spec, adapter):
+        _check_method(spec, adapter, action)
+    for name in adapter.disturbed:
+        if not callable(getattr(adapter, name, None)):
+            raise AdapterError(
+                f"{adapter.__name__}.disturbed names {name!r}, and there is no such method:"
+                f" write `def {name}(self) -> None`, or leave it out"
+            )
+    _check_begin(spec, adapter)
+    if adapter.observe is Adapter.observe:
+        raise AdapterError(
+            f"{adapter.__name__} observes nothing: write `def observe(self)`, which returns the"
+            f" fields that can be seen, of {', '.join(spec.rich)}"
+        )
+    _check_none_left(spec, adapter, actions)
+
+
+def _check_names(
+    spec: Specification, adapter: type[Adapter], actions: Mapping[str, Action]
+) -> None:
+    """Whether every action that a table of the adapter names is one of the spec's."""
+    named = {
+        "offered": [*adapter.offered], "silent": [*adapter.silent], "absent": [*adapter.absent],
+        "chosen": [*adapter.chosen],
+        "disturbed": [name for some in adapter.disturbed.values() for name in some],
+    }  # fmt: skip
+    for table, names in named.items():
+        for name in names:
+            if isinstance(getattr(adapter, table), str) or name not in actions:
+                raise AdapterError(
+                    f"{adapter.__name__}.{table} names {name!r}, which is no action of {spec.name};"
+                    f" its actions: {', '.join(actions)}"
+                )
+    for name, parameters in adapter.chosen.items():
+        known = [p for p, _ in actions[name].parameters]
+        for parameter in parameters:
+            if parameter not in known:
+                raise AdapterError(
+                    f"{adapter.__name__}.chosen: {name} has no parameter {parameter!r};"
+                    f" its parameters: {', '.join(known) or 'none'}"
+                )
+
+
+def _check_method(spec: Specification, adapter: type[Adapter], action: Action) -> None:
+    """Whether there is a method for an action, and takes what it is given."""
+    name = method_of(action.name)
+    wanted = [p for p, _ in given(action, adapter)]
+    written = f"def {name}({', '.join(['self', *wanted])})"
+    method = getattr(adapter, name, None)
+    if method is None:
+        raise AdapterError(
+            f"{adapter.__name__} has no method for the action {action.name} of {spec.name}: write"
+            f" `{written}`, or name it in `silent` (the code does it by itself) or `absent`"
+        )
+    if not _takes(method, len(wanted)):
+        raise AdapterError(
+            f"{adapter.__name__}.{name}{signature(method)} does not take what the action"
+            f" {action.name} gives: write `{written}`"
+        )
+
+
+def _takes(method: Callable[..., Any], count: int) -> bool:
+    """Whether a function of a class takes so many arguments beside `self`, by position."""
+    try:
+        signature(method).bind(None, *[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _check_begin(spec: Specification, adapter: type[Adapter]) -> None:
+    written = f"def begin({', '.join(['self', *(f'{s}: int' for s in spec.sorts)])})"
+    begin = getattr(adapter, "begin", None)
+    if begin is None:
+        raise AdapterError(f"{adapter.__name__} does not begin: write `{written} -> None`")
+    try:
+        signature(begin).bind(None, **dict.fromkeys(spec.sorts, 1))
+    except TypeError:
+        raise AdapterError(
+            f"{adapter.__name__}.begin{signature(begin)} does not take the sizes of {spec.name}'s"
+            f" sorts: write `{written} -> None`"
+        ) from None
+
+
+def _check_none_left(
+    spec: Specification, adapter: type[Adapter], actions: Mapping[str, Action]
+) -> None:
+    """
+    Whether a public method is neither an action nor a disturbance: most likely a misspelt name.
+
+    What an adapter inherits from a class that is none is its own affair.
+    """
+    known = {*map(method_of, actions), *adapter.disturbed, *OWN, *vars(Adapter)}
+    mine = [c for c in adapter.__mro__ if issubclass(c, Adapter) and c is not Adapter]
+    for name, value in ((n, v) for c in mine for n, v in vars(c).items()):
+        if name.startswith("_") or name in known or not _is_method(value):
+            continue
+        raise AdapterError(
+            f"{adapter.__name__} has a method {name!r}, which is no action of {spec.name}:"
+            f" name it in `disturbed` if it is a disturbance, or begin its name with an underscore"
+        )
+
+
+def _is_method(value: Any) -> bool:
+    if not callable(value) or isinstance(value, type | staticmethod | classmethod):
+        return False
+    parameters = [*signature(value).parameters.values()]
+    return bool(parameters) and parameters[0].kind is not Parameter.KEYWORD_ONLY

@@ -1,0 +1,121 @@
+"""Which steps of a spec are possible in a state, and with which arguments an adapter takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Any
+
+from herdproof.conformance.adapter import Adapter, controlled
+from herdspec.check.run import Machine
+from herdspec.check.wording import guard
+from herdspec.language.specification import Action
+from herdspec.language.surface import Spec, sizes_of_sorts
+from herdspec.language.types import ChannelOf, MachineOf, OptionalRecord, RecordOf, SetOf, Table
+
+TRIED = 4_096
+"""How many choices of the code are tried, to see if a step is possible with any of them."""
+
+Instance = tuple[Action, tuple[Any, ...]]
+"""An action with all of its arguments."""
+
+
+class Possible:
+    """Tells the possible steps of a machine; `adapter` says which parameters the code chooses."""
+
+    def __init__(self, machine: Machine, adapter: type[Adapter]) -> None:
+        self.machine = machine
+        self.actions = {a.name: a for a in machine.spec.actions}
+        self.controlled = [a.name for a in controlled(machine.spec, adapter)]
+        self._chosen = {name: frozenset(of) for name, of in adapter.chosen.items() if of}
+        rich = any(_is_rich(kind) for kind in machine.spec.rich.values())
+        self._guards = {} if rich else {a.name: guard(a, machine) for a in machine.spec.actions}
+
+    def takes(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool:
+        """Whether a step with all of its arguments is possible in a state."""
+        quick = self._guards.get(action.name)
+        if quick is not None:
+            return bool(quick(state, *arguments))
+        return self.machine.take(state, action.name, arguments) is not None
+
+    def allows(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool | None:
+        """
+        Whether a step is possible in a state, with some choice of what the code chooses.
+
+        `arguments` are those that the method gets. None if there are too many choices to try.
+        """
+        if action.name not in self._chosen:
+            return self.takes(state, action, arguments)
+        for number, whole in enumerate(islice(self.wholes(action, arguments), TRIED + 1)):
+            if number == TRIED:
+                return None
+            if self.takes(state, action, whole):
+                return True
+        return False
+
+    def whole(self, action: Action, arguments: tuple[Any, ...], chosen: Any) -> tuple[Any, ...]:
+        """All arguments of an action: those that its method got, and what it returned."""
+        of = self._chosen.get(action.name, frozenset())
+        returned = iter(chosen if len(of) > 1 else (chosen,))
+        known = iter(arguments)
+        return tuple(next(returned if name in of else known) for name, _ in action.parameters)
+
+    def wholes(self, action: Action, arguments: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """The same, with every choice of the code, one by one."""
+        of = self._chosen.get(action.name, frozenset())
+        kinds = [p.kind for name, p in action.parameters if name in of]
+        for numbers in self.machine.ground.each(kinds):
+            chosen = iter(self._plain(action, of, numbers))
+            known = iter(arguments)
+            yield tuple(next(chosen if name in of else known) for name, _ in action.parameters)
+
+    def _plain(self, action: Action, of: Collection[str], numbers: tuple[Any, ...]) -> list[Any]:
+        """The plain values behind the numbers of some of an action's parameters."""
+        some = iter(numbers)
+        every = tuple(
+            next(some) if name in of else self._first(p.kind) for name, p in action.parameters
+        )
+        plain = self.machine.arguments(action, every)
+        return [v for (name, _), v in zip(action.parameters, plain, strict=True) if name in of]
+
+    def _first(self, kind: Any) -> Any:
+        """The first value of a type, as numbers."""
+        (number,) = next(self.machine.ground.each([kind]))
+        return number
+
+    def choices(self, name: str) -> list[tuple[Any, ...]]:
+        """Every choice of the arguments that an action's method gets, in order."""
+        action, of = self.actions[name], self._chosen.get(name, frozenset())
+        if not of:
+            return [arguments for _, arguments in self.instances([name])]
+        kept = [k for k, (n, _) in enumerate(action.parameters) if n not in of]
+        kinds = [action.parameters[k][1].kind for k in kept]
+        found = []
+        for numbers in self.machine.ground.chosen(name, kinds):
+            known = dict(zip(kept, numbers, strict=True))
+            every = tuple(
+                known[k] if k in known else self._first(p.kind)
+                for k, (_, p) in enumerate(action.parameters)
+            )
+            plain = self.machine.arguments(action, every)
+            found.append(tuple(plain[k] for k in kept))
+        return found
+
+    def instances(self, names: Collection[str]) -> list[Instance]:
+        """These actions with every choice of all their arguments."""
+        return [
+            (action, self.machine.arguments(action, numbers))
+            for action in self.machine.spec.actions
+            if action.name in names
+            for numbers in self.machine.ground.choices(action)
+        ]
+
+    def sized(self) -> Any:
+        """The context in which plain Python of the spec knows the sizes of its sorts."""
+        return sizes_of_sorts(self.machine.sizes)
+
+
+def _is_rich(kind: Any) -> bool:
+    """Whether a field is of a type that compiled guards have to take apart at each look."""
+    value = kind.value if isinstance(kind, Table) else kind
+    return isinstance(value, ChannelOf | MachineOf | OptionalRecord | RecordOf | SetOf)

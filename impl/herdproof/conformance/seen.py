@@ -1,0 +1,150 @@
+"""What is seen of code, compared with states of its spec: fields, or single entries of maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from herdproof.conformance.adapter import Adapter, AdapterError
+from herdspec.check.run import Machine, said, said_key
+from herdspec.language.surface import Spec
+from herdspec.language.types import MachineOf, Rich, Table
+from herdspec.language.values import OUTSIDE
+
+Look = Mapping[str, Any]
+"""Fields (a part's as `part.field`) with their values; of a map, a mapping of some entries."""
+
+
+class Seen:
+    """Compares looks at the code with states; keeps which fields were ever seen."""
+
+    def __init__(self, machine: Machine, adapter: type[Adapter]) -> None:
+        self.machine = machine
+        self.adapter = adapter
+        self.kinds = dict(_kinds(machine.spec.rich, ""))
+        self.fields: set[str] = set()
+        """Those of which something was seen."""
+
+    @property
+    def unseen(self) -> list[str]:
+        """The fields of which nothing was ever seen."""
+        return [name for name in self.kinds if name not in self.fields]
+
+    def note(self, look: Look) -> None:
+        """Keep what is seen; raises `AdapterError` for a field that is none."""
+        if not isinstance(look, Mapping):
+            raise AdapterError(
+                f"{self.adapter.__name__}.observe returned {look!r}: return a dict from the names"
+                f" of fields to their values"
+            )
+        if look.keys() <= self.fields:
+            return
+        for name in look:
+            if name not in self.kinds:
+                raise AdapterError(
+                    f"{self.adapter.__name__} observes {name!r}, which is no field of"
+                    f" {self.machine.spec.name}; its fields: {', '.join(self.kinds)}"
+                )
+        self.fields |= look.keys()
+
+    def agrees(self, state: Spec, look: Look) -> bool:
+        """Whether a state is as the code is seen to be."""
+        fields = state.__dict__
+        for name, theirs in look.items():
+            ours = fields[name] if name in fields else field(state, name)
+            if ours != theirs and not _partly(ours, theirs):
+                return False
+        return True
+
+    def unlike(self, state: Spec, look: Look) -> list[str]:
+        """Where the code is seen to be otherwise: a line for each entry."""
+        return [
+            f"{entry}: {said(ours)} in the spec, {said(theirs)} in the code"
+            for name, look_at in look.items()
+            for entry, ours, theirs in _entries(name, field(state, name), look_at)
+        ]
+
+    def check(self, look: Look) -> None:
+        """Raise `AdapterError` for a value that a field cannot have: it would never agree."""
+        for name, theirs in look.items():
+            self._check(name, self.kinds[name], theirs)
+
+    def _check(self, name: str, kind: Rich, theirs: Any) -> None:
+        if isinstance(kind, Table) and isinstance(theirs, Mapping):
+            keys = self.machine.plain.keys(kind.keys)
+            for key, value in theirs.items():
+                if key not in keys:
+                    raise AdapterError(
+                        f"{self.adapter.__name__} observes {name}[{said_key(key)}], and {name} has"
+                        f" no such key; its keys: {', '.join(map(said_key, keys[:8]))}"
+                    )
+                self._check(f"{name}[{said_key(key)}]", kind.value, value)
+            return
+        if isinstance(kind, MachineOf) and isinstance(theirs, Mapping):
+            for inner, value in theirs.items():
+                if inner not in kind.shape.rich:
+                    raise AdapterError(
+                        f"{self.adapter.__name__} observes {name}.{inner}, which is no field"
+                    )
+                self._check(f"{name}.{inner}", kind.shape.rich[inner], value)
+            return
+        if not self.is_value(kind, theirs):
+            raise AdapterError(
+                f"{self.adapter.__name__} observes {name} = {theirs!r}"
+                f" ({type(theirs).__name__}), which no state of {self.machine.spec.name} has:"
+                f" return a value of the field's type"
+            )
+
+    def is_value(self, kind: Rich, value: Any) -> bool:
+        """Whether a plain value is one of a type, at these sizes."""
+        plain = self.machine.plain
+        try:
+            lists = plain.lists(kind, value)
+            return all(n >= 0 for column in lists for n in column if n != OUTSIDE) and (
+                plain.build(kind, lists) == value
+            )
+        except Exception:  # whatever its own methods raise: it is no value of the spec's
+            return False
+
+
+def _kinds(rich: Mapping[str, Rich], prefix: str) -> Iterator[tuple[str, Rich]]:
+    """Every field with its type; those of a part as `part.field`."""
+    for name, kind in rich.items():
+        if isinstance(kind, MachineOf):
+            yield from _kinds(kind.shape.rich, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", kind
+
+
+def field(state: Spec, name: str) -> Any:
+    """A field of a state, or of one of its parts."""
+    value: Any = state
+    for part in name.split("."):
+        value = value.__dict__[part]
+    return value
+
+
+def _partly(ours: Any, theirs: Any) -> bool:
+    """Whether the entries that are seen of a map (or of a map of parts) are as they should be."""
+    if not isinstance(theirs, Mapping):
+        return False
+    if isinstance(ours, Spec):
+        ours = ours.__dict__
+    if not isinstance(ours, Mapping):
+        return False
+    return all(
+        key in ours and (ours[key] == value or _partly(ours[key], value))
+        for key, value in theirs.items()
+    )
+
+
+def _entries(name: str, ours: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The entries in which two values differ: name, ours, theirs."""
+    if isinstance(ours, Spec) and isinstance(theirs, Mapping):
+        for key, value in theirs.items():
+            yield from _entries(f"{name}.{key}", ours.__dict__[key], value)
+    elif isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        for key, value in theirs.items():
+            yield from _entries(f"{name}[{said_key(key)}]", ours[key], value)
+    elif ours != theirs:
+        yield name, ours, theirs
