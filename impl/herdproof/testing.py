@@ -1,21 +1,66 @@
 """
-The pytest plugin: every `*.story.json` in a test folder is a regression test.
+Code held to its spec in tests: the public surface, and the pytest plugin.
 
-A story file (see `herdproof replay`) says what is expected of it: that its property `fails` along
-it, that it `holds` now, or that the story is `impossible` now. The test replays the story on the
-spec, and on the code if there is one, and fails where either does something else. A fixed bug is
-kept by saving its story, fixing it, and `herdproof replay --accept FILE`.
+`from herdproof.testing import Adapter, stateful` and so on: see `PUBLIC`, and docs/conformance.md.
+Names are imported when they are asked for.
 
-The plugin comes with the package; nothing of the checkers is imported before a story is collected.
+The plugin collects every `*.story.json` in a test folder as a regression test. A story file (see
+`herdproof replay`) says what is expected of it: that its property `fails` along it, that it `holds`
+now, or that the story is `impossible` now. The test replays the story on the spec, and on the code
+if there is one, and fails where either does something else. A fixed bug is kept by saving its
+story, fixing it, and `herdproof replay --accept FILE`.
+
+The plugin comes with the package; nothing of the checkers is imported before it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter as Adapter
+    from herdproof.conformance.adapter import AdapterError as AdapterError
+    from herdproof.conformance.adapter import CannotLoad as CannotLoad
+    from herdproof.conformance.adapter import Refused as Refused
+    from herdproof.conformance.held import Differs as Differs
+    from herdproof.conformance.held import Hangs as Hangs
+    from herdproof.conformance.held import Held as Held
+    from herdproof.conformance.held import TooManyStates as TooManyStates
+
+PUBLIC = {
+    "Adapter": "herdproof.conformance.adapter",
+    "AdapterError": "herdproof.conformance.adapter",
+    "CannotLoad": "herdproof.conformance.adapter",
+    "Differs": "herdproof.conformance.held",
+    "Hangs": "herdproof.conformance.held",
+    "Held": "herdproof.conformance.held",
+    "Refused": "herdproof.conformance.adapter",
+    "TooManyStates": "herdproof.conformance.held",
+}
+"""The public names, each with the module that it is imported from when it is asked for."""
+
+
+if not TYPE_CHECKING:  # type checkers would else take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """A public name, imported now."""
+        if name not in PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, _, attribute = PUBLIC[name].partition(":")
+        return getattr(import_module(module), attribute or name)
+
+
+def __dir__() -> list[str]:
+    """The public names, too."""
+    return sorted({*globals(), *PUBLIC})
+
+
+# ── The plugin ──────────────────────────────────────────────────────────────────────────────
 
 SUFFIX = ".story.json"
 
