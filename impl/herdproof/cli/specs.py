@@ -53,6 +53,8 @@ class Subject:
     may_end: bool = False
     bound: int | None = None
     within: bool = False
+    module: str = ""
+    """The name of the module in its file, if it has one."""
     left_out: tuple[str, ...] = ()
     """What stands beside it in its file and is not held to: a sentence for each property."""
 
@@ -256,7 +258,8 @@ def subject_in(
     else:
         spec = specification(value, *properties_of(module, value))
     unchanged(spec.shape.seen.values())
-    return declared_in(module, Subject(name, spec, left_out=left_out_of(module, spec)), path)
+    left_out = left_out_of(module, spec)
+    return declared_in(module, Subject(name, spec, module=module.__name__, left_out=left_out), path)
 
 
 def left_out_of(module: ModuleType, spec: Specification) -> tuple[str, ...]:
