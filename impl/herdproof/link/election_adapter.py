@@ -45,7 +45,7 @@ class SimulatedElectors(Adapter):
     """
     Brokers with real cores; the gates of their shells let a test decide what comes when.
 
-    Nothing is offered where the spec forbids it: the world does what it is told, and does not judge.
+    Nothing is offered where the spec forbids it: the world does what it is told, right or wrong.
     """
 
     refusals = (Refused, Impossible, NothingWaits)
