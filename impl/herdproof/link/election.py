@@ -94,30 +94,30 @@ class Observer:
     def __call__(self, world: SimulatedElection, faults: int = 0) -> tuple[int, ...]:
         """The world's state; the count of faults is no part of the world, and is given."""
         nodes, sessions, _ = world.zookeeper.snapshot()
-        flat = _world(world, nodes, faults)
+        flat = [*read_world(world, nodes), faults]
         for broker in world.brokers:
-            _broker(flat, broker, sessions[broker.session], world)
+            flat += read_broker(broker, sessions[broker.session], world)
         ordered: tuple[int, ...] = self._ordered(flat)
         return ordered
 
 
-def _world(world: SimulatedElection, nodes: Nodes, faults: int) -> list[int]:
-    """The fields `OF_THE_WORLD`."""
+def read_world(world: SimulatedElection, nodes: Nodes) -> list[int]:
+    """The fields `OF_THE_WORLD`, as numbers; but for the count of faults."""
     numbers = {broker.name: k for k, broker in enumerate(world.brokers, start=1)}
     epoch, leader = nodes[world.paths.epoch], nodes.get(world.paths.leader)
     elected = numbers[epoch.data.decode()] if epoch.data else 0
     stale = int(world.stale_write_accepted)
     if leader is None:
-        return [0, 0, epoch.version, elected, stale, faults]
+        return [0, 0, epoch.version, elected, stale]
     holder = numbers[read_leader(leader.data)[0]]
     orphan = int(leader.owner != world.brokers[holder - 1].session)
-    return [holder, orphan, epoch.version, elected, stale, faults]
+    return [holder, orphan, epoch.version, elected, stale]
 
 
-def _broker(flat: list[int], broker: Broker, session: Session, world: SimulatedElection) -> None:
-    """Append the fields `OF_A_BROKER`."""
+def read_broker(broker: Broker, session: Session, world: SimulatedElection) -> list[int]:
+    """The fields `OF_A_BROKER`, as numbers."""
     core, leader, view = broker.shell.core, world.paths.leader, session.view
-    flat += (session.alive, leader in session.data_watches)
+    flat: list[int] = [session.alive, leader in session.data_watches]
     if view is None:
         flat += (0, VIEW_ABSENT, 0)
     else:
@@ -129,6 +129,7 @@ def _broker(flat: list[int], broker: Broker, session: Session, world: SimulatedE
     flat += (NONE, _expected(core)) if answer is None else _decoded(broker, answer)
     flat += (LINKS[core.link], core.stands, core.leads, core.token, CALLS[core.call])
     flat += (due, broker.paused)
+    return flat
 
 
 def _waiting(broker: Broker) -> tuple[Answer | None, bool]:

@@ -1,0 +1,97 @@
+"""The electors' cores on the simulated ZooKeeper, as an adapter of the election's spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.link.election import OF_A_BROKER, OF_THE_WORLD, act, read_broker, read_world
+from herdproof.simulator.election import SimulatedElection, Snapshot
+from herdproof.simulator.gated import Impossible
+from herdproof.zookeeper.shell import NothingWaits
+from herdspec.language.types import Bool, MapOf, Nat
+from herdspec.language.values import decode
+from herdspec.protocols.election import Broker
+from herdspec.protocols.election_properties import ELECTION
+
+SORTS = {"Broker": Broker}
+MOST_BROKERS = 16
+"""Values of a sort's elements are looked up in tables of so many."""
+
+
+def _reader(kind: Any) -> Callable[[int], Any]:
+    """What turns a number of a field into its plain value."""
+    match kind:
+        case Nat():
+            return int
+        case Bool():
+            return bool
+    table = []
+    for number in range(MOST_BROKERS + 1):
+        try:
+            table.append(decode(kind, number, SORTS))
+        except IndexError:  # an enum has fewer members
+            break
+    return table.__getitem__
+
+
+_KINDS = {f.name: f.kind.value if isinstance(f.kind, MapOf) else f.kind for f in ELECTION.fields}
+_OF_THE_WORLD = [(name, _reader(_KINDS[name])) for name in OF_THE_WORLD if name in _KINDS]
+_OF_A_BROKER = [(name, _reader(_KINDS[name])) for name in OF_A_BROKER]
+
+
+class SimulatedElectors(Adapter):
+    """
+    Brokers with real cores; the gates of their shells let a test decide what comes when.
+
+    Nothing is offered where the spec forbids it: the world does what it is told, right or wrong.
+    """
+
+    refusals = (Refused, Impossible, NothingWaits)
+    timeout = None
+    world_of: ClassVar[Callable[[int], SimulatedElection]] = SimulatedElection
+    """Makes the world; another one for cores with a mistake."""
+
+    def begin(self, Broker: int) -> None:  # noqa: N803 - a sort's name
+        """So many brokers, with their sessions."""
+        self.world = type(self).world_of(Broker)
+        self.elements = [SORTS["Broker"](k) for k in range(Broker)]
+
+    def observe(self) -> dict[str, Any]:
+        """Everything: the nodes, the sessions, what the cores know, and what is on its way."""
+        nodes, sessions, _ = self.world.zookeeper.snapshot()
+        flat = read_world(self.world, nodes)
+        look: dict[str, Any] = {name: read(flat[k]) for k, (name, read) in enumerate(_OF_THE_WORLD)}
+        of_brokers = [
+            read_broker(broker, sessions[broker.session], self.world)
+            for broker in self.world.brokers
+        ]
+        for k, (name, read) in enumerate(_OF_A_BROKER):
+            values = [read(numbers[k]) for numbers in of_brokers]
+            look[name] = dict(zip(self.elements, values, strict=True))
+        return look
+
+    def snapshot(self) -> Snapshot:
+        """All of the world."""
+        return self.world.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Be there again."""
+        self.world.restore(snapshot)
+
+
+def _do(action: str, adapter: SimulatedElectors, *brokers: Broker) -> None:
+    """Do what the action names to the world."""
+    act(adapter.world, action, [broker.index for broker in brokers])
+
+
+def _method(action: str) -> Callable[..., None]:
+    def method(self: SimulatedElectors, *brokers: Broker) -> None:
+        _do(action, self, *brokers)
+
+    return method
+
+
+for _action in ELECTION.actions:
+    setattr(SimulatedElectors, _action.name, _method(_action.name))
