@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from math import gcd, prod
+from random import Random
+from typing import Any, TypeVar
 
 from herdproof.conformance.adapter import Adapter, controlled
 from herdspec.check.run import Machine
 from herdspec.check.wording import guard
 from herdspec.language.specification import Action
 from herdspec.language.surface import Spec, sizes_of_sorts
-from herdspec.language.types import ChannelOf, MachineOf, OptionalRecord, RecordOf, SetOf, Table
+from herdspec.language.types import (
+    ChannelOf,
+    MachineOf,
+    MapOf,
+    OptionalRecord,
+    RecordOf,
+    SetOf,
+    Table,
+)
 
 TRIED = 4_096
 """How many choices of the code are tried, to see if a step is possible with any of them."""
+
+LISTED = 1_024
+"""Up to how many choices of its arguments an action's are listed; more are drawn."""
+SAMPLED = 64
+"""How many of those that are drawn are tried."""
+
+_T = TypeVar("_T")
 
 Instance = tuple[Action, tuple[Any, ...]]
 """An action with all of its arguments."""
@@ -28,6 +46,7 @@ class Possible:
         self.actions = {a.name: a for a in machine.spec.actions}
         self.controlled = [a.name for a in controlled(machine.spec, adapter)]
         self._chosen = {name: frozenset(of) for name, of in adapter.chosen.items() if of}
+        self._listed: dict[str, list[tuple[Any, ...]]] = {}
         rich = any(_is_rich(kind) for kind in machine.spec.rich.values())
         self._guards = {} if rich else {a.name: guard(a, machine) for a in machine.spec.actions}
 
@@ -59,6 +78,22 @@ class Possible:
         returned = iter(chosen if len(of) > 1 else (chosen,))
         known = iter(arguments)
         return tuple(next(returned if name in of else known) for name, _ in action.parameters)
+
+    def unknown(self, action: Action, whole: tuple[Any, ...]) -> str | None:
+        """The first parameter whose plain value is none that it can have at these sizes."""
+        for k, (name, p) in enumerate(action.parameters):
+            one = replace(action, parameters=(action.parameters[k],))
+            try:
+                (number,) = self.machine.arguments_numbers(one, (whole[k],))
+                digits = number if isinstance(number, tuple) else (number,)
+                ranges = self.machine.ground.digits(p.kind)
+                within = all(n in some for n, some in zip(digits, ranges, strict=True))
+                if within and self.machine.arguments(one, (number,)) == (whole[k],):
+                    continue
+            except Exception:  # whatever its own methods raise: it is no value of the spec's
+                return name
+            return name
+        return None
 
     def wholes(self, action: Action, arguments: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """The same, with every choice of the code, one by one."""
@@ -101,6 +136,50 @@ class Possible:
             found.append(tuple(plain[k] for k in kept))
         return found
 
+    def pick(
+        self, state: Spec, name: str, number: int, *, possible: bool = True
+    ) -> tuple[Any, ...] | None:
+        """
+        Arguments with which a step is possible in a state (or surely is not), by a drawn number.
+
+        None if there are none, or (where there are too many to try) if none was found.
+        """
+        action = self.actions[name]
+        for arguments in self._drawn(action, number):
+            allowed = self.allows(state, action, arguments)
+            if allowed is possible or (possible and allowed is None):
+                return arguments
+        return None
+
+    def _drawn(self, action: Action, number: int) -> Iterator[tuple[Any, ...]]:
+        """Arguments of an action's method to try, in an order that a drawn number says."""
+        if self._counted(action) <= LISTED:
+            listed = self._listed.get(action.name)
+            if listed is None:
+                listed = self._listed[action.name] = self.choices(action.name)
+            yield from turned(listed, number)
+            return
+        random = Random(number)
+        of = self._chosen.get(action.name, frozenset())
+        for _ in range(SAMPLED):
+            numbers = tuple(self._random(p.kind, random) for _, p in action.parameters)
+            plain = self.machine.arguments(action, numbers)
+            yield tuple(
+                v for (name, _), v in zip(action.parameters, plain, strict=True) if name not in of
+            )
+
+    def _random(self, kind: Any, random: Random) -> Any:
+        digits = [
+            random.randrange(min(len(some), LISTED)) for some in self.machine.ground.digits(kind)
+        ]
+        return tuple(digits) if isinstance(kind, MapOf) else digits[0]
+
+    def _counted(self, action: Action) -> int:
+        """How many choices there are of the arguments that an action's method gets."""
+        of = self._chosen.get(action.name, frozenset())
+        kinds = [p.kind for name, p in action.parameters if name not in of]
+        return prod(len(digit) for kind in kinds for digit in self.machine.ground.digits(kind))
+
     def instances(self, names: Collection[str]) -> list[Instance]:
         """These actions with every choice of all their arguments."""
         return [
@@ -119,3 +198,17 @@ def _is_rich(kind: Any) -> bool:
     """Whether a field is of a type that compiled guards have to take apart at each look."""
     value = kind.value if isinstance(kind, Table) else kind
     return isinstance(value, ChannelOf | MachineOf | OptionalRecord | RecordOf | SetOf)
+
+
+def turned(some: Sequence[_T], number: int) -> Iterator[_T]:
+    """All of these once, in an order that a number says: from where, and in steps of how many."""
+    count = len(some)
+    if not count:
+        return
+    number, at = divmod(number, count)
+    stride = 1 + number % count
+    while gcd(stride, count) != 1:
+        stride += 1
+    for _ in range(count):
+        yield some[at]
+        at = (at + stride) % count
