@@ -25,6 +25,7 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
+    from herdproof.conformance.edges import Coverage
     from herdproof.conformance.walk import Walked
     from herdspec.check.plans import Looked
 
@@ -128,7 +129,7 @@ def adapters_in(module: ModuleType) -> dict[str, type[Adapter]]:
 
 def checks_of(looked: Looked, code: Code) -> list[Check]:
     """All ways in which this code can be held to this spec."""
-    return [walks(looked, code)]
+    return [walks(looked, code), edges(looked, code)]
 
 
 def rests_on(looked: Looked, code: Code, *options: Any) -> tuple[Any, ...]:
@@ -153,7 +154,7 @@ def walks(looked: Looked, code: Code) -> Check:
             f"{walked.runs:,} of {counted(RUNS, 'walk')}, {counted(walked.steps, 'step')},"
             f" {sum(walked.report.refused.values()):,} refused"
         )
-        return Result((judged(looked.subject, row, sentence, bounds, walked),), measured)
+        return Result((judged_walks(looked.subject, row, sentence, bounds, walked),), measured)
 
     return Check(
         f"walk {code.adapter.__name__} beside {looked.subject}: {size_of(looked)}",
@@ -161,7 +162,7 @@ def walks(looked: Looked, code: Code) -> Check:
     )  # fmt: skip
 
 
-def judged(subject: str, row: str, sentence: str, bounds: str, walked: Walked) -> Finding:
+def judged_walks(subject: str, row: str, sentence: str, bounds: str, walked: Walked) -> Finding:
     """What walks come to: a pass says what it did not show."""
     if walked.difference is not None:
         return differs(subject, row, sentence, bounds, str(walked.difference))
@@ -172,6 +173,65 @@ def judged(subject: str, row: str, sentence: str, bounds: str, walked: Walked) -
     if saw_nothing(walked.spec.rich, walked.unseen):
         return unknown(subject, row, sentence, bounds, "nothing was seen of the code")
     return conforms(subject, row, sentence, bounds, "; ".join(walked.gaps))
+
+
+def edges(looked: Looked, code: Code) -> Check:
+    """Every edge of the explored graph, taken on the code."""
+    row = "the code takes every step as specified"
+    sentence = "In every reachable state, each step leads the code where the spec says."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.conformance.edges import cover
+
+        tell("every edge of the explored graph", None)
+        options: Any = {"bound": looked.bound if looked.within else None, **looked.sizes}
+        try:
+            coverage = cover(
+                looked.spec, code.adapter, faults=looked.faults, seconds=SECONDS, **options
+            )
+        except UsageError as error:
+            found = unknown(looked.subject, row, sentence, size_of(looked), str(error))
+            return Result((found,), "not taken")
+        bounds = f"{size_of(looked)}, {coverage.covered:,} of {counted(coverage.edges, 'edge')}"
+        judged = judged_edges(looked.subject, row, sentence, bounds, coverage)
+        return Result((judged,), "; ".join([coverage.line, *(m.line for m in coverage.missed)]))
+
+    size = f"{size_of(looked)}, {counted(looked.faults, 'fault')}"
+    return Check(
+        f"take every edge of {looked.subject} on {code.adapter.__name__}: {size}",
+        run, lambda: rests_on(looked, code, looked.faults, looked.bound, looked.within, SECONDS),
+    )  # fmt: skip
+
+
+def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
+    """What a graph that was taken comes to: an action that was never taken is not passed."""
+    from herdproof.conformance.edges import NO_TIME
+
+    if coverage.mismatch is not None:
+        return differs(subject, row, sentence, bounds, coverage.mismatch.story)
+    left: dict[str, int] = {}
+    for missed in coverage.missed:
+        left[missed.action] = left.get(missed.action, 0) + missed.edges
+    never = [name for name in left if name not in coverage.taken and not is_absent(coverage, name)]
+    notes = [f"not taken: {', '.join(f'{n:,} of {name}' for name, n in left.items())}"] * bool(left)
+    notes += [f"never seen: {', '.join(coverage.unseen)}"] * bool(coverage.unseen)
+    notes += [f"nothing beyond {coverage.bound}"] * coverage.is_cut
+    why = ""
+    if not coverage.covered:
+        why = "no edge was taken"
+    elif any(missed.reason == NO_TIME for missed in coverage.missed):
+        why = NO_TIME
+    elif never:
+        why = f"no edge of {', '.join(never)} was taken"
+    if why:
+        return unknown(subject, row, sentence, bounds, "; ".join([why, *notes]))
+    return conforms(subject, row, sentence, bounds, "; ".join(notes))
+
+
+def is_absent(coverage: Coverage, action: str) -> bool:
+    """Whether the adapter says that this action never happens to its code."""
+    of = [missed for missed in coverage.missed if missed.action == action]
+    return all(missed.reason.startswith("absent: ") for missed in of)
 
 
 def saw_nothing(fields: Iterable[str], unseen: Iterable[str]) -> bool:
