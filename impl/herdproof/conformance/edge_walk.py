@@ -11,14 +11,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
-from herdproof.conformance.adapter import Adapter, method_of
+from herdproof.conformance.adapter import method_of
 from herdproof.conformance.graph import Graph
-from herdproof.conformance.held import CARRIED, POLL, Deed, Differs, Held, TooManyStates
+from herdproof.conformance.held import (
+    CARRIED,
+    POLL,
+    PUMPED,
+    Deed,
+    Differs,
+    Held,
+    TooManyStates,
+)
 from herdproof.conformance.seen import Look, Seen
+from herdproof.conformance.shorten import shortened
 from herdproof.conformance.told import program
+
+SHORTENED = 10.0
+"""For so many seconds the story of a difference is shortened."""
+
+_T = TypeVar("_T")
 
 Belief = frozenset[int]
 """The states of the graph in which code may be."""
@@ -43,7 +56,7 @@ class Mismatch:
     """A step of the code that is not the spec's, and how it came there."""
 
     action: str
-    """The action, or the disturbance; "" for what code does by itself."""
+    """The action, or the disturbance, that was done last; "" for what code does by itself."""
     edges: int
     """How many edges had been taken."""
     steps: int
@@ -67,22 +80,25 @@ class EdgeWalk:
     def __init__(self, graph: Graph, seconds: float | None = None) -> None:
         self.graph = graph
         self.adapter = graph.adapter
+        self.silent = () if self.adapter.pumped else tuple(self.adapter.silent)
+        """Actions that the code may take at any time."""
+        self.waited = tuple(self.adapter.silent)
+        """Those that it may take while it is waited for."""
         self.taken = bytearray(len(graph))
         """By edge, whether it was taken."""
         self.rests: set[int] = set()
         """The states in which the code was certainly seen, after a step."""
         self.possibly: set[int] = set()
         """Those in which it was perhaps."""
+        self.doubtful: set[int] = set()
+        """The edges that it perhaps went along."""
         self.refused: dict[str, int] = {}
         self.disturbed: dict[str, int] = {}
         self.starts = self.steps = self.outside = 0
+        self.held = Held(graph.machine, graph.adapter)
         self.seen = Seen(graph.machine, graph.adapter)
         self.path: Path = None
-        self.code: Adapter
-        self.called: tuple[str, float] | None = None
-        """The call of the code that is under way, and when it began."""
-        self.is_left = False
-        """Whether nobody waits for it any more."""
+        self.code: Any = None
         self._until = None if seconds is None else time.monotonic() + seconds
 
     @property
@@ -91,36 +107,32 @@ class EdgeWalk:
         return self._until is not None and time.monotonic() > self._until
 
     def run(self) -> None:
-        """EdgeWalk to the end; raises `Wrong`."""
+        """Walk to the end; raises `Wrong`."""
         raise NotImplementedError
 
-    # ── The code's life ─────────────────────────────────────────────────────────────────────
-
-    def begin(self) -> Belief:
-        """Begin the code anew; where it may be."""
-        self.end()
+    def on_new_code(self, body: Callable[[Belief], _T]) -> _T:
+        """What a part of the walk returns that begins on fresh code; it is told where that is."""
         self.path = None
         self.starts += 1
-        self.code = self.call("__init__", self.adapter)
-        self.call("begin", self.code.begin, **self.graph.machine.sizes)
-        silent = self.adapter.silent
-        return self._filtered(self.graph.closed(self.graph.initial, silent), silent)
+        try:
+            with self.held:
+                self.code = self.held.code
+                found: list[_T] = []
+                self.held.run(
+                    lambda: found.append(body(self._filtered(self._begun(), self.silent)))
+                )
+                return found[0]
+        except Differs as differs:  # a call that hangs, or raises what it must not
+            raise self.wrong(differs.why) from differs
+        finally:
+            self.code = None
 
-    def end(self) -> None:
-        """End the code, if it lives."""
-        if hasattr(self, "code"):
-            code = self.code
-            del self.code
-            self.call("end", code.end)
+    def _begun(self) -> set[int]:
+        return self.graph.closed(self.graph.initial, self.silent)
 
-    def call(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """Call the code; `watched` looks how long that takes."""
-        self.called = name, time.monotonic()
-        value = function(*given, **named)
-        self.called = None
-        if self.is_left:
-            raise SystemExit
-        return value
+    def call(self, name: str, function: Callable[..., Any], *given: Any, may_refuse: bool) -> Any:
+        """Call the code; `Differs` if that hangs, or raises what is no refusal."""
+        return self.held.call(name, function, *given, refusable=may_refuse)
 
     def wrong(self, what: str) -> Wrong:
         """The code is wrong, after all that was done to it."""
@@ -130,10 +142,11 @@ class EdgeWalk:
 
     def offer(self, at: Belief, name: str, given: tuple[Any, ...]) -> Belief:
         """Have it take a step that is possible in some of these states; where it may be then."""
-        graph, silent = self.graph, self.adapter.silent
+        graph, silent = self.graph, self.silent
         self._did(Deed("offer", name, given))
         try:
-            chosen = self.call(name, getattr(self.code, method_of(name)), *given)
+            method = getattr(self.code, method_of(name))
+            chosen = self.call(name, method, *given, may_refuse=True)
         except self.adapter.refusals as refusal:
             return self._declined(at, name, given, str(refusal))
         if chosen is None and not self.adapter.chosen.get(name):
@@ -153,7 +166,7 @@ class EdgeWalk:
 
     def _declined(self, at: Belief, name: str, given: tuple[Any, ...], why: str) -> Belief:
         """The code refused: then it is where that is right."""
-        graph, silent = self.graph, self.adapter.silent
+        graph, silent = self.graph, self.silent
         before = graph.closed(at, silent)
         left = {k for k in before if self.allows(k, name, given) is not True}
         if not left:
@@ -175,22 +188,24 @@ class EdgeWalk:
         return found
 
     def wait(self, at: Belief) -> Belief:
-        """Let it do what it does by itself; then nothing that is fair may be left to do."""
-        silent = self.adapter.silent
+        """Let it do what it does by itself; then nothing that is fair may be owed."""
         self._did(Deed("wait"))
-        self.call("pump", self.code.pump)
-        found = self._filtered(self.graph.closed(at, silent), silent, due=True)
-        self._count(at, None, found, silent)
+        owing = self.graph.owing(at, self.waited)
+        found = self._filtered(self.graph.closed(at, self.waited), self.waited, owing)
+        self._count(at, None, found, self.waited)
         return found
 
     def disturb(self, at: Belief, name: str) -> Belief:
-        """Do what is no step of the spec."""
-        brought = self.graph.brought[name]
+        """Do what is no step of the spec; a method that refuses has done nothing."""
+        names = [*self.silent, *self.adapter.disturbed[name]]
         self._did(Deed("disturb", name))
-        self.call(name, getattr(self.code, name))
-        found = self._filtered(self.graph.closed(at, brought), brought)
-        self._count(at, None, found, brought)
-        self.disturbed[name] = self.disturbed.get(name, 0) + 1
+        try:
+            self.call(name, getattr(self.code, name), may_refuse=True)
+            self.disturbed[name] = self.disturbed.get(name, 0) + 1
+        except self.adapter.refusals:
+            names = [*self.silent]
+        found = self._filtered(self.graph.closed(at, names), names)
+        self._count(at, None, found, names)
         return found
 
     def _did(self, deed: Deed) -> None:
@@ -201,59 +216,68 @@ class EdgeWalk:
 
     def look(self) -> Look:
         """What is seen of the code."""
-        look: Look = self.call("observe", self.code.observe)
+        look: Look = self.call("observe", self.code.observe, may_refuse=False)
         self.seen.note(look)
         return look
 
     def _filtered(
-        self, states: set[int], names: Sequence[str] | Iterable[str], *, due: bool = False
+        self, states: set[int], names: Sequence[str], owing: Belief | None = None
     ) -> Belief:
-        """Those of these states that the code is seen in."""
+        """
+        Those of these states that the code is seen in, as `Held` compares it.
+
+        With `owing` the code is waited for, and must come to a state that is none of these.
+        """
         if len(states) > CARRIED:
             raise TooManyStates(
                 f"{self.graph.spec.name} may be in more than {CARRIED:,} states:"
                 f" {self.adapter.__name__} must observe more, or name less in `silent`"
             )
         until: float | None = None
+        pumped, last = 0, None
         while True:
+            if owing is not None:
+                self.call("pump", self.code.pump, may_refuse=False)
+                pumped += 1
             look = self.look()
-            found = {k for k in states if self.seen.agrees(self.graph.plain(k), look)}
-            if found and not (due and all(map(self._due, found))):
+            found = frozenset(k for k in states if self.seen.agrees(self.graph.plain(k), look))
+            if found and not (owing and found <= owing):
                 break
             now = time.monotonic()
             until = now + self.adapter.patience if until is None else until
-            if now >= until:
-                if self.graph.leaks(states, [*names]):
+            goes_on = owing is not None and look != last and pumped < PUMPED
+            if now >= until and not goes_on:
+                if self.graph.leaks(states, names):
                     raise Outside
                 self.seen.check(look)
-                raise self.wrong("The code does not do what is due." if found else "Elsewhere.")
-            time.sleep(POLL)
+                raise self.wrong("It does not do what is due." if found else "It is elsewhere.")
+            last = look
+            if not goes_on:
+                time.sleep(POLL)
         self.possibly |= found
         if len(found) == 1:
             self.rests |= found
-        return frozenset(found)
-
-    def _due(self, state: int) -> bool:
-        """Whether the code owes a step in this state."""
-        graph = self.graph
-        return any(
-            graph.instances[e.instance][0].fair is not None
-            for e in graph.moves(state, self.adapter.silent)
-        )
+        return found
 
     def _count(
         self, before: Iterable[int], instance: int | None, after: Belief, names: Iterable[str]
     ) -> None:
-        for edge in self.graph.certain([*before], instance, after, [*names]):
+        every, some = self.graph.certain([*before], instance, after, [*names])
+        for edge in every:
             self.taken[edge.number] = 1
+        self.doubtful.update(edge.number for edge in some)
 
     # ── What was wrong ──────────────────────────────────────────────────────────────────────
 
-    def told(self, wrong: Wrong) -> Mismatch:
+    def told(self, wrong: Wrong, seconds: float = SHORTENED) -> Mismatch:
         """What is wrong, done once more from the beginning, and judged by the plain Python."""
-        last = wrong.deeds[-1] if wrong.deeds else Deed("begin")
-        story = judged(self.graph, wrong.deeds) or self._not_again(wrong)
-        return Mismatch(last.name, sum(self.taken), len(wrong.deeds), story, wrong.deeds)
+        found = judged(self.held, wrong.deeds)
+        if found is not None and seconds:
+            found = shortened(self.held, found, seconds=seconds)
+        deeds = wrong.deeds if found is None else found.deeds
+        story = self._not_again(wrong) if found is None else str(found)
+        name = deeds[-1].name if deeds else ""
+        return Mismatch(name, sum(self.taken), len(deeds), story, tuple(deeds))
 
     def _not_again(self, wrong: Wrong) -> str:
         """What is to be said of a difference that is not there when all is done once more."""
@@ -269,53 +293,17 @@ class EdgeWalk:
         ])  # fmt: skip
 
 
-def watched(walk: EdgeWalk) -> None:
-    """
-    Run a walk in a thread of its own, so that a call that hangs can be named: it is `Wrong`.
-
-    Nobody can end a thread that hangs: it stays behind. Without a time-out, in the caller's own.
-    """
-    ends: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            try:
-                walk.run()
-            finally:
-                walk.end()
-        except BaseException as error:  # handed to the caller, whatever it is
-            ends.append(error)
-
-    timeout = walk.adapter.timeout
-    if timeout is None:
-        run()
-    else:
-        thread = Thread(target=run, name="code under test", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(min(timeout, 0.1))
-            called = walk.called
-            if called is not None and time.monotonic() - called[1] > timeout:
-                walk.is_left = True
-                raise walk.wrong(f"`{called[0]}` did not return within {timeout:g} s.")
-    for error in ends:
-        raise error
-
-
-def judged(graph: Graph, deeds: Sequence[Deed]) -> str:
-    """The story of a difference that these deeds show from the beginning; empty if they do not."""
+def judged(held: Held, deeds: Sequence[Deed]) -> Differs | None:
+    """The difference that these deeds show from the beginning; None if they show none."""
     try:
-        with Held(graph.machine, graph.adapter) as held:
-            for deed in deeds:
-                redo(held, deed)
+        with held:
+            held.run(lambda: redo(held, deeds))
     except Differs as differs:
-        return str(differs)
-    except AssertionError as error:  # the code's own, or of its adapter
-        made = program(graph.spec, graph.adapter, graph.machine.sizes, deeds)
-        return "\n".join([f"The code fails: {error!r}", "", *made])
-    return ""
+        return differs
+    return None
 
 
-def redo(held: Held, deed: Deed) -> None:
-    """Do a deed again."""
-    getattr(held, deed.kind)(*([deed.name] if deed.name else []), *deed.arguments)
+def redo(held: Held, deeds: Iterable[Deed]) -> None:
+    """Do again what was done."""
+    for deed in deeds:
+        getattr(held, deed.kind)(*([deed.name] if deed.name else []), *deed.arguments)

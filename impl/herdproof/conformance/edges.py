@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from herdproof.conformance.adapter import Adapter
-from herdproof.conformance.edge_walk import EdgeWalk, Mismatch, Wrong, watched
+from herdproof.conformance.edge_walk import EdgeWalk, Mismatch, Wrong
 from herdproof.conformance.exact import Exact, is_exact
 from herdproof.conformance.graph import Graph, check_fits, explored
 from herdproof.conformance.snapshots import Snapshots
@@ -156,7 +156,7 @@ def covered(
     )  # fmt: skip
     began = perf_counter()
     try:
-        watched(walk)
+        walk.run()
     except Wrong as wrong:
         coverage.mismatch = walk.told(wrong)
     coverage.seconds = perf_counter() - began
@@ -199,6 +199,8 @@ def _reason(walk: EdgeWalk, number: int, source: int, instance: int, passed: set
         return f"absent: {adapter.absent[name]}"
     if walk.is_over:
         return NO_TIME
+    if number in walk.doubtful:
+        return UNTOLD
     if source in walk.rests:
         if graph.given[instance] is None:
             return NOT_BY_ITSELF

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from herdproof.conformance.adapter import Adapter, method_of
-from herdproof.conformance.edge_walk import EdgeWalk, Wrong
+from herdproof.conformance.edge_walk import EdgeWalk, Mismatch, Wrong
 from herdproof.conformance.graph import CHUNK, Graph
 from herdproof.conformance.held import Deed
 from herdproof.conformance.seen import Seen
@@ -143,9 +143,11 @@ class Exact(EdgeWalk):
         self._reached = 1
 
     def run(self) -> None:
-        """EdgeWalk to the end; raises `Wrong`."""
-        self.begin()
-        self._held[0] = self.call("snapshot", self.code.snapshot)  # type: ignore[attr-defined]
+        """Walk to the end; raises `Wrong`."""
+        self.on_new_code(lambda _: self._run())
+
+    def _run(self) -> None:
+        self._held[0] = self.call("snapshot", self.code.snapshot, may_refuse=False)
         has_reader = hasattr(self.adapter, "reader")
         self.view: Rows | Looks = (
             Rows(self.graph, self.code) if has_reader else Looks(self.graph, self.code, self.seen)
@@ -158,6 +160,10 @@ class Exact(EdgeWalk):
             if self.progress:
                 high = min(low + CHUNK, self.graph.states)
                 self.progress(int(self.graph.first[high]), len(self.graph))
+
+    def told(self, wrong: Wrong, seconds: float = 0.0) -> Mismatch:
+        """The first difference is the nearest: its story is not shortened."""
+        return super().told(wrong, seconds)
 
     def _taking(self, instance: int) -> Taking:
         action, whole = self.graph.instances[instance]
@@ -174,7 +180,8 @@ class Exact(EdgeWalk):
             mine = number % shares == share
             if new or mine:
                 if watched:
-                    kept = self.call("step", arrives, snapshot, instance, wanted, new)
+                    given = (snapshot, instance, wanted, new)
+                    kept = self.call("step", arrives, *given, may_refuse=False)
                 else:
                     kept = arrives(snapshot, instance, wanted, new)
                 if kept is None:

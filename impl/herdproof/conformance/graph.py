@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, given
+from herdproof.conformance.closure import owed_to
 from herdproof.conformance.possible import Instance, Possible
 from herdspec.check.bounds import TIMES, first_bound, raised
 from herdspec.check.exploration import Exploration
@@ -90,7 +91,6 @@ class Graph:
             for i in explorer.ground.instances
         ]
         self.silent = [action.name in adapter.silent for action, _ in self.instances]
-        self.brought = {name: [*adapter.silent, *some] for name, some in adapter.disturbed.items()}
         controlled = set(self.possible.controlled)
         self.given = [self._given(i, controlled) for i in self.instances]
         self._given_to: dict[str, list[tuple[Any, ...]]] = {}
@@ -191,6 +191,30 @@ class Graph:
                     todo.append(edge.target)
         return found
 
+    def owing(self, states: Collection[int], names: Collection[str]) -> frozenset[int]:
+        """
+        Of that closed set, the states in which a fair step is owed: it was possible all the way.
+
+        Where a state can be come to in two ways, it owes what it owes in both.
+        """
+        owed = {k: self._fair(k, names) for k in states}
+        todo = list(owed)
+        while todo:
+            before = todo.pop()
+            for edge in self.moves(before, names):
+                done = owed_to(self.instances[edge.instance])
+                left = (owed[before] - {done}) & self._fair(edge.target, names)
+                known = owed.get(edge.target)
+                if known is None or not known <= left:
+                    owed[edge.target] = left if known is None else known & left
+                    todo.append(edge.target)
+        return frozenset(k for k, some in owed.items() if some)
+
+    def _fair(self, state: int, names: Collection[str]) -> frozenset[object]:
+        """The fair steps that are possible in a state, by whom they are owed to."""
+        some = (self.instances[e.instance] for e in self.moves(state, names))
+        return frozenset(owed_to(i) for i in some if i[0].fair is not None)
+
     def leaks(self, states: Iterable[int], names: Collection[str]) -> bool:
         """Whether some step by these actions leads out of the graph, beyond a bound or a budget."""
         some = self.possible.instances(names) if names else []
@@ -207,9 +231,9 @@ class Graph:
     def certain(
         self, before: Collection[int], instance: int | None, after: Collection[int],
         names: Collection[str],
-    ) -> list[Edge]:  # fmt: skip
+    ) -> tuple[list[Edge], list[Edge]]:  # fmt: skip
         """
-        The edges that lie on every way from where code was to where it is.
+        The edges that lie on every way from where code was to where it is; those that are on some.
 
         In between it has taken `instance` (None: nothing), and any of `names` by itself.
         """
@@ -217,14 +241,15 @@ class Graph:
         at = {(k, False) for k in before}
         ends = {(k, layers[-1]) for k in after}
         if at & ends:
-            return []
+            return [], []
         ways = list(self._ways(at, instance, names))
-        found = []
+        lead = _reached(ends, [(b, a) for _, a, b in ways])
+        ways = [(edge, a, b) for edge, a, b in ways if b in lead]
+        every, some = list[Edge](), list[Edge]()
         for edge in dict.fromkeys(edge for edge, _, _ in ways):
             left = [(a, b) for other, a, b in ways if other != edge]
-            if not _reached(at, left) & ends:
-                found.append(edge)
-        return found
+            (some if _reached(at, left) & ends else every).append(edge)
+        return every, some
 
     def _ways(
         self, at: Collection[tuple[int, bool]], instance: int | None, names: Collection[str]

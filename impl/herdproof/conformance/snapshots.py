@@ -28,14 +28,17 @@ class Snapshots(EdgeWalk):
         self._todo: deque[Belief] = deque()
 
     def run(self) -> None:
-        """EdgeWalk to the end; raises `Wrong`."""
-        self._arrive(self.begin())
+        """Walk to the end; raises `Wrong`."""
+        self.on_new_code(self._run)
+
+    def _run(self, begun: Belief) -> None:
+        self._arrive(begun)
         while self._todo and not self.is_over:
             at = self._todo.popleft()
             snapshot, path = self._held.pop(at)
             for attempt in self._tries(at):
                 self.path = path
-                self.call("restore", self.code.restore, snapshot)  # type: ignore[attr-defined]
+                self.call("restore", self.code.restore, snapshot, may_refuse=False)
                 try:
                     self._arrive(attempt(at))
                 except Outside:
@@ -48,21 +51,21 @@ class Snapshots(EdgeWalk):
         if at in self._known:
             return
         self._known.add(at)
-        snapshot = self.call("snapshot", self.code.snapshot)  # type: ignore[attr-defined]
+        snapshot = self.call("snapshot", self.code.snapshot, may_refuse=False)
         self._held[at] = snapshot, self.path
         self._todo.append(at)
 
     def _unseen(self, at: Belief) -> bool:
         """Whether something that code does by itself here was not seen, as it may do now."""
-        silent = self.adapter.silent
-        return any(not self.taken[e.number] for k in at for e in self.graph.moves(k, silent))
+        moves = (e for k in at for e in self.graph.moves(k, self.waited))
+        return any(not self.taken[e.number] for e in moves)
 
     def _tries(self, at: Belief) -> Iterator[Try]:
         """All that can be tried where the code may be in these states."""
         graph, offered = self.graph, set[tuple[str, Any]]()
-        if self.adapter.silent:
+        if self.waited:
             yield self.wait
-        for state in graph.closed(at, self.adapter.silent):
+        for state in graph.closed(at, self.silent):
             for edge in graph.leaving(state):
                 given = graph.given[edge.instance]
                 key = (graph.instances[edge.instance][0].name, repr(given))
@@ -76,7 +79,7 @@ class Snapshots(EdgeWalk):
 
 def refusals(walk: EdgeWalk, at: Belief) -> Iterator[Try]:
     """The steps that are to be refused, as the spec forbids them in all of these states."""
-    closed = walk.graph.closed(at, walk.adapter.silent)
+    closed = walk.graph.closed(at, walk.silent)
     for name in walk.adapter.offered:
         for given in walk.graph.given_to(name):
             if all(walk.allows(k, name, given) is False for k in closed):

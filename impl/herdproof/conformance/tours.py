@@ -41,17 +41,20 @@ class Tours(EdgeWalk):
 
     def run(self) -> None:
         """Tour until no beginning leads to anything that is left; raises `Wrong`."""
-        is_done = False
-        while not is_done and not self.is_over:
-            at = self.begin()
-            plan = self._plan(at)
-            is_done = not plan
-            try:
-                while plan and not self.is_over:
-                    at = self._follow(at, plan)
-                    plan = self._plan(at)
-            except Outside:
-                self.outside += 1
+        while not self.is_over and self.on_new_code(self._tour):
+            pass
+
+    def _tour(self, at: Belief) -> bool:
+        """One tour, to its end; whether there was anything to take."""
+        plan = self._plan(at)
+        is_some = bool(plan)
+        try:
+            while plan and not self.is_over:
+                at = self._follow(at, plan)
+                plan = self._plan(at)
+        except Outside:
+            self.outside += 1
+        return is_some
 
     def _follow(self, at: Belief, plan: list[Leg]) -> Belief:
         """Take the steps of a plan, as long as the code goes along."""
