@@ -50,10 +50,12 @@ class Adapter:
     """Actions that never happen to this code, each with the reason; reports name them."""
     refusals: ClassVar[tuple[type[BaseException], ...]] = (Refused,)
     """What a method raises that brought nothing about."""
+    pumped: ClassVar[bool] = False
+    """Whether silent actions happen within `pump` only: between calls the code is at rest."""
     patience: ClassVar[float] = 0.0
     """Seconds for what was sent to arrive, before a difference counts."""
     timeout: ClassVar[float | None] = 10.0
-    """Seconds after which a call counts as hung; None calls in the test's own thread."""
+    """Seconds after which a call counts as hung; None waits for ever, in the test's own thread."""
 
     begin: Callable[..., None]
     """
