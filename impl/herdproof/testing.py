@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from herdproof.conformance.held import Hangs as Hangs
     from herdproof.conformance.held import Held as Held
     from herdproof.conformance.held import TooManyStates as TooManyStates
+    from herdproof.conformance.stateful import stateful as stateful
+    from herdproof.conformance.suites import edges as edges
+    from herdproof.conformance.suites import suite as suite
+    from herdproof.conformance.walk import walk as walk
     from herdproof.services import KafkaService as KafkaService
     from herdproof.services import ZooKeeperService as ZooKeeperService
 
@@ -48,6 +52,10 @@ PUBLIC = {
     "Refused": "herdproof.conformance.adapter",
     "TooManyStates": "herdproof.conformance.held",
     "ZooKeeperService": "herdproof.services",
+    "edges": "herdproof.conformance.suites",
+    "stateful": "herdproof.conformance.stateful",
+    "suite": "herdproof.conformance.suites",
+    "walk": "herdproof.conformance.walk",
 }
 """The public names, each with the module that it is imported from when it is asked for."""
 

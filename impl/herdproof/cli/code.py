@@ -205,33 +205,19 @@ def edges(looked: Looked, code: Code) -> Check:
 
 def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
     """What a graph that was taken comes to: an action that was never taken is not passed."""
-    from herdproof.conformance.edges import NO_TIME
+    from herdproof.conformance.suites import shortfall
 
     if coverage.mismatch is not None:
         return differs(subject, row, sentence, bounds, coverage.mismatch.story)
     left: dict[str, int] = {}
     for missed in coverage.missed:
         left[missed.action] = left.get(missed.action, 0) + missed.edges
-    never = [name for name in left if name not in coverage.taken and not is_absent(coverage, name)]
     notes = [f"not taken: {', '.join(f'{n:,} of {name}' for name, n in left.items())}"] * bool(left)
     notes += [f"never seen: {', '.join(coverage.unseen)}"] * bool(coverage.unseen)
     notes += [f"nothing beyond {coverage.bound}"] * coverage.is_cut
-    why = ""
-    if not coverage.covered:
-        why = "no edge was taken"
-    elif any(missed.reason == NO_TIME for missed in coverage.missed):
-        why = NO_TIME
-    elif never:
-        why = f"no edge of {', '.join(never)} was taken"
-    if why:
+    if why := shortfall(coverage):
         return unknown(subject, row, sentence, bounds, "; ".join([why, *notes]))
     return conforms(subject, row, sentence, bounds, "; ".join(notes))
-
-
-def is_absent(coverage: Coverage, action: str) -> bool:
-    """Whether the adapter says that this action never happens to its code."""
-    of = [missed for missed in coverage.missed if missed.action == action]
-    return all(missed.reason.startswith("absent: ") for missed in of)
 
 
 def saw_nothing(fields: Iterable[str], unseen: Iterable[str]) -> bool:
