@@ -79,8 +79,10 @@ class Adapter:
         """Let the code do what it has to do by itself, until it is at rest."""
 
 
-OWN = frozenset({"begin", "end", "observe", "pump", "snapshot", "restore", "load"})
-"""Methods of an adapter that are no actions."""
+OWN = frozenset({
+    "begin", "end", "observe", "pump", "snapshot", "restore", "load", "reader", "renamed",
+})  # fmt: skip
+"""Methods of an adapter that are no actions; for the last two see `exact.py`."""
 
 
 def method_of(action: str) -> str:

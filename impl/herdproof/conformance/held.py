@@ -487,6 +487,8 @@ class Held:
                 raise
             raise self._raises(name, error) from error
 
+    call = _call  # whoever walks on the code with steps of their own
+
     def _sized(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         with sizes_of_sorts(self.machine.sizes):  # the adapter's own `for c in Client`
             return function(*arguments)

@@ -40,8 +40,8 @@ def edges(subject: str) -> Check:
 
         tell("on the simulated ZooKeeper", None)
         coverage = cover(EDGES_BROKERS, EDGES_FAULTS)
-        bounds = f"{counted(coverage.edges, 'step')} from {counted(coverage.states, 'state')}"
-        measured = f"{bounds}, {coverage.edges / coverage.seconds:,.0f} steps/s"
+        bounds = f"{counted(coverage.covered, 'step')} from {counted(coverage.states, 'state')}"
+        measured = f"{bounds}, {coverage.covered / coverage.seconds:,.0f} steps/s"
         if coverage.mismatch is None:
             return Result((conforms(subject, row, sentence, bounds),), measured)
         story = coverage.mismatch.story
