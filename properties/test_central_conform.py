@@ -407,7 +407,7 @@ def test_what_is_left_open_is_carried_on(found: Follower) -> None:
 
 def test_too_many_states_are_no_verdict(found: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is hit is told, not passed over."""
-    monkeypatch.setattr("herdspec.check.follow.CAP", 1)
+    found.cap = 1
     one, _ = found.steps.machine.elements("Client")
 
     with pytest.raises(TooManyStates):
