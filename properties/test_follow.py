@@ -159,12 +159,12 @@ def test_both_ways_find_the_same_broken_along_walks() -> None:
         state: Any = plain.initial({})
         for _ in range(12):
             step = chance.choice(list(of.steps(state)))
+            call = step.action.name, step.arguments
             with sizes_of_sorts(of.sizes):
                 found = [
-                    bool(promises.after(step.action.name, step.arguments,
-                                        steps.of(state), steps.of(step.state)))
-                    for promises, steps in zip(kept, (plain, compiled), strict=True)
-                ]  # fmt: skip
+                    bool(kept[0].after(*call, state, step.state)),
+                    bool(kept[1].after(*call, compiled.of(state), compiled.of(step.state))),
+                ]
             assert found[0] == found[1]
             seen.add(found[0])
             if found[0]:

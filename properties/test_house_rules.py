@@ -16,6 +16,7 @@ LONGEST_FILE_LINES = 600
 ROOT = Path(__file__).parent.parent
 CODE = ("spec", "impl", "properties", "integration", "benchmarks", "conftest.py")
 SEE_BOTH_SIDES = (
+    "impl/herdproof/conformance",
     "impl/herdproof/link",
     "impl/herdproof/cli",
     "impl/herdproof/pipeline",
