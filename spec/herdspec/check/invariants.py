@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from herdspec.check.follow import Steps
+from herdspec.check.possible import Carried
 from herdspec.check.run import Machine
 from herdspec.check.scripted import Scripted
 from herdspec.language import graph as g
@@ -112,3 +113,36 @@ class _BySlots:
                     for leaf in g.leaves(part, "slot"):
                         self._parts[places[leaf.data]].append(part)
         return self._steps.truth(g.conj(*self._parts.get(place, ())))
+
+
+class InvariantsOfSets:
+    """The same for sets of states of a spec without rich fields (`possible.py`)."""
+
+    def __init__(self, machine: Machine, promises: Sequence[Promise]) -> None:
+        self._machine = machine
+        positions = {f.name: k for k, f in enumerate(machine.spec.fields)}
+        self._promises = [
+            (p, tuple(sorted(positions[leaf.data] for leaf in g.leaves(p.formula, "field"))))
+            for p in promises
+        ]
+        self._known: dict[tuple[str, tuple[int, ...]], bool] = {}
+        """By promise and the numbers of the fields that it reads, whether it holds."""
+        self._whole: dict[tuple[int, ...], Broken] = {}
+
+    def broken(self, carried: Carried) -> Broken:
+        """What a state breaks."""
+        found = self._whole.get(carried.key)
+        if found is None:
+            found = self._whole[carried.key] = self._broken(carried)
+        return found
+
+    def _broken(self, carried: Carried) -> Broken:
+        broken = []
+        for promise, positions in self._promises:
+            key = promise.name, tuple(carried.key[k] for k in positions)
+            holds = self._known.get(key)
+            if holds is None:
+                holds = self._known[key] = self._machine.holds(promise, carried.state)
+            if not holds:
+                broken.append(f"{promise.name}: {promise.sentence}")
+        return (*broken, f"in the state {carried.state}") if broken else ()

@@ -215,7 +215,7 @@ class Machine:
 
     def arguments(self, action: Action, numbers: tuple[Number, ...]) -> tuple[Any, ...]:
         """The plain values behind an instance's numbers."""
-        sets = _sets_among(action, self.spec.shape)
+        sets = sets_among(action, self.spec.shape)
         return tuple(
             self._argument(name, p.kind, number, sets)
             for (name, p), number in zip(action.parameters, numbers, strict=True)
@@ -279,7 +279,7 @@ def machine(spec: type[Spec] | Specification, **sizes: int) -> Machine:
     return Machine(Ground(made, sizes, bound=LARGEST, faults=0))
 
 
-def _sets_among(action: Action, shape: Shape) -> set[str]:
+def sets_among(action: Action, shape: Shape) -> set[str]:
     """Which of an action's parameters are sets to Python: the others are dicts."""
     function = shape.methods.get(action.name)
     if function is None or not any(isinstance(p.kind, MapOf) for _, p in action.parameters):
