@@ -7,7 +7,7 @@ user moves. Its clients run in the same process, and may write traces of their o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -157,8 +157,3 @@ def run(
             elif asked:
                 server.ask(asked.pop(chance.randrange(len(asked))))
     return to
-
-
-def traces(paths: Iterable[Path]) -> list[Path]:
-    """In a list."""
-    return list(paths)

@@ -176,8 +176,9 @@ class Follower:
     """What is evaluated in every state that is reached."""
 
     def __post_init__(self) -> None:
-        begun = self.promises.begun if self.promises else lambda _: ()
-        self.carried = [Carried(state, broken=begun(state)) for state in self.begins]
+        self.carried = [Carried(state) for state in self.begins]
+        if self.promises is not None:
+            self.hold_to(self.promises)
         self._under_way: dict[int, Led] = {}
         self._silent: dict[str, list[Call]] = {}
 
@@ -195,6 +196,11 @@ class Follower:
     def doubts(self) -> Sequence[str]:
         """The promises that are broken on the way to some of the states, and not to others."""
         return next((carried.broken for carried in self.carried if carried.broken), ())
+
+    def hold_to(self, promises: Promises) -> None:
+        """From now on these are evaluated in every state; in those that are carried first."""
+        self.promises = promises
+        self.carried = [c._replace(broken=promises.begun(c.state)) for c in self.carried]
 
     def begin(self, number: int, line: Led) -> None:
         """From now on this step may be taken, until `follow` is told of its end."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from herdproof.conformance.traces.ordering import Ordered
 from herdspec.check.conform import Outcome, Verdict
 
 SHOWN = 3
@@ -32,33 +31,38 @@ class Missing:
     """Whose lines they may be; None: anybody's."""
 
 
-def gaps(found: Ordered[Any]) -> list[Missing]:
-    """What is missing by the numbers of processes' lines."""
-    of = groups_of_nodes(found.lines)
-    return [
-        Missing(
-            f"lines are missing: {why}",
-            _after_last(found.lines, index),
-            of[found.lines[index].role, found.lines[index].node],
-        )
-        for index, why in found.gaps.items()
-    ]
+def gaps(lines: Sequence[Any]) -> list[Missing]:
+    """What is missing of lines in order, by their numbers: a process begins with 1."""
+    of = groups_of_nodes(lines)
+    last: dict[tuple[str, str], tuple[int, int]] = {}
+    found = []
+    for k, line in enumerate(lines):
+        node = (line.role, line.node)
+        before, upto = last.get(node, (0, 0))
+        last[node] = line.sequence, k + 1
+        if line.sequence not in (1, before + 1):
+            first = before + 1 if line.sequence > before else 1
+            through = f" to {line.sequence - 1}" if line.sequence - 1 > first else ""
+            why = f"line{'s' if through else ''} {first}{through}"
+            found.append(Missing(f"lines are missing: of {line.node}, {why}", upto, of[node]))
+    return found
 
 
 def groups_of_nodes(lines: Iterable[Any]) -> Mapping[tuple[str, str], frozenset[str] | None]:
-    """By role and node, the one group that all of its lines name; None: there are others."""
+    """
+    By role and node, the one group that all of its lines name; None: there are others.
+
+    A process's first line, which says that it is there, does not count.
+    """
     of: dict[tuple[str, str], set[str]] = defaultdict(set)
     for line in lines:
-        of[line.role, line.node].add(line.group)
-    own = {node: named - {""} for node, named in of.items()}
-    return {node: frozenset(named) if len(named) == 1 else None for node, named in own.items()}
-
-
-def _after_last(lines: Sequence[Any], index: int) -> int:
-    """The number of lines up to the last one of the same node before this one."""
-    node = (lines[index].role, lines[index].node)
-    before = range(index - 1, -1, -1)
-    return next((k + 1 for k in before if (lines[k].role, lines[k].node) == node), 0)
+        named = of[line.role, line.node]
+        if line.sequence > 1 or line.group:
+            named.add(line.group)
+    return {
+        node: frozenset(named) if len(named) == 1 and "" not in named else None
+        for node, named in of.items()
+    }
 
 
 def groups_of(lines: Iterable[Any]) -> list[str]:
