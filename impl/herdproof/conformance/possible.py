@@ -123,7 +123,7 @@ class Possible:
             try:
                 (number,) = self.machine.arguments_numbers(one, (whole[k],))
                 digits = number if isinstance(number, tuple) else (number,)
-                ranges = self.machine.ground.digits(p.kind)
+                ranges = self.machine.ground.domains(p.kind)
                 within = all(n in some for n, some in zip(digits, ranges, strict=True))
                 if within and self.machine.arguments(one, (number,)) == (whole[k],):
                     continue
@@ -213,7 +213,7 @@ class Possible:
 
     def _random(self, kind: Any, random: Random) -> Any:
         digits = [
-            random.randrange(min(len(some), LISTED)) for some in self.machine.ground.digits(kind)
+            random.randrange(min(len(some), LISTED)) for some in self.machine.ground.domains(kind)
         ]
         return tuple(digits) if isinstance(kind, MapOf) else digits[0]
 
@@ -223,7 +223,7 @@ class Possible:
         if count is None:
             of = self._chosen.get(action.name, frozenset())
             kinds = [p.kind for name, p in action.parameters if (name in of) is chosen]
-            digits = [digit for kind in kinds for digit in self.machine.ground.digits(kind)]
+            digits = [digit for kind in kinds for digit in self.machine.ground.domains(kind)]
             count = self._counts[action.name, chosen] = prod(map(len, digits))
         return count
 
