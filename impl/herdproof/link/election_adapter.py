@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Adapter, Refused
 from herdproof.link.election import OF_A_BROKER, OF_THE_WORLD, act, read_broker, read_world
+from herdproof.link.election_loaded import load, no_server_lags
 from herdproof.simulator.election import SimulatedElection, Snapshot
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.shell import NothingWaits
 from herdspec.language.types import Bool, MapOf, Nat
 from herdspec.language.values import decode
-from herdspec.protocols.election import Broker
+from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_properties import ELECTION
 
 SORTS = {"Broker": Broker}
@@ -50,6 +51,7 @@ class SimulatedElectors(Adapter):
 
     refusals = (Refused, Impossible, NothingWaits)
     timeout = None
+    loadable = no_server_lags
     world_of: ClassVar[Callable[[int], SimulatedElection]] = SimulatedElection
     """Makes the world; another one for cores with a mistake."""
 
@@ -79,6 +81,10 @@ class SimulatedElectors(Adapter):
     def restore(self, snapshot: Snapshot) -> None:
         """Be there again."""
         self.world.restore(snapshot)
+
+    def load(self, state: Election) -> None:
+        """Be in a state of the spec, if no server lags there."""
+        load(self.world, state)
 
 
 def _do(action: str, adapter: SimulatedElectors, *brokers: Broker) -> None:
