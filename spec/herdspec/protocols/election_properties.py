@@ -287,9 +287,7 @@ def only_a_node_that_stands_is_a_former_sessions(s: Election) -> bool:
 @lemma
 def only_lagging_servers_have_a_view(s: Election) -> bool:
     """A server that is up to date shows what is true."""
-    return all(
-        s.behind[b] or (s.view[b] == View.ABSENT and s.view_epoch[b] == 0) for b in Broker
-    )
+    return all(s.behind[b] or (s.view[b] == View.ABSENT and s.view_epoch[b] == 0) for b in Broker)
 
 
 @lemma
@@ -343,11 +341,15 @@ POSSIBLE = (
     a_former_sessions_node_still_stands, a_lagging_server_misleads, a_reply_is_lost,
     a_stale_write_is_refused,
 )  # fmt: skip
+SHAPE = (
+    only_a_node_that_stands_is_a_former_sessions, only_lagging_servers_have_a_view,
+    answers_are_to_the_call_under_way, only_what_tells_an_epoch_carries_one, who_leads_stands,
+)  # fmt: skip
+"""What no other promise needs: it says which states code may be put into."""
 LEMMAS = (
     no_epoch_is_given_to_two, the_present_epoch_is_its_winners, epochs_given_have_been,
     epochs_begin_at_one, who_is_not_connected_asks_nothing, what_it_is_told_of_its_node_is_true,
-    only_a_node_that_stands_is_a_former_sessions, only_lagging_servers_have_a_view,
-    answers_are_to_the_call_under_way, only_what_tells_an_epoch_carries_one, who_leads_stands,
+    *SHAPE,
 )  # fmt: skip
 
 ELECTION = specification(Election, *PROMISES, one_coordinator_at_a_time, *POSSIBLE, *LEMMAS)
