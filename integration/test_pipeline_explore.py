@@ -22,16 +22,17 @@ import pytest
 
 from benchmarks.measure import STATES
 from benchmarks.specs import GENERATIONS, GROUP
-from herdproof.cli.specs import FLAWED, KNOWN, find
+from herdproof.cli.specs import find, known
 from herdproof.pipeline.explore import SparkExplorer, explore_on, on_spark
 from herdspec.check.bounds import first_bound
 from herdspec.check.explore import explore
+from herdspec.check.protocol import names, protocol
 from properties.specs import TWO_PHASE_COMMIT
 from properties.test_pipeline_explore import assert_same
 from properties.test_published import ROWS, Published, name_of
 
 ROOT = Path(__file__).parent.parent
-SHIPPED = [*KNOWN, *(f"{protocol}/{name}" for protocol in FLAWED for name in FLAWED[protocol]())]
+SHIPPED = [*known(), *(f"{of}/{flaw}" for of in names() for flaw in protocol(of).flaws())]
 SMALL_ROWS = [row for row in ROWS if row.distinct < 10_000 and row.starts < 64]
 
 

@@ -166,6 +166,7 @@ class Leases(Adapter):
     flaws: ClassVar[Collection[str]] = ()
     offered = ("ask", "give_back", "write")
     silent = ("grant",)
+    pumped = True
     disturbed: ClassVar[Mapping[str, Collection[str]]] = {"restart": ()}
 
     def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name

@@ -16,7 +16,7 @@ from herdproof.pipeline.figures import FIGURES
 from herdproof.pipeline.findings import SENTENCES
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.judge import OBSERVABLE
-from herdproof.pipeline.protocols import PROTOCOLS
+from herdproof.pipeline.protocols import auditors
 from herdproof.pipeline.tables import TABLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"
@@ -26,7 +26,7 @@ SENTENCE_HEAD = "| sentence | what is promised |"
 
 def sources() -> dict[str, Mapping[str, str]]:
     """Of each source, by sentence, why it cannot show that it holds; empty where it can."""
-    return {**{name: a.observable for name, a in PROTOCOLS.items()}, TOPIC: OBSERVABLE}
+    return {**{name: a.observable for name, a in auditors().items()}, TOPIC: OBSERVABLE}
 
 
 def sentences() -> Iterator[str]:

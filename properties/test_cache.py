@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from herdproof.cli import app, checks
+from herdproof.protocols import election
 from herdspec import from_source
 from herdspec.check import digest as digests
 from herdspec.check import explore as explorer
@@ -254,11 +255,11 @@ def test_the_digest_of_sources_sees_every_file(tmp_path: Path) -> None:
 
 def test_runs_of_the_implementation_rest_on_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks of the election's implementation have another key when its sources change."""
-    before = key_of(*checks.of_election())
+    before = key_of(*election.of_election())
     monkeypatch.setattr(checks, "sources", lambda _: "changed")
 
-    assert all(make("x").rests_on is not None for make in checks.IMPLEMENTATION["election"])
-    assert key_of(*checks.of_election()) != before
+    assert all(make("x").rests_on is not None for make in election.IMPLEMENTATION.checks)
+    assert key_of(*election.of_election()) != before
 
 
 # ── What is kept ────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,17 @@ from typer.testing import CliRunner, Result
 from herdproof.cli import app, checks, conform, doctor
 from herdproof.cli.render import Output
 from herdproof.errors import HerdError
-from herdspec.check import plans
+from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result as Found
 from herdspec.check.conform import Outcome, Verdict
 from herdspec.check.mismatch import Mismatch
 from herdspec.check.plans import Scale
+from herdspec.check.protocol import Protocol
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verify import Check, Plan, Tell
+from herdspec.protocols import election_plan
 from herdspec.protocols.election_flaws import FLAWS
+from properties.entered import entered, planned
 
 HOLDS, FAILS, NOT_ASKED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -267,7 +269,7 @@ def test_a_proof_of_nothing_is_refused(own: Path) -> None:
         (["explore", "election", "--story", "no such"], "its properties: one_coordinator"),
         (["explore", "election", "--json", "no/such/place"], "no directory"),
         (["prove", "election", "--leave-out", "no such"], "its properties: one_coordinator"),
-        (["verify", "electoin"], "the known ones: election"),
+        (["verify", "electoin"], "the known ones: central_coordinator, election"),
         (["conform", "nowhere.jsonl"], "there is no trace nowhere.jsonl"),
         (["zookeeper", "--servers", "2"], "1 server, or an ensemble of 3"),
         (["explore"], "Missing argument"),
@@ -340,9 +342,9 @@ def found(mark: Mark, **more: Any) -> Check:
     return Check("look", look)
 
 
-def planned(*wanted: Check) -> Callable[[Scale], Plan]:
+def toy(*wanted: Check) -> Protocol:
     """A protocol whose plan, at any scale, is just this."""
-    return lambda _: Plan("toy", wanted)
+    return planned(Plan("toy", wanted))
 
 
 def unable(tell: Tell) -> Found:
@@ -364,43 +366,36 @@ def test_verify_ends_with_the_worst_verdict(
     check: Check, code: int, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Verdicts of a plan become exit codes; JSON, table and exit code agree."""
-    monkeypatch.setattr(plans, "PLANS", {"toy": planned(check)})
-
-    done = run("verify", "toy", "--quick", "--json", tmp_path / "out.json")
+    with entered(toy=toy(check)):
+        done = run("verify", "toy", "--quick", "--json", tmp_path / "out.json")
 
     assert done.exit_code == code
     assert said in done.stdout
     assert as_json(tmp_path / "out.json")["exit"] == code
 
 
-def test_a_broken_spec_turns_the_command_red(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_spec_turns_the_command_red() -> None:
     """With a mistake in the verified election, `verify` tells its story and ends with 1."""
-    broken = plans.election(Scale(2, 1), verified=FLAWS["no_watch"].spec)
-    look = replace(broken, checks=broken.checks[:1])
-    monkeypatch.setattr(plans, "PLANS", {"election": lambda _: look})
-    monkeypatch.setattr(checks, "IMPLEMENTATION", {})
+    broken = election_plan.planned(Scale(2, 1), FLAWS["no_watch"].spec)
 
-    done = run("verify", "election", "--no-cache")
+    with entered(election=planned(replace(broken, checks=broken.checks[:1]))):
+        done = run("verify", "election", "--no-cache")
 
     assert done.exit_code == FAILS
     assert "✗ 9 steps" in done.stdout
     assert "Without further faults, brokers that stand can still come to have" in done.stdout
 
 
-def test_what_is_checked_of_the_implementation_joins_the_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A check of `IMPLEMENTATION` is carried out with the spec's, in the verified column."""
+def test_what_is_checked_of_the_implementation_joins_the_table() -> None:
+    """A check of an `Implementation` is carried out with the spec's, in the verified column."""
 
     def runs(subject: str) -> Check:
         row = "real runs conform"
         fine = checks.conforms(subject, row, "They do.", "3 runs, 300 steps")
         return Check("runs", lambda _: Found((fine,), "3 runs"))
 
-    monkeypatch.setattr(plans, "PLANS", {"toy": planned(found(Mark.PROVED))})
-    monkeypatch.setattr(checks, "IMPLEMENTATION", {"toy": (runs,)})
-
-    done = run("verify", "toy")
+    with entered(toy=Implementation(toy(found(Mark.PROVED)), checks=(runs,))):
+        done = run("verify", "toy")
 
     assert done.exit_code == HOLDS
     assert "✔ 3 runs, 300 steps" in done.stdout
@@ -438,18 +433,17 @@ def test_a_replay_passes_only_if_every_line_was_explained(
         assert "look(broker1) was not possible" in capsys.readouterr().out
 
 
-def test_verify_explores_at_the_size_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_explores_at_the_size_that_is_asked_for() -> None:
     """`--quick` is 2 brokers and 2 faults, otherwise 3 and 3."""
     asked: list[Scale] = []
 
-    def toy(scale: Scale) -> Plan:
+    def at(scale: Scale) -> Plan:
         asked.append(scale)
         return Plan("toy", (found(Mark.PROVED),))
 
-    monkeypatch.setattr(plans, "PLANS", {"toy": toy})
-
-    run("verify", "toy")
-    run("verify", "--quick")
+    with entered(toy=replace(toy(), plan=at)):
+        run("verify", "toy")
+        run("verify", "--quick")
 
     assert asked == [Scale(3, 3), Scale(2, 2)]
 

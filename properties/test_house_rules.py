@@ -20,6 +20,7 @@ SEE_BOTH_SIDES = (
     "impl/herdproof/link",
     "impl/herdproof/cli",
     "impl/herdproof/pipeline",
+    "impl/herdproof/protocols",
     "impl/herdproof/report",
 )
 KNOW_KAZOO = (

@@ -18,7 +18,7 @@ from herdspec.check.explore import explore
 from herdspec.check.liveness import liveness
 from herdspec.check.mutants import Mutant, mutants
 from herdspec.check.mutate import Bounds, failing, mutate, reasons_of
-from herdspec.check.plans import central_mistaken, mistaken, mistaken_of
+from herdspec.check.plans import mistaken, mistaken_of
 from herdspec.check.verdict import Standing
 from herdspec.check.verify import Plan
 from herdspec.language.surface import Property
@@ -31,6 +31,7 @@ from herdspec.protocols.central_coordinator import (
     Partition,
     Phase,
 )
+from herdspec.protocols.central_coordinator_plan import mistaken as in_turn
 from herdspec.protocols.central_coordinator_properties import NOTICING, stable
 from herdspec.protocols.election import Broker
 from properties.specs import LOCK_SERVER
@@ -514,11 +515,11 @@ def test_mistakes_are_looked_for_at_sizes_that_hold() -> None:
     """`herdproof verify central_coordinator --mutate` judges at these sizes, in turn."""
     check = mistaken(Plan("central_coordinator", (), specs={"verified": NOTICING}))
 
-    assert check.name.count("fault") == len(central_mistaken()) == len(SIZES)
-    assert [tuple(at.sizes.values()) for at in central_mistaken()] == [
+    assert check.name.count("fault") == len(in_turn()) == len(SIZES)
+    assert [tuple(at.sizes.values()) for at in in_turn()] == [
         tuple(elements(size)[sort] for sort in ("Broker", "Member", "Partition")) for size in SIZES
     ]
-    assert [at.faults for at in central_mistaken()] == [size[3] for size in SIZES]
+    assert [at.faults for at in in_turn()] == [size[3] for size in SIZES]
 
 
 def test_what_a_small_size_does_not_notice_a_further_one_does() -> None:
@@ -577,7 +578,7 @@ def test_what_needs_a_larger_size_is_killed_there(id: str) -> None:
 @pytest.mark.timeout(5400)
 def test_the_central_coordinator_notices_its_mistakes() -> None:
     """Every mutant is killed, or accepted with a reason; no reason is stale."""
-    first, *further = central_mistaken()
+    first, *further = in_turn()
     found = mutate(
         NOTICING, first.sizes, faults=first.faults, bound=first.bound,
         further=[Bounds(at.sizes, at.faults, at.bound) for at in further],

@@ -15,7 +15,7 @@ from herdspec import recoverable, sometimes, step
 from herdspec.check.explore import explore
 from herdspec.check.mutants import Mutant, mutants
 from herdspec.check.mutate import failing, mutate, reasons_of
-from herdspec.check.plans import verified_of
+from herdspec.check.plans import mistaken_of
 from herdspec.check.verdict import Standing
 from herdspec.language.surface import Property
 from herdspec.protocols import election_survivors as why
@@ -394,7 +394,7 @@ def test_the_election_notices_its_mistakes() -> None:
     """Every mutant of the election is killed, or accepted with a reason; no reason is stale."""
     found = mutate(
         ELECTION, TWO_BROKERS, faults=1, reasons=reasons_of(ELECTION),
-        source=partial(verified_of, "election"), processes=2,
+        source=partial(mistaken_of, "election"), processes=2,
     )  # fmt: skip
 
     assert ([s.id for s in found.holes], found.undecided, found.stale) == ([], [], [])

@@ -37,9 +37,10 @@ from herdproof.pipeline.campaign import (
 )
 from herdproof.pipeline.campaign_central import SHAPES, Central
 from herdproof.pipeline.campaign_runs import UnknownName
-from herdproof.pipeline.campaign_work import SIMULATED, Merged, Plan, audited, curve
+from herdproof.pipeline.campaign_work import Merged, Plan, audited, curve
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
+from herdproof.protocols.implementation import simulators
 from herdproof.simulator.chance import Kind
 from herdspec import Nat, Sort, Spec, action, each
 from herdspec.check.run import Machine
@@ -64,7 +65,7 @@ def timeless(rows: Any) -> Any:
 # ── A run ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("protocol", SIMULATED)
+@pytest.mark.parametrize("protocol", simulators())
 def test_a_run_is_its_seed_alone(protocol: str) -> None:
     """The same question has the same rows, whatever was run in between."""
     plan = Plan(protocol, 2, 2, QUICK[protocol])
@@ -89,7 +90,7 @@ def test_what_was_compiled_before_changes_nothing(monkeypatch: pytest.MonkeyPatc
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("protocol", SIMULATED)
+@pytest.mark.parametrize("protocol", simulators())
 def test_the_verified_protocol_keeps_its_promises(protocol: str) -> None:
     """Whatever goes wrong: no monitor, no sentence of the contract and no replay finds anything."""
     plan = Plan(protocol, 3, first_seed=40)
@@ -175,7 +176,7 @@ def test_mixes_differ_in_shape_and_in_faults() -> None:
 
 def test_seeds_take_mixes_in_turn() -> None:
     """A seed's mix is known from the seed; whoever names mixes gets these alone."""
-    names = list(SIMULATED[CENTRAL].mixes)
+    names = list(simulators()[CENTRAL].mixes)
     plan = Plan(CENTRAL, 100, first_seed=5)
 
     assert [plan.asked(n).mix for n in range(3)] == names[5:8]

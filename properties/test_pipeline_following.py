@@ -22,7 +22,7 @@ from herdproof.pipeline.following import Bucket, Came, Following
 from herdproof.pipeline.judge import judge
 from herdproof.pipeline.numbers import Numbers
 from herdproof.pipeline.packets import ORDER, pack_records, packets_of
-from herdproof.pipeline.protocols import PROTOCOLS, read_line
+from herdproof.pipeline.protocols import auditor, read_line
 from herdproof.pipeline.stream_work import follow_part, replay_groups, unpack
 from herdproof.pipeline.tables import TABLES, Row, Rows
 from herdproof.pipeline.work import protocol_work
@@ -209,7 +209,7 @@ def test_a_clock_that_is_set_back_disturbs_no_order(seed: int) -> None:
         told += following.tell(one.line.time_ns - LATE_NS // 2)[1]
     told += following.ended()[1]
 
-    assert [one.line for one in told] == PROTOCOLS[MANY].order([one.line for one in came])
+    assert [one.line for one in told] == auditor(MANY).order([one.line for one in came])
 
 
 def come(lines: Sequence[Any], chance: Random, most_ns: int) -> list[Any]:

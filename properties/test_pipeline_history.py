@@ -21,7 +21,7 @@ from herdproof.pipeline import events as e
 from herdproof.pipeline.central_trace import OBSERVABLE
 from herdproof.pipeline.findings import SENTENCES
 from herdproof.pipeline.history import History
-from herdproof.pipeline.protocols import PROTOCOLS
+from herdproof.pipeline.protocols import auditor as auditor_of
 from herdproof.pipeline.tables import TABLES, Rows
 from herdproof.simulator.chance import Config
 from properties.pipeline_traces import trace
@@ -66,7 +66,7 @@ def figure(rows: Rows, name: str) -> list[float]:
 @cache
 def events_of(seed: int) -> Sequence[e.Event]:
     """What a simulated run tells of its group."""
-    auditor = PROTOCOLS[CENTRAL]
+    auditor = auditor_of(CENTRAL)
     return auditor.events(auditor.order(trace(seed)))
 
 
@@ -108,7 +108,7 @@ def test_a_history_keeps_what_is_live_and_not_the_past() -> None:
             duration_ms=minutes * 60_000 + 25_000, faults=14 * minutes, consumers=3,
             kinds=frozenset(Config().kinds),
         )  # fmt: skip
-        auditor = PROTOCOLS[CENTRAL]
+        auditor = auditor_of(CENTRAL)
         lines = auditor.order(trace(1, config=config))
         one, teller = history(), auditor.teller("r", "g1")
         for line in lines:

@@ -23,7 +23,7 @@ from herdproof.pipeline.central_trace import OBSERVABLE, Line, line_of
 from herdproof.pipeline.findings import SENTENCES, TOLD_BY
 from herdproof.pipeline.judge import CONFORMS, judge
 from herdproof.pipeline.ordering import ordered
-from herdproof.pipeline.protocols import PROTOCOLS
+from herdproof.pipeline.protocols import auditor
 from herdproof.pipeline.tables import TABLES
 from herdproof.simulator.central import DEFAULT
 from herdproof.simulator.chance import Config
@@ -278,7 +278,7 @@ def test_what_causes_a_line_comes_before_it_whatever_the_clocks_say(seed: int) -
 
     assert violated(rows) == set()
     assert verdicts(rows) == verdicts(judged(lines))
-    assert PROTOCOLS[CENTRAL].order(apart) != ordered(apart).lines, "time alone says otherwise"
+    assert auditor(CENTRAL).order(apart) != ordered(apart).lines, "time alone says otherwise"
 
 
 def without(lines: Trace, which: Line) -> Trace:

@@ -27,14 +27,14 @@ from herdproof.pipeline.election_trace import trace_line
 from herdproof.pipeline.findings import SENTENCES
 from herdproof.pipeline.judge import CONFORMS, judge
 from herdproof.pipeline.ordering import Ordered, ordered
-from herdproof.pipeline.protocols import PROTOCOLS, read_line
+from herdproof.pipeline.protocols import auditor, auditors, read_line
 from herdproof.pipeline.tables import Rows
 from herdproof.trace import ELECTION, TraceError
 from herdproof.trace import read_line as read_election_line
 from properties.pipeline_traces import run_of, trace, violated
 from properties.test_conform import walk
 
-ELECTIONS = PROTOCOLS[ELECTION]
+ELECTIONS = auditor(ELECTION)
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────────
 
@@ -84,16 +84,16 @@ def test_what_the_reader_takes_is_taken_and_what_it_refuses_is_refused(
     wanted = as_its_reader_reads(text)
     if isinstance(wanted, str):
         with pytest.raises(Malformed) as refused:
-            PROTOCOLS[CENTRAL].read(text, "f:1")
+            auditor(CENTRAL).read(text, "f:1")
         assert refused.value.why == wanted
         return
     whole = [n for n in asdict(wanted).values() if isinstance(n, int)]
     if all(-(2**63) <= n < 2**63 for n in whole):
-        read = PROTOCOLS[CENTRAL].read(text, "f:1")
+        read = auditor(CENTRAL).read(text, "f:1")
         assert (central_line(read), read.place) == (wanted, "f:1")
     else:
         with pytest.raises(Malformed, match="beyond 64 bits"):
-            PROTOCOLS[CENTRAL].read(text, "f:1")
+            auditor(CENTRAL).read(text, "f:1")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_of_many_copies_the_first_place_counts_however_they_come() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_true_times_are_kept(seed: int) -> None:
     """Where clocks agree, causes change nothing: every line stands at its time."""
-    found = PROTOCOLS[CENTRAL].ordered(trace(seed))
+    found = auditor(CENTRAL).ordered(trace(seed))
 
     assert all(a.time_ns <= b.time_ns for a, b in pairwise(found.lines))
     assert found.lines == ordered(trace(seed)).lines
@@ -221,7 +221,7 @@ def test_lines_that_contradict_each_other_are_ordered_all_the_same() -> None:
         replace(start, action="handle_start", role="consumer", node="c", sequence=1, time_ns=3),
     ]
 
-    found = PROTOCOLS[CENTRAL].ordered(odd)
+    found = auditor(CENTRAL).ordered(odd)
 
     assert sorted(numbers(found)) == [("c", 1), ("x", 1), ("x", 2)]
 
@@ -307,7 +307,7 @@ def test_a_write_of_a_past_epoch_is_found(election: list[dict[str, Any]]) -> Non
 
 def test_every_protocol_says_what_its_traces_can_decide() -> None:
     """Of every sentence."""
-    assert set(PROTOCOLS) == {CENTRAL, ELECTION}
-    for name, auditor in PROTOCOLS.items():
-        assert auditor.name == name
-        assert set(auditor.observable) == set(SENTENCES)
+    assert set(auditors()) == {CENTRAL, ELECTION}
+    for name, found in auditors().items():
+        assert found.name == name
+        assert set(found.observable) == set(SENTENCES)

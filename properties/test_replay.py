@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdproof.cli.specs import find
 from herdproof.cli.stories import Verdict, judged, saved
-from herdproof.link.replay import on_the_code
+from herdproof.protocols.implementation import on_the_code
 from herdspec import Specification, UsageError, from_source
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.explore import Exploration, Explorer

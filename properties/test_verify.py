@@ -36,7 +36,6 @@ from herdspec.check.explore import explore
 from herdspec.check.plans import (
     QUICK,
     Looked,
-    election,
     exploration,
     flawed,
     plan_of,
@@ -59,9 +58,11 @@ from herdspec.check.verdict import (
     standing_of,
 )  # fmt: skip
 from herdspec.check.verify import Check, Plan, Report, Tell, nobody, verify
+from herdspec.protocols import election_plan
 from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
 from herdspec.protocols.election_properties import ELECTION
+from properties.entered import entered, planned
 
 
 class Lamp(Sort):
@@ -386,7 +387,7 @@ def test_a_further_check_joins_the_plan() -> None:
 
 def test_an_unknown_protocol_is_told_the_known_ones() -> None:
     """A mistyped name is refused with the known ones."""
-    with pytest.raises(UsageError, match="known ones: election"):
+    with pytest.raises(UsageError, match="known ones: central_coordinator, election"):
         plan_of("electoin", QUICK)
 
 
@@ -431,17 +432,17 @@ NOT_ASKED = 2
 
 
 @pytest.fixture
-def tally(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+def tally(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Run]]:
     """Calls `verify --mutate` for a protocol of this spec alone, with these reasons."""
     plan = Plan("tally", (), specs={"verified": TALLY})
-    monkeypatch.setitem(plans.PLANS, "tally", lambda _: plan)
     monkeypatch.setattr(plans, "PROCESSES", 1)  # another process would know the real ones only
 
     def run(reasons: Reasons, *options: str) -> Run:
         monkeypatch.setattr(sys.modules[__name__], "SURVIVORS", {"Tally": reasons}, raising=False)
         return CliRunner().invoke(app, ["verify", "tally", "--mutate", *options])
 
-    return run
+    with entered(tally=planned(plan)):
+        yield run
 
 
 ACCEPTED = {
@@ -511,7 +512,7 @@ def test_a_protocols_size_stays_its_own(tally: Callable[..., Run]) -> None:
 @pytest.fixture(scope="module")
 def report() -> Report:
     """The election's plan, carried out at the small size."""
-    return verify(election(QUICK))
+    return verify(plan_of("election", QUICK))
 
 
 def test_the_election_is_as_declared(report: Report) -> None:
@@ -562,7 +563,7 @@ def trusting_write(self: Election, b: Broker) -> bool:
 def test_a_broken_spec_turns_verify_red() -> None:
     """With one mistake in the verified election, the plan's verdict is a failure that names it."""
     broken = ELECTION.replace("Broken", accepts_write=trusting_write)
-    whole = election(QUICK, verified=broken)
+    whole = election_plan.planned(QUICK, broken)
     small = replace(whole, checks=whole.checks[:1])  # the other checks are as they were
 
     report = verify(small)

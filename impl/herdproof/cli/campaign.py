@@ -90,9 +90,10 @@ def run(plan: Plan, out: str, master: str | None, tell: Tell) -> Summary:
 def tell_run(output: Output, plan: Plan, seed: int, *, shrink: bool) -> None:
     """The run of one seed as a story, and what its audit found; ends with its exit code."""
     from herdproof.pipeline.campaign_runs import Asked, chosen_mix
-    from herdproof.pipeline.campaign_work import SIMULATED, audited
+    from herdproof.pipeline.campaign_work import audited
+    from herdproof.protocols.implementation import simulators
 
-    simulated = SIMULATED[plan.protocol]
+    simulated = simulators()[plan.protocol]
     asked = Asked(plan.protocol, 0, seed, chosen_mix(simulated, seed, plan.mixes), plan.flaw)
     output.line(f"mix {asked.mix}: {simulated.mixes[asked.mix]}")
     if plan.flaw:

@@ -45,18 +45,16 @@ def conform(
 
 def replayed(traces: list[Path], slack_ns: int, told: Progress) -> Outcome:
     """Replay traces in the spec of the protocol that they name."""
-    from herdproof.link.central import conform_central
-    from herdproof.link.conform import conform_files
-    from herdproof.trace import protocol_of
+    from herdproof.protocols.implementation import implementation
+    from herdproof.trace import ELECTION, protocol_of
+    from herdspec.check.protocol import names
 
-    if protocol_of(traces[0]) != "central_coordinator":
-        return conform_files(traces, slack_ns=slack_ns, progress=told)
-    if slack_ns:
-        raise UsageError(
-            "--slack: traces of the central coordinator are replayed in the order of their times;"
-            " record them on one machine, or with clocks that agree"
-        )
-    return conform_central(traces, progress=told)
+    named = protocol_of(traces[0])
+    # A trace that names none is the election's to refuse: its reader says what is wrong.
+    replay = implementation(named if named in names() else ELECTION).conform
+    if replay is None:
+        raise UsageError(f"{traces[0]}: traces of the protocol {named!r} cannot be replayed")
+    return replay(traces, slack_ns, told)
 
 
 def standing_of(outcome: Outcome) -> Standing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from herdspec.language.errors import UsageError
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
     from herdspec.check.mutate import Mutation, Survivor
+    from herdspec.check.plans import Looked
     from herdspec.language.specification import Specification
 
 
@@ -42,12 +43,12 @@ def mutate(
     from herdproof.cli.specs import read, sizes_of
     from herdspec.check.mutate import Bounds, reasons_of
     from herdspec.check.mutate import mutate as judge
-    from herdspec.check.plans import MISTAKEN_IN_TURN
 
     out = Output(json)
     subject, further = replace(read(out, spec), spec=spec_of(spec)), []
-    if spec in MISTAKEN_IN_TURN and not size and bound is None:
-        first, *further = MISTAKEN_IN_TURN[spec]()
+    in_turn = in_turn_of(spec)
+    if in_turn and not size and bound is None:
+        first, *further = in_turn()
         sizes, faults, bound = first.sizes, first.faults, first.bound
     else:
         sizes = sizes_of(subject.spec, size or [])
@@ -68,9 +69,16 @@ def mutate(
 def spec_of(name: str) -> Specification:
     """The spec that a command was asked about, for processes that make it again."""
     from herdproof.cli.specs import find
-    from herdspec.check.plans import MISTAKEN_IN_TURN, mistaken_of
 
-    return mistaken_of(name) if name in MISTAKEN_IN_TURN else find(name).spec
+    in_turn = in_turn_of(name)
+    return in_turn()[0].spec if in_turn else find(name).spec
+
+
+def in_turn_of(name: str) -> Callable[[], Sequence[Looked]] | None:
+    """At which sizes a protocol says that mistakes are to be looked for, if it does."""
+    from herdspec.check.protocol import names, protocol
+
+    return protocol(name).mistaken if name in names() else None
 
 
 def reasons_in(file: Path) -> Mapping[str, str]:

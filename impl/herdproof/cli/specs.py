@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.machinery import SourceFileLoader
@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from herdspec.check.protocol import CONTRACT, DRAFTED, Protocol, in_order, names, protocol
 from herdspec.check.verdict import Declared
 from herdspec.language.bodies import check_module
 from herdspec.language.declared import defined
@@ -72,20 +73,19 @@ def find(name: str) -> Subject:
         return from_file(Path(path), attribute)
     if name.endswith(".py"):
         return from_file(Path(name), None)
-    protocol, slash, flaw = name.partition("/")
-    if slash and protocol in FLAWED:
-        return flawed(protocol, flaw)
-    if name not in KNOWN:
+    found = of_protocol(name)
+    if found is None:
         raise UsageError(f"there is no spec {name!r}{known_specs(name)}")
-    return KNOWN[name]()
+    return found
 
 
 def known_specs(name: str) -> str:
     """The known names, as the end of a sentence; the nearest first."""
-    near = get_close_matches(name, KNOWN, n=1)
+    specs = known()
+    near = get_close_matches(name, specs, n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
     return (
-        f"{meant}; the known ones: {', '.join(KNOWN)}, election/FLAW (such as election/no_sync), "
+        f"{meant}; the known ones: {', '.join(specs)}, election/FLAW (such as election/no_sync), "
         f"or a file and its class: path/to/file.py:ClassName"
     )
 
@@ -93,64 +93,51 @@ def known_specs(name: str) -> str:
 # ── Known ones ──────────────────────────────────────────────────────────────────────────────
 
 
-def election() -> Subject:
-    """The verified election."""
-    from herdspec.protocols.election_flaws import AT_ONCE
-    from herdspec.protocols.election_properties import ELECTION
-
-    return Subject("election", ELECTION, AT_ONCE)
-
-
-def election_drafted() -> Subject:
-    """The election as drafted."""
-    from herdspec.protocols.election_flaws import DRAFTED
-
-    return subject_of("election-drafted", DRAFTED)
+def variant_of(name: str) -> tuple[str, str]:
+    """The protocol that a known spec is of, and which variant: "" is the verified one."""
+    of, slash, flaw = name.partition("/")
+    for ending in () if slash else (DRAFTED, CONTRACT):
+        if name.endswith(ending):
+            return name.removesuffix(ending), ending.removeprefix("-")
+    return of, flaw
 
 
-def election_contract() -> Subject:
-    """What the election owes those who build on it."""
-    from herdspec.protocols.election_contract import CONTRACT
-
-    return Subject("election-contract", CONTRACT)
-
-
-def central_coordinator() -> Subject:
-    """The verified central coordinator."""
-    from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
-
-    return Subject("central_coordinator", CENTRAL_COORDINATOR, sizes={"Partition": 1})
+def known() -> list[str]:
+    """The names of all specs of the protocols that are installed, but for single mistakes."""
+    found = []
+    for name in in_order():
+        of = protocol(name)
+        endings = {DRAFTED: of.drafted(), CONTRACT: of.contract()}
+        found += [name, *(f"{name}{ending}" for ending, spec in endings.items() if spec)]
+    return found
 
 
-def central_coordinator_drafted() -> Subject:
-    """The central coordinator as drafted, with its own consumer."""
-    from herdspec.protocols.central_coordinator_flaws import DRAFTED_002
-
-    return subject_of("central_coordinator-drafted", DRAFTED_002)
-
-
-def election_flaws() -> Mapping[str, Flaw]:
-    """The verified election with one mistake each."""
-    from herdspec.protocols.election_flaws import FLAWS
-
-    return FLAWS
-
-
-def central_coordinator_flaws() -> Mapping[str, Flaw]:
-    """The verified central coordinator with one mistake each, and `002` with `000`'s consumer."""
-    from herdspec.protocols.central_coordinator_flaws import DRAFTED_000, FLAWS, FOUND
-
-    return {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
+def of_protocol(name: str) -> Subject | None:
+    """A protocol's spec by this name, if it is one; a name that asks for no flaw of it raises."""
+    of, variant = variant_of(name)
+    if of not in names():
+        return None
+    found = protocol(of)
+    if not variant:
+        return Subject(name, found.verified(), found.declared(), sizes=found.sizes or {})
+    if name.endswith(CONTRACT):
+        contract = found.contract()
+        return Subject(name, contract) if contract else None
+    if name.endswith(DRAFTED):
+        drafted = found.drafted()
+        return subject_of(name, drafted) if drafted else None
+    return flawed(found, variant)
 
 
-def flawed(protocol: str, name: str) -> Subject:
+def flawed(of: Protocol, name: str) -> Subject:
     """A verified protocol with one mistake."""
-    flaws = FLAWED[protocol]()
+    flaws = of.flaws()
     if name not in flaws:
         near = get_close_matches(name, flaws, n=1)
         meant = f" (did you mean {near[0]}?)" if near else ""
-        raise UsageError(f"there is no flaw {name!r}{meant}; the known ones: {', '.join(flaws)}")
-    return subject_of(f"{protocol}/{name}", flaws[name])
+        ones = ", ".join(flaws) or "none"
+        raise UsageError(f"there is no flaw {name!r}{meant}; the known ones: {ones}")
+    return subject_of(f"{of.name}/{name}", flaws[name])
 
 
 def subject_of(name: str, flaw: Flaw) -> Subject:
@@ -159,19 +146,6 @@ def subject_of(name: str, flaw: Flaw) -> Subject:
         name, flaw.spec, flaw.failures, flaw.faults, dict(flaw.sizes or {}), bound=flaw.bound,
         within=flaw.within,
     )  # fmt: skip
-
-
-KNOWN: dict[str, Callable[[], Subject]] = {
-    "election": election,
-    "election-drafted": election_drafted,
-    "election-contract": election_contract,
-    "central_coordinator": central_coordinator,
-    "central_coordinator-drafted": central_coordinator_drafted,
-}
-FLAWED: dict[str, Callable[[], Mapping[str, Flaw]]] = {
-    "election": election_flaws,
-    "central_coordinator": central_coordinator_flaws,
-}
 
 
 # ── A user's own ────────────────────────────────────────────────────────────────────────────
@@ -191,13 +165,13 @@ def from_file(path: Path, attribute: str | None) -> Subject:
 
 def the_only(wanted: Iterable[str], path: Path) -> str:
     """The name of the one spec of a file; raises `UsageError` where there are several, or none."""
-    names = list(wanted)
-    if not names:
+    found = list(wanted)
+    if not found:
         raise UsageError(NO_SPEC.format(path))
-    if len(names) > 1:
-        known = ", ".join(f"{path}:{name}" for name in names)
-        raise UsageError(f"{path} holds {len(names)} specs; say which: {known}")
-    return names[0]
+    if len(found) > 1:
+        ones = ", ".join(f"{path}:{name}" for name in found)
+        raise UsageError(f"{path} holds {len(found)} specs; say which: {ones}")
+    return found[0]
 
 
 def specs_in(module: ModuleType) -> Specs:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdproof.cli.specs import Subject, find
-from herdproof.link.replay import OnTheCode, on_the_code
+from herdproof.protocols.implementation import OnTheCode, on_the_code
 from herdspec.check.replay import (
     Expect,
     Replayed,

@@ -2,9 +2,10 @@
 `herdproof verify`: the main job. Specs explored and proved, drafts shown to fail, one table.
 
 What is checked of a spec is planned in `herdspec.check.plans`; what is checked of the
-implementation is added here (`checks.py`), since the spec knows nothing of it. A file with specs of
-one's own gets a plan, too. Verdicts are kept in `.herdproof/cache` (`herdspec.check.cache`); other
-programs read them as JSON, JUnit or SARIF, GitHub as annotations, and people as a page of HTML.
+implementation (`Implementation.checks`) is added here, since the spec knows nothing of it. A file
+with specs of one's own gets a plan, too. Verdicts are kept in `.herdproof/cache`
+(`herdspec.check.cache`); other programs read them as JSON, JUnit or SARIF, GitHub as annotations,
+and people as a page of HTML.
 """
 
 from __future__ import annotations
@@ -135,26 +136,27 @@ class Own:
 
 def named(what: list[str] | None, own: Own) -> list[str]:
     """What is asked for; raises `UsageError` where options do not go with it."""
-    from herdspec.check.plans import PLANS
+    from herdspec.check.protocol import in_order, names
 
-    names = what or list(PLANS)
-    fixed = [name for name in names if name in PLANS]
+    wanted = what or in_order()
+    fixed = [name for name in wanted if name in names()]
     if fixed and own != Own(mutate=own.mutate):
         raise UsageError(
             f"--size, --faults, --bound, --within and --no-prove are for specs of your own; "
             f"{fixed[0]} has a plan (try --quick, or `herdproof explore {fixed[0]}` at any size)"
         )
-    return names
+    return wanted
 
 
 def planned(name: str, scale: Scale, own: Own) -> Plan:
     """The checks of a protocol's spec and of its implementation, or of specs of one's own."""
-    from herdproof.cli.checks import IMPLEMENTATION
-    from herdspec.check.plans import PLANS, of_specs, plan_of
+    from herdproof.protocols.implementation import implementation
+    from herdspec.check.plans import of_specs, plan_of
+    from herdspec.check.protocol import names
 
-    if name in PLANS or not is_spec(name):
+    if name in names() or not is_spec(name):
         plan = plan_of(name, scale, mutate=own.mutate)
-        return plan.also(*(make(plan.verified) for make in IMPLEMENTATION.get(name, ())))
+        return plan.also(*(make(plan.verified) for make in implementation(name).checks))
     found = subjects(name)
     own.notes.extend(sentence for subject in found for sentence in subject.left_out)
     wanted = [looked(name, subject, own) for subject in found]
@@ -163,9 +165,9 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
 
 def is_spec(name: str) -> bool:
     """Whether this names a single spec, or a file, rather than a protocol."""
-    from herdproof.cli.specs import KNOWN
+    from herdproof.cli.specs import known
 
-    return ".py" in name or "/" in name or name in KNOWN
+    return ".py" in name or "/" in name or name in known()
 
 
 def subjects(name: str) -> list[Subject]:

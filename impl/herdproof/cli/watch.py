@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +33,6 @@ WatchOption = Annotated[
 
 OURS = ("herdspec", "herdproof")
 """Packages that are never read anew, but for the protocols."""
-PROTOCOLS = "herdspec.protocols"
 SETTLED_MS = 20
 """A file that was not touched for so long has been saved."""
 EMPTY_MS = 3_000
@@ -118,10 +116,11 @@ class Sources:
             if not Path(path).parent.is_dir():
                 raise UsageError(f"there is no file {path}")
             return cls(Path(path).parent.resolve())
-        found = find_spec(PROTOCOLS)
-        assert found is not None, "herdspec is installed with its protocols"
-        assert found.origin is not None, "a package has a file"
-        return cls(Path(found.origin).parent, PROTOCOLS)
+        from herdproof.cli.specs import find
+
+        module = sys.modules[find(name).spec.state.__module__]
+        assert module.__file__ is not None, "a protocol's spec stands in a file"
+        return cls(Path(module.__file__).parent, module.__name__.rpartition(".")[0])
 
     @property
     def folders(self) -> list[Path]:

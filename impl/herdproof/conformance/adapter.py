@@ -51,10 +51,12 @@ class Adapter:
     """Actions that never happen to this code, each with the reason; reports name them."""
     refusals: ClassVar[tuple[type[BaseException], ...]] = (Refused,)
     """What a method raises that brought nothing about."""
+    pumped: ClassVar[bool] = False
+    """Whether silent actions happen within `pump` only: between calls the code is at rest."""
     patience: ClassVar[float] = 0.0
     """Seconds for what was sent to arrive, before a difference counts."""
     timeout: ClassVar[float | None] = 10.0
-    """Seconds after which a call counts as hung; None calls in the test's own thread."""
+    """Seconds after which a call counts as hung; None waits for ever, in the test's own thread."""
 
     loadable: ClassVar[Property | None] = None
     """Of which states `load` is written, if not of all: a property of one state, as `@always`."""
@@ -81,8 +83,10 @@ class Adapter:
         """Let the code do what it has to do by itself, until it is at rest."""
 
 
-OWN = frozenset({"begin", "end", "observe", "pump", "snapshot", "restore", "load"})
-"""Methods of an adapter that are no actions."""
+OWN = frozenset({
+    "begin", "end", "observe", "pump", "snapshot", "restore", "load", "reader", "renamed",
+})  # fmt: skip
+"""Methods of an adapter that are no actions; for the last two see `exact.py`."""
 
 
 def method_of(action: str) -> str:

@@ -1,50 +1,85 @@
 """
 A spec and real code, taken through the same steps, and compared after each.
 
-Where the spec may be is a *set* of states: it begins as all initial states, is closed under the
-steps that the code takes by itself, and whatever is seen of the code filters it. If nothing is
-left, code and spec differ. A step that is offered to the code is possible in all of these states
-(then the code must take it), in none (it must refuse), or in some (its answer tells in which).
+Where the spec may be is a *set* of states. It begins as all initial states, and is closed under
+the `silent` steps, which the code takes by itself: before each step and after it, after a refusal,
+too, as they may come at any time (of an adapter that is `pumped`: only while one waits). What is
+seen of the code filters the set; if nothing is left, code and spec differ.
+
+- **Three cases.** A step that is offered to the code is possible in all of these states (then the
+  code must take it), in none (then it must refuse), or in some (then its answer tells in which).
+  The case is known before the answer is. A call that does not return is neither: it hangs.
+- **Choices.** What the code chooses (`chosen`) must be allowed in one of the states. Where it
+  refuses, and nobody knows whether some choice was possible, nothing can be said (*open*).
+- **May is not must.** A silent step may come, or not. One that the spec calls fair must come, in
+  time: to wait is to let the code do what it has to do by itself until, in some of the states, none
+  is owed: none that was possible when the wait began, stayed so, and was not taken.
+- **Patience.** What was sent may need a moment: for so long a look that fits no state is no
+  difference yet. It hides what is wrong for a moment only; 0 for code that is pumped.
+- **Disturbances** are no steps of the spec (a restart). Each brings about any number of steps of
+  the actions that it names, with any arguments; none, if it names none.
+- **Nothing is passed that was not seen.** The report says which fields, and which entries of maps,
+  were never seen, what was open, and what the code left behind when it ended.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, method_of
+from herdproof.conformance.adapter import (
+    Adapter,
+    AdapterError,
+    CannotLoad,
+    check_adapter,
+    method_of,
+)
+from herdproof.conformance.closure import CARRIED, Carried, Closure, TooManyStates
+from herdproof.conformance.left import Things
 from herdproof.conformance.possible import Instance, Possible
 from herdproof.conformance.seen import Look, Seen, replaced
-from herdproof.conformance.told import program, story
+from herdproof.conformance.told import PROGRAM, program, story
 from herdproof.conformance.worker import TimedOut, Worker
 from herdproof.errors import HerdError
 from herdspec.check.run import Machine, Step, machine
 from herdspec.language.specification import Action, Specification
 from herdspec.language.surface import Spec, Undefined, sizes_of_sorts
 
-CARRIED = 4_096
-"""How many states the spec may be in at once; beyond that nothing can be said."""
+__all__ = [
+    "CARRIED", "Carried", "Case", "Deed", "Differs", "Hangs", "Held", "Raises", "Report",
+    "TooManyStates",
+]  # fmt: skip
+
 POLL = 0.001
 """Seconds between two looks at code that may need a moment."""
-
-
-class TooManyStates(HerdError):
-    """The spec may be in more states than are carried: nothing can be said."""
+PUMPED = 1_000
+"""How often code that goes on changing is pumped in one wait."""
 
 
 class Differs(AssertionError):
     """
     Spec and code differ; the message tells the story, and a program that does it again.
 
-    `deeds` are what was done to the code, in order, the last one included.
+    `deeds` are what was done to the code, in order, the last one included; `why` is the sentence
+    that says in what they differ.
     """
 
-    def __init__(self, told: str, deeds: Sequence[Deed] = ()) -> None:
+    def __init__(self, told: str, deeds: Sequence[Deed] = (), why: str = "") -> None:
         super().__init__(told)
         self.deeds = tuple(deeds)
+        self.why = why or told.partition("\n")[0]
+
+    def noted(self, *notes: str) -> Differs:
+        """The same, with these sentences after the story."""
+        story, program_, pasted = str(self).partition(f"\n\n{PROGRAM}")
+        found = type(self)("\n".join([story, *notes]) + program_ + pasted, self.deeds, self.why)
+        found.__cause__ = self.__cause__
+        return found
 
 
 class LoadedOtherwise(Exception):
@@ -59,6 +94,10 @@ class Hangs(Differs):
     """A call of the adapter did not return in time."""
 
 
+class Raises(Differs):
+    """A call of the adapter raised what is no refusal; `__cause__` is that."""
+
+
 class Case(Enum):
     """In which of the states where the spec may be a step is possible."""
 
@@ -69,44 +108,25 @@ class Case(Enum):
     """Nobody knows: the code chooses among more than can be tried."""
 
 
-class Carried(NamedTuple):
-    """A state in which the spec may be, and how it came there."""
-
-    state: Spec
-    step: Step | None = None
-    """The step that led there; None of an initial state."""
-    by_itself: bool = False
-    """Whether the code took it without being asked."""
-    before: Carried | None = None
-
-    def path(self) -> list[Carried]:
-        """From the initial state to this one."""
-        found: list[Carried] = []
-        at: Carried | None = self
-        while at is not None:
-            found.append(at)
-            at = at.before
-        return found[::-1]
-
-
 @dataclass(frozen=True)
 class Deed:
     """
     What was done to the code, so that it can be done again.
 
-    `kind` is the method of `Held`: `offer`, `wait`, `disturb` or `put`. Of an offer, `taken` says
-    what the code made of it.
+    `kind` is the method of `Held`: `offer`, `wait`, `disturb` or `put`. Of an offer, `case` says
+    what the spec made of it, and `taken` what the code did.
     """
 
     kind: str
     name: str = ""
     arguments: tuple[Any, ...] = ()
     taken: bool | None = None
+    case: Case | None = None
 
 
 @dataclass
 class Report:
-    """What a run showed, and what it could not."""
+    """What runs showed, and what they could not; it grows with each run of the same `Held`."""
 
     taken: dict[str, int] = field(default_factory=dict)
     """By action, how often the code took it when it was offered."""
@@ -114,10 +134,16 @@ class Report:
     """By action, how often the code refused it, as it must."""
     open: dict[str, int] = field(default_factory=dict)
     """By action, how often it was refused where nobody knows if some choice was possible."""
+    disturbed: dict[str, int] = field(default_factory=dict)
+    """By disturbance, how often it was brought about."""
+    waits: int = 0
+    """How often it was waited for what is due."""
     largest: int = 1
     """The most states that the spec may have been in at once."""
     unseen: tuple[str, ...] = ()
-    """Fields of which nothing was ever seen."""
+    """Fields, and entries of maps, of which nothing was ever seen."""
+    left: dict[str, int] = field(default_factory=dict)
+    """What was left behind when the code had ended, and how often."""
 
     @property
     def steps(self) -> int:
@@ -129,8 +155,9 @@ class Held:
     """
     Code held to its spec at given sizes; a context manager, within which the code lives.
 
-    Raises `AdapterError` for an adapter that does not fit, `Differs` where code and spec differ,
-    `Hangs` for a call that does not return, `TooManyStates` where nothing can be said.
+    It can be entered again, for code that is made anew. Raises `AdapterError` for an adapter that
+    does not fit, `Differs` where code and spec differ, `Hangs` for a call that does not return,
+    `Raises` for one that raises what is no refusal, `TooManyStates` where nothing can be said.
     """
 
     def __init__(
@@ -143,14 +170,22 @@ class Held:
         self.possible = Possible(self.machine, adapter)
         self.deeds: list[Deed] = []
         self.states: list[Carried] = []
+        """Where the spec may be, as the code was last seen."""
         self.report = Report()
+        self.code: Adapter | None = None
         self._seen = Seen(self.machine, adapter)
-        self._silent = self.possible.instances(adapter.silent)
+        self._closure = Closure(self.possible, adapter.__name__, self._take)
+        waited = self.possible.instances(adapter.silent)
+        self._waited = waited
+        self._silent = [] if adapter.pumped else waited
         self._brought = {
             name: [*self._silent, *self.possible.instances(some)]
             for name, some in adapter.disturbed.items()
         }
+        self._before: tuple[Sequence[Carried], list[Carried]] = ([], [])
         self._worker: Worker | None = None
+        self._calling = ""
+        self._things: Things | None = None
 
     # ── The code's life ─────────────────────────────────────────────────────────────────────
 
@@ -158,34 +193,65 @@ class Held:
         try:
             self.begin()
         except BaseException:
-            self.end()
+            with suppress(AdapterError):  # what it could not begin, it may not be able to end
+                self.end()
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.end()
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(AdapterError) if kind else nullcontext():  # the first error is the verdict
+            self.end()
 
     def begin(self) -> None:
         """Begin the code, and see in which initial states the spec may be."""
+        self.deeds, self.states, self.code = [], [], None
+        self._things = Things()
         self._worker = Worker(self.adapter.timeout)
-        self.code: Adapter | None = None
         self.code = self._call("__init__", self.adapter)
-        self._call("begin", self.code.begin, **self.machine.sizes)
-        self.states = [Carried(state) for state in self.machine.starts()]
-        self._compare(self._closed(self.states, self._silent))
+        self._call("begin", partial(self.code.begin, **self.machine.sizes))
+        starts = [Carried(state) for state in self.machine.starts()]
+        self._compare(self._closed(starts, self._silent))
 
     def end(self) -> None:
-        """End the code. What hangs is left behind in a thread of its own, and said."""
+        """
+        End the code, and see what it left behind.
+
+        A call that hangs is left behind in a thread of its own. Raises `AdapterError` if `end`
+        itself does not return, or raises.
+        """
         worker, self._worker = self._worker, None
+        things, self._things = self._things, None
         if worker is None:
             return
+        name = f"{self.adapter.__name__}.end"
         try:
+            if worker.hangs:
+                worker = Worker(self.adapter.timeout)  # to end it may release what hangs
             if self.code is not None:
-                worker.call(self.code.end)
+                worker.call(self._sized, self.code.end, ())
         except TimedOut:
-            pass  # the call that hangs was told; or `end` itself, after the run's verdict
+            raise AdapterError(
+                f"{name} did not return within {self.adapter.timeout:g} s: it must close what"
+                f" `begin` opened, whatever state the code is in"
+            ) from None
+        except Exception as error:
+            raise AdapterError(
+                f"{name} raised {_said(error)}: it must close what `begin` opened, whatever state"
+                f" the code is in"
+            ) from error
         finally:
             worker.close()
+            if things is not None:
+                for left in things.left():
+                    self.report.left[left] = self.report.left.get(left, 0) + 1
+
+    def run(self, body: Callable[[], None]) -> None:
+        """Do something within the thread in which the code is called: calls then cost less."""
+        assert self._worker is not None, "the code lives within `with`"
+        try:
+            self._worker.run(body)
+        except TimedOut:
+            raise self._hangs() from None
 
     # ── What is done to the code ────────────────────────────────────────────────────────────
 
@@ -197,34 +263,46 @@ class Held:
         """
         assert self.code is not None, "the code lives within `with`"
         action, case = self.possible.actions[name], self.case(name, *arguments)
-        self.deeds.append(Deed("offer", name, arguments))
+        self.deeds.append(Deed("offer", name, arguments, None, case))
         try:
-            chosen = self._call(name, getattr(self.code, method_of(name)), *arguments)
+            chosen = self._call(
+                method_of(name), getattr(self.code, method_of(name)), *arguments, refusable=True
+            )
         except self.adapter.refusals as refusal:
-            self._answered(taken=False)
+            self.deeds[-1] = Deed("offer", name, arguments, False, case)
             self._refused(action, arguments, case, refusal)
             return False
-        self._answered(taken=True)
+        self.deeds[-1] = Deed("offer", name, arguments, True, case)
         self._taken(action, self._whole(action, arguments, chosen), case)
         return True
 
     def wait(self) -> None:
         """
-        Wait until the code is at rest; then nothing that the spec calls fair may be left to do.
+        Let the code do what it has to do by itself; then nothing that the spec calls fair is owed.
 
-        Raises `Differs` if, however the spec may have come here, some silent fair step is due.
+        Raises `Differs` if, however the spec may have come here, some silent fair step is.
         """
-        assert self.code is not None, "the code lives within `with`"
         self.deeds.append(Deed("wait"))
-        self._call("pump", self.code.pump)
-        self._compare(self._closed(self.states, self._silent), due=True)
+        owing = self._closure.owing(self.states, self._waited, len(self.deeds))
+        self._compare([c for c, _ in owing], owing=[c for c, owes in owing if owes])
+        self.report.waits += 1
 
     def disturb(self, name: str) -> None:
-        """Do what is no step of the spec; it may bring about what `disturbed` names of it."""
+        """
+        Do what is no step of the spec; it may bring about what `disturbed` names of it.
+
+        If the method refuses, nothing was done.
+        """
         assert self.code is not None, "the code lives within `with`"
         self.deeds.append(Deed("disturb", name))
-        self._call(name, getattr(self.code, name))
+        try:
+            self._call(name, getattr(self.code, name), refusable=True)
+        except self.adapter.refusals:
+            self.deeds[-1] = Deed("disturb", name, (), False)
+            self._compare(self._closed(self._now(), self._silent))
+            return
         self._compare(self._closed(self.states, self._brought[name]))
+        self.report.disturbed[name] = self.report.disturbed.get(name, 0) + 1
 
     def put(self, look: Look) -> None:
         """
@@ -256,17 +334,23 @@ class Held:
         """In which of the states where the spec may be a step is possible."""
         action, found = self.possible.actions[name], set()
         with sizes_of_sorts(self.machine.sizes):
-            for carried in self.states:
-                found.add(self.possible.allows(carried.state, action, arguments))
+            for carried in self._now():
+                found.add(self._allows(carried, action, arguments))
         if None in found:
             return Case.OPEN
         return Case.SOME if len(found) > 1 else Case.ALL if True in found else Case.NONE
 
     # ── What the code made of it ────────────────────────────────────────────────────────────
 
-    def _answered(self, *, taken: bool) -> None:
-        last = self.deeds[-1]
-        self.deeds[-1] = Deed(last.kind, last.name, last.arguments, taken)
+    def _now(self) -> list[Carried]:
+        """Where the spec may be by now: silent steps may have come since the code was seen."""
+        if not self._silent:
+            return self.states
+        states, closed = self._before
+        if states is not self.states:
+            closed = self._closed(self.states, self._silent, next_=1)
+            self._before = self.states, closed
+        return closed
 
     def _whole(self, action: Action, arguments: tuple[Any, ...], chosen: Any) -> tuple[Any, ...]:
         """All arguments of a step that was taken; what the method returned, checked."""
@@ -283,16 +367,24 @@ class Held:
                 f"{name}.{method} returned {chosen!r}: return what the code chose as a tuple, in"
                 f" the order of the parameters: {', '.join(of)}"
             )
-        return self.possible.whole(action, arguments, chosen)
+        whole = self.possible.whole(action, arguments, chosen)
+        parameter = self.possible.unknown(action, whole) if of else None
+        if parameter is not None:
+            raise AdapterError(
+                f"{name}.{method} returned {chosen!r}, and its {parameter} is no value that"
+                f" {self.spec.name} knows at these sizes: return one of the parameter's type"
+            )
+        return whole
 
     def _taken(self, action: Action, whole: tuple[Any, ...], case: Case) -> None:
         """The code took a step."""
+        states = self._now()
         if case is Case.NONE:
             raise self._differs(
                 "The code did it, though the spec does not allow it:",
                 *self._why_not(self.states[0], action, whole),
             )
-        after = list(self._after(self.states, action, whole))
+        after = list(self._after(states, action, whole))
         if not after:
             label = Step(action, whole, self.states[0].state).label
             raise self._differs(f"The code chose what the spec does not allow: {label}.")
@@ -308,12 +400,12 @@ class Held:
             raise self._differs(f"The code refused it{why}; the spec allows it.")
         counts = self.report.open if case is Case.OPEN else self.report.refused
         counts[action.name] = counts.get(action.name, 0) + 1
-        left = self.states
-        if case is Case.SOME:
+        left = self._now()
+        if case is not Case.NONE:
             with sizes_of_sorts(self.machine.sizes):
-                left = [
-                    c for c in left if self.possible.allows(c.state, action, arguments) is not True
-                ]
+                left = [c for c in left if self._allows(c, action, arguments) is not True]
+        if not left:
+            raise self._differs("The code refused it; the spec allows it.")
         self._compare(self._closed(left, self._silent))
 
     def _after(
@@ -322,89 +414,84 @@ class Held:
         for before in states:
             after = self._take(before.state, action, whole)
             if after is not None:
-                yield Carried(after, Step(action, whole, after), False, before)
+                step = Step(action, whole, after)
+                yield Carried(after, step, False, before, len(self.deeds))
+
+    def _allows(self, at: Carried, action: Action, arguments: tuple[Any, ...]) -> bool | None:
+        try:
+            return self.possible.allows(at.state, action, arguments)
+        except Undefined as error:
+            raise self.meaningless(error, at) from error
 
     def _take(self, state: Spec, action: Action, whole: tuple[Any, ...]) -> Spec | None:
         try:
             return self.machine.take(state, action.name, whole)
         except Undefined as error:
-            raise self._differs(f"The spec's step has no meaning here: {error}.") from error
+            raise self.meaningless(error) from error
 
-    def _closed(self, states: list[Carried], instances: Sequence[Instance]) -> list[Carried]:
-        """With every state that steps which the code takes by itself lead to."""
-        if not instances:
-            return states
-        known = {self.machine.numbers(c.state): c for c in states}
-        todo = list(known.values())
-        with sizes_of_sorts(self.machine.sizes):
-            while todo:
-                before = todo.pop()
-                for action, arguments in instances:
-                    if not self.possible.takes(before.state, action, arguments):
-                        continue
-                    after = self._take(before.state, action, arguments)
-                    if after is None:
-                        continue
-                    key = self.machine.numbers(after)
-                    if key not in known:
-                        known[key] = Carried(after, Step(action, arguments, after), True, before)
-                        todo.append(known[key])
-                if len(known) > CARRIED:
-                    raise TooManyStates(
-                        f"{self.spec.name} may be in more than {CARRIED:,} states:"
-                        f" {self.adapter.__name__} must observe more, or name less in `silent`"
-                    )
-        return list(known.values())
+    def meaningless(self, error: Undefined, at: Carried | None = None) -> Differs:
+        """Where the spec's own Python has no meaning: nothing can be held to that."""
+        return self._differs(
+            f"The spec's own step has no meaning here: {error}; `herdproof explore` tells more.",
+            at=at,
+        )
+
+    def _closed(
+        self, states: Sequence[Carried], instances: Sequence[Instance], next_: int = 0
+    ) -> list[Carried]:
+        return self._closure.closed(states, instances, len(self.deeds) + next_)
 
     # ── What is seen of it ──────────────────────────────────────────────────────────────────
 
-    def _compare(self, states: list[Carried], *, due: bool = False) -> None:
+    def _compare(self, states: list[Carried], *, owing: list[Carried] | None = None) -> None:
         """
         Keep those of these states that the code is seen in; `Differs` if there is none.
 
-        It may take the adapter's `patience` to get there. With `due`, nothing fair may be left to
-        do in one of them.
+        It may take the adapter's `patience` to get there. With `owing`, the code is pumped for as
+        long as that changes what is seen, and must be seen in a state that is not one of these.
         """
         assert self.code is not None, "the code lives within `with`"
         until: float | None = None
+        pumped, last = 0, None
         while True:
+            if owing is not None:
+                self._call("pump", self.code.pump)
+                pumped += 1
             look = self._call("observe", self.code.observe)
             self._seen.note(look)
             found = [c for c in states if self._seen.agrees(c.state, look)]
-            if found and not (due and self._all_due(found)):
+            if found and not (owing and all(any(c is o for o in owing) for c in found)):
                 break
             now = time.monotonic()
             until = now + self.adapter.patience if until is None else until
-            if now >= until:
+            goes_on = owing is not None and look != last and pumped < PUMPED
+            if now >= until and not goes_on:
                 self._seen.check(look)
                 raise self._elsewhere(states, found, look)
-            time.sleep(POLL)
+            last = look
+            if not goes_on:
+                time.sleep(POLL)
         self.states = found
         self.report.largest = max(self.report.largest, len(found))
-        self.report.unseen = tuple(self._seen.unseen)
-
-    def _all_due(self, states: list[Carried]) -> bool:
-        return all(self._due(carried.state) is not None for carried in states)
-
-    def _due(self, state: Spec) -> Instance | None:
-        """A fair step that the code owes in this state, if any."""
-        with sizes_of_sorts(self.machine.sizes):
-            for action, arguments in self._silent:
-                if action.fair is not None and self.possible.takes(state, action, arguments):
-                    return action, arguments
-        return None
+        self.report.unseen = self._seen.unseen
 
     def _elsewhere(self, states: list[Carried], found: list[Carried], look: Look) -> Differs:
         """Why no state is left: what the code owes, or where it is otherwise."""
         if found:
             due = self._due(found[0].state)
-            assert due is not None, "in every state something is due"
-            step = Step(*due, found[0].state)
-            told = f"The code does not do what is due: {step.sentence}  [{step.label}]"
+            told = f"The code does not do what is due: {due.sentence}  [{due.label}]"
             return self._differs(told, at=found[0])
         nearest = min(states, key=lambda c: len(self._seen.unlike(c.state, look)))
         lines = [f"       {line}" for line in self._seen.unlike(nearest.state, look)]
         return self._differs("There the code is elsewhere:", *lines, at=nearest)
+
+    def _due(self, state: Spec) -> Step:
+        """A fair step that the code owes in this state."""
+        with sizes_of_sorts(self.machine.sizes):
+            for action, arguments in self._waited:
+                if action.fair is not None and self.possible.takes(state, action, arguments):
+                    return Step(action, arguments, state)
+        raise AssertionError("nothing is owed in this state")
 
     def _why_not(self, at: Carried, action: Action, whole: tuple[Any, ...]) -> list[str]:
         from herdspec.check.refusal import refusal
@@ -420,13 +507,51 @@ class Held:
         path = (at or self.states[0]).path() if self.states or at else []
         lines = story(self.spec, self.adapter, path, self.deeds, ends)
         lines += ["", *program(self.spec, self.adapter, self.machine.sizes, self.deeds)]
-        return kind("\n".join(lines), self.deeds)
+        why = " ".join(line.strip() for line in ends[:2])
+        return kind("\n".join(lines), self.deeds, why)
 
-    def _call(self, name: str, function: Any, *arguments: Any, **named: Any) -> Any:
-        """Call the adapter; a call that hangs is named."""
+    # ── Calls ───────────────────────────────────────────────────────────────────────────────
+
+    def _call(self, name: str, function: Any, *arguments: Any, refusable: bool = False) -> Any:
+        """Call the adapter; a call that hangs, or raises what is no refusal, is named."""
         assert self._worker is not None, "the code lives within `with`"
+        self._calling = name
         try:
-            return self._worker.call(function, *arguments, **named)
+            return self._worker.call(self._sized, function, arguments)
         except TimedOut:
-            told = f"`{name}` did not return within {self.adapter.timeout:g} s."
-            raise self._differs(told, kind=Hangs) from None
+            raise self._hangs() from None
+        except (HerdError, CannotLoad):
+            raise
+        except Exception as error:
+            if refusable and isinstance(error, self.adapter.refusals):
+                raise
+            raise self._raises(name, error) from error
+
+    call = _call  # whoever walks on the code with steps of their own
+
+    def _sized(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+        with sizes_of_sorts(self.machine.sizes):  # the adapter's own `for c in Client`
+            return function(*arguments)
+
+    def _hangs(self) -> Exception:
+        told = f"`{self._calling}` did not return within {self.adapter.timeout:g} s."
+        if not self.states:
+            return AdapterError(
+                f"{self.adapter.__name__}: {told} It must make the code, and come back."
+            )
+        return self._differs(told, kind=Hangs)
+
+    def _raises(self, name: str, error: Exception) -> Exception:
+        told = f"`{name}` raised {_said(error)}"
+        if not self.states:
+            return AdapterError(f"{self.adapter.__name__}: {told}, before the first step")
+        instead = {
+            "observe": "it must return what can be seen, after every step",
+            "pump": "it must let the code come to rest, after every step",
+        }.get(name, f"what brought nothing about raises one of {self.adapter.__name__}.refusals")
+        return self._differs(f"{told}: {instead}.", kind=Raises)
+
+
+def _said(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from herdproof.conformance.adapter import AdapterError, CannotLoad, method_of
+from herdproof.conformance.adapter import CannotLoad, method_of
 from herdproof.conformance.cases import Case, conditions
 from herdproof.conformance.held import Deed, Differs, Held, LoadedOtherwise
 from herdproof.conformance.seen import unlike_initially
@@ -317,7 +317,6 @@ class Settler:
         """
         action, adapter = self.question.case.action, self.run.adapter
         steps = [*((s.action.name, s.arguments) for s in story.steps), (action.name, arguments)]
-        held.deeds.clear()
         try:
             with held:
                 for number, (name, given) in enumerate(steps, start=1):
@@ -331,10 +330,6 @@ class Settler:
                         return ""
         except Differs as error:
             return str(error)
-        except AdapterError:
-            raise
-        except Exception as error:
-            return f"The code raised {type(error).__name__}: {error}"
         return None
 
 

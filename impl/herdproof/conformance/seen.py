@@ -24,11 +24,19 @@ class Seen:
         self.kinds = dict(_kinds(machine.spec.rich, ""))
         self.fields: set[str] = set()
         """Those of which something was seen."""
+        self._missing: dict[str, set[Any]] = {}
+        """Of maps that were seen in part, the keys whose entries were never seen."""
 
     @property
-    def unseen(self) -> list[str]:
-        """The fields of which nothing was ever seen."""
-        return [name for name in self.kinds if name not in self.fields]
+    def unseen(self) -> tuple[str, ...]:
+        """The fields of which nothing was ever seen, and the single entries of maps."""
+        found = []
+        for name in self.kinds:
+            missing = self._missing.get(name, ())
+            if name not in self.fields:
+                found.append(name)
+            found += sorted(f"{name}[{said_key(key)}]" for key in missing)
+        return tuple(found)
 
     def note(self, look: Look) -> None:
         """Keep what is seen; raises `AdapterError` for a field that is none."""
@@ -37,14 +45,25 @@ class Seen:
                 f"{self.adapter.__name__}.observe returned {look!r}: return a dict from the names"
                 f" of fields to their values"
             )
-        if look.keys() <= self.fields:
-            return
+        if not look.keys() <= self.fields:
+            self._note_fields(look)
+        for name, missing in self._missing.items():
+            if missing and isinstance(look.get(name), Mapping):
+                missing -= look[name].keys()
+
+    def _note_fields(self, look: Look) -> None:
         for name in look:
             if name not in self.kinds:
                 raise AdapterError(
                     f"{self.adapter.__name__} observes {name!r}, which is no field of"
                     f" {self.machine.spec.name}; its fields: {', '.join(self.kinds)}"
                 )
+        for name in look.keys() - self.fields:
+            kind, theirs = self.kinds[name], look[name]
+            if isinstance(kind, Table) and isinstance(theirs, Mapping):
+                missing = {*self.machine.plain.keys(kind.keys)} - theirs.keys()
+                if missing:
+                    self._missing[name] = missing
         self.fields |= look.keys()
 
     def agrees(self, state: Spec, look: Look) -> bool:

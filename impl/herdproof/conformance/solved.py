@@ -20,7 +20,7 @@ from typing import Any
 
 from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, method_of
 from herdproof.conformance.cases import Case, cases_of
-from herdproof.conformance.held import Deed, Differs, Hangs, Held, LoadedOtherwise
+from herdproof.conformance.held import Deed, Differs, Hangs, Held, LoadedOtherwise, Raises
 from herdproof.conformance.hypotheses import Hypotheses, hypotheses
 from herdproof.conformance.picks import NoAnswer, Picked, Picker
 from herdproof.conformance.questions import Question, Settler, explored, number_of, said
@@ -42,6 +42,8 @@ LOOKING = 5.0
 """How long it is explored which of the states can be reached, by default."""
 AGAIN = 30
 """After so many states in a row that were had before a case is taken to have no others."""
+IN_THE_SPEC = " in the spec, "
+"""What stands in each line about an entry that differs."""
 MOST_QUESTIONS = 8
 """Of so many kinds of questions each is told; others are counted."""
 
@@ -313,30 +315,24 @@ class Run:
             held.begin()
             try:
                 held.put(look)
-            except (CannotLoad, LoadedOtherwise, AdapterError, Differs):
-                raise
-            except Exception as error:
-                raise CannotLoad(f"load raised {type(error).__name__}: {error}") from error
-            return self._step(held, action, arguments)
-        except Differs as error:  # it hangs, or does not always begin alike
-            return Told(error, held)
+            except Raises as error:
+                raise CannotLoad(error.why) from error
+            self._step(held, action, arguments)
+        except Differs as error:  # it hangs, too, or does not always begin alike
+            return Told(error)
         finally:
             held.end()
-
-    def _step(self, held: Held, action: Action, arguments: Sequence[Any]) -> Told | None:
-        try:
-            if hasattr(held.adapter, method_of(action.name)):
-                chosen = held.adapter.chosen.get(action.name, ())
-                names = [name for name, _ in action.parameters]
-                given = zip(names, arguments, strict=True)
-                held.offer(action.name, *(a for name, a in given if name not in chosen))
-            else:
-                held.wait()
-        except AdapterError:
-            raise
-        except Exception as error:  # the code's own, too: it is to take the step, or refuse it
-            return Told(error, held)
         return None
+
+    def _step(self, held: Held, action: Action, arguments: Sequence[Any]) -> None:
+        """Offer the step, or wait for it; raises `Differs`."""
+        if not hasattr(held.adapter, method_of(action.name)):
+            held.wait()
+            return
+        chosen = held.adapter.chosen.get(action.name, ())
+        names = [name for name, _ in action.parameters]
+        given = zip(names, arguments, strict=True)
+        held.offer(action.name, *(a for name, a in given if name not in chosen))
 
     def _note(self, picked: Picked, told: Told) -> None:
         """A question; of its kind the first is kept, and how many there were."""
@@ -392,17 +388,13 @@ class Run:
 class Told:
     """What code did otherwise: in lines, and of which kind."""
 
-    def __init__(self, error: Exception, held: Held) -> None:
+    def __init__(self, error: Differs) -> None:
         self.hangs = isinstance(error, Hangs)
-        self.deeds: tuple[Deed, ...] = tuple(held.deeds)
-        if isinstance(error, Differs):
-            self.lines = tuple(str(error).partition("\n\n")[0].splitlines()[1:])
-        else:
-            self.lines = (f"The code raised {type(error).__name__}: {error}",)
-        ends = [line for line in self.lines if not line.startswith(("Then: ", "  "))]
-        fields = [x.strip().partition(":")[0] for x in self.lines if x.startswith("       ")]
-        first = ends[0].partition(":")[0] if ends else ""
-        self.kind = (first, tuple(sorted({x.partition("[")[0] for x in fields})))
+        self.deeds: tuple[Deed, ...] = error.deeds
+        self.lines = tuple(str(error).partition("\n\n")[0].splitlines()[1:])
+        fields = {x.strip().partition(":")[0] for x in self.lines if IN_THE_SPEC in x}
+        names = sorted({x.partition("[")[0] for x in fields})
+        self.kind = (type(error).__name__, error.why.partition(":")[0], *names)
 
 
 def _channel(rich: Any) -> str:

@@ -9,9 +9,7 @@ from unittest import TestCase
 
 from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter
 from herdproof.conformance.questions import Question
-from herdproof.conformance.seen import unlike_initially
-from herdproof.conformance.told import source
-from herdspec.check.run import Step, machine
+from herdspec.check.run import Step
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Spec
 
@@ -92,11 +90,7 @@ def difference(found: Solved, question: Question) -> list[str]:
 
 def open_question(found: Solved, question: Question) -> list[str]:
     """A question: the state, the step, what differs, and how to settle it."""
-    initial = machine(found.spec, **question.sizes).initial()
     told = [f"? {_asked(question)} (in {question.count:,} states): a missing lemma, or a mistake"]
-    told += ["  In this state, all else being as it is initially,"]
-    look = unlike_initially(question.state, initial)
-    told += [f"    {name} = {source(value)}" for name, value in look.items()]
     told += [f"  {line}" for line in question.lines]
     told += [f"  {question.looked}."]
     told += [

@@ -2,38 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import Adapter
-from herdspec.check.run import changed
+from herdspec.check.run import changed, written
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Sort
 
 if TYPE_CHECKING:
-    from herdproof.conformance.held import Carried, Deed
+    from herdproof.conformance.closure import Carried
+    from herdproof.conformance.held import Deed
 
 PROGRAM = "As a program:"
+HELD = "herdproof.conformance.held"
+"""From where a program takes `Held`."""
 
 
 def story(
     spec: Specification, adapter: type[Adapter], path: Sequence[Carried],
     deeds: Sequence[Deed], ends: Sequence[str],
 ) -> list[str]:  # fmt: skip
-    """The steps to a difference, numbered; then what was done last, and what came of it."""
+    """
+    The steps to a difference, numbered, in the spec's sentences; then what came of the last.
+
+    Between them stands what was done and is no step: a disturbance, a refusal, a wait that ends it.
+    """
+    told: list[list[str]] = []
+    for number, deed in enumerate(deeds, start=1):
+        steps = [c for c in path[1:] if c.deed == number]
+        told += map(_step, steps)
+        if all(c.by_itself for c in steps):
+            told += _no_step(spec, adapter, deed, is_last=number == len(deeds))
     lines = [f"{spec.name}, step by step on spec and code ({adapter.__name__}):"]
-    for number, carried in enumerate(path[1:], start=1):
-        assert carried.step is not None, "it is no initial state"
-        assert carried.before is not None, "a step leads from somewhere"
-        alone = "  (by itself)" if carried.by_itself else ""
-        lines.append(f"{number:3}. {carried.step.sentence}  [{carried.step.label}]{alone}")
-        changes = changed(carried.before.state, carried.step)
-        lines.append(f"       {', '.join(changes) or 'nothing changes'}")
-    if deeds:
-        lines.append(f"Then: {call(deeds[-1])}")
+    for number, (first, *more) in enumerate([*map(_step, _begun(path)), *told], start=1):
+        lines += [f"{number:3}. {first}", *more]
     return [*lines, *ends]
+
+
+def _begun(path: Sequence[Carried]) -> list[Carried]:
+    """What the code did by itself before anything was done to it."""
+    return [c for c in path[1:] if c.deed == 0]
+
+
+def _step(carried: Carried) -> list[str]:
+    """A step, and what it changed."""
+    assert carried.step is not None, "it is no initial state"
+    assert carried.before is not None, "a step leads from somewhere"
+    alone = "  (by itself)" if carried.by_itself else ""
+    changes = changed(carried.before.state, carried.step)
+    return [
+        f"{carried.step.sentence}  [{carried.step.label}]{alone}",
+        f"       {', '.join(changes) or 'nothing changes'}",
+    ]
+
+
+def _no_step(
+    spec: Specification, adapter: type[Adapter], deed: Deed, *, is_last: bool
+) -> list[list[str]]:
+    """What was done, and led to no step of the spec."""
+    match deed.kind:
+        case "wait":
+            return [["Waiting for what is due.  [wait()]"]] if is_last else []
+        case "disturb":
+            text = (getattr(adapter, deed.name).__doc__ or deed.name).strip().partition("\n")[0]
+            return [[f"{text}  [{deed.name}()]"]]
+        case "put":
+            look = deed.arguments[0]
+            entries = [f"       {name} = {source(value)}" for name, value in look.items()]
+            return [["The code is put into a state, all else as it is initially.", *entries]]
+    action = spec.action(deed.name)
+    of = adapter.chosen.get(deed.name, ())
+    given = iter(deed.arguments)
+    shown = {name: "…" if name in of else next(given) for name, _ in action.parameters}
+    label = f"{deed.name}({', '.join(map(written, deed.arguments))})"
+    line = f"{action.sentence.format(**shown)}  [{label}]"
+    return [[line] if is_last else [line, "       refused"]]
 
 
 def program(
@@ -43,7 +90,40 @@ def program(
     names = [spec.state.__name__, adapter.__name__]
     arguments = ", ".join([*names, *(f"{sort}={size}" for sort, size in sizes.items())])
     body = [f"    held.{call(deed)}" for deed in deeds] or ["    pass"]
-    return [PROGRAM, f"with Held({arguments}) as held:", *body]
+    classes = {spec.state, adapter}
+    for deed in deeds:
+        for argument in deed.arguments:
+            classes |= _classes(argument)
+    imports = [f"from {HELD} import Held", *_imported(classes)]
+    return [PROGRAM, *imports, "", f"with Held({arguments}) as held:", *body]
+
+
+def _imported(classes: Collection[type]) -> list[str]:
+    """A line of imports for each module that has some of these classes by name."""
+    names: dict[str, set[str]] = {}
+    for cls in classes:
+        if getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls:
+            names.setdefault(cls.__module__, set()).add(cls.__name__)
+    return [
+        f"from {module} import {', '.join(sorted(some))}"
+        for module, some in sorted(names.items())
+        if module != "__main__"
+    ]
+
+
+def _classes(value: Any) -> set[type]:
+    """The classes that a value's source names."""
+    match value:
+        case dict():
+            return set().union(*(_classes(x) for pair in value.items() for x in pair))
+        case set() | list() | tuple():
+            return set().union(*map(_classes, value))
+        case Sort() | Enum():
+            return {type(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = (_classes(getattr(value, f.name)) for f in fields(value))
+        return {type(value)}.union(*inner)
+    return set()
 
 
 def call(deed: Deed) -> str:

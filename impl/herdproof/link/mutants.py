@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from herdproof.link.cover import Mismatch, Walk, explored
+from herdproof.conformance.edge_walk import Mismatch
+from herdproof.link.cover import explored, walk
 from herdproof.simulator.election import SimulatedElection
 from herdspec.check.explore import Explorer
 from herdspec.protocols.election_flaws import FLAWS
@@ -49,7 +50,7 @@ def table() -> Iterator[Mutant]:
 def mutant(flaw: str, switches: frozenset[str]) -> Mutant:
     """Take one mutant along the graphs, the smallest first, until it is caught."""
     for size, faults in SIZES:
-        mismatch = Walk(graph(size, faults), flaws=switches).run().mismatch
+        mismatch = walk(graph(size, faults), switches).mismatch
         if mismatch:
             break
     return Mutant(flaw, switches, runs_without_faults(switches), size, faults, mismatch)

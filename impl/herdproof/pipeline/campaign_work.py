@@ -7,14 +7,12 @@ of tables, which depend on nothing but what was asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from time import process_time
 from typing import Any
 
-from herdproof.pipeline.campaign_central import Central
-from herdproof.pipeline.campaign_election import Election
 from herdproof.pipeline.campaign_runs import (
     Asked,
     Ran,
@@ -24,14 +22,10 @@ from herdproof.pipeline.campaign_runs import (
     chosen_mix,
 )
 from herdproof.pipeline.judge import CONFORMS, add_replay, judge
-from herdproof.pipeline.protocols import PROTOCOLS
 from herdproof.pipeline.tables import Row, Rows
+from herdproof.protocols.implementation import auditors, simulators
 
 KEPT, BROKEN, UNKNOWN = "kept", "broken", "unknown"
-
-_SIMULATED: tuple[Simulated, ...] = (Central(), Election())
-SIMULATED: Mapping[str, Simulated] = {simulated.name: simulated for simulated in _SIMULATED}
-"""The protocols that have a simulator, by name; whoever adds one enters it here."""
 
 STRETCHES = 20
 """Points of the curve of a small campaign; a large one has a point for every thousand runs."""
@@ -50,17 +44,17 @@ class Plan:
 
     def check(self) -> None:
         """Raises `UnknownName` where a name of it is none."""
-        if self.protocol not in SIMULATED:
-            known = ", ".join(SIMULATED)
+        if self.protocol not in simulators():
+            known = ", ".join(simulators())
             raise UnknownName(f"there is no simulator of {self.protocol!r}; there are {known}")
-        simulated = SIMULATED[self.protocol]
+        simulated = simulators()[self.protocol]
         chosen_mix(simulated, 0, self.mixes)
         check_flaw(simulated, self.flaw)
 
     def asked(self, number: int) -> Asked:
         """The run of this number."""
         seed = self.first_seed + number
-        mix = chosen_mix(SIMULATED[self.protocol], seed, self.mixes)
+        mix = chosen_mix(simulators()[self.protocol], seed, self.mixes)
         return Asked(self.protocol, number, seed, mix, self.flaw)
 
     @property
@@ -94,8 +88,8 @@ class _Watched:
 def audited(asked: Asked) -> Rows:
     """A run, and its audit where it was made: rows of all tables, `runs` and `edges` included."""
     began = process_time()
-    simulated = SIMULATED[asked.protocol]
-    auditor = PROTOCOLS[asked.protocol]
+    simulated = simulators()[asked.protocol]
+    auditor = auditors()[asked.protocol]
     ran = simulated.run(asked)
     lines = [
         auditor.read(text, f"{ran.place}, line {number}")
@@ -161,7 +155,7 @@ def _run(asked: Asked, ran: Ran) -> Row:
     return {
         "run": str(asked.seed), "group": "", "protocol": asked.protocol, "number": asked.number,
         "seed": asked.seed, "mix": asked.mix, "flaw": asked.flaw or None,
-        "configuration": SIMULATED[asked.protocol].mixes[asked.mix], "steps": ran.steps,
+        "configuration": simulators()[asked.protocol].mixes[asked.mix], "steps": ran.steps,
         "lines": len(ran.texts), "digest": ran.digest,
     }  # fmt: skip
 

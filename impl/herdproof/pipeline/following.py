@@ -25,7 +25,7 @@ from herdproof.pipeline.history import History
 from herdproof.pipeline.judge import CONFORMS, RAW, Gap, duplicate, is_gap
 from herdproof.pipeline.numbers import Node, Numbers
 from herdproof.pipeline.ordering import processes
-from herdproof.pipeline.protocols import PROTOCOLS
+from herdproof.pipeline.protocols import auditors
 from herdproof.pipeline.tables import Row, Rows
 
 NEVER = -(2**63)
@@ -164,7 +164,7 @@ class Following:
     """One group of one run."""
 
     def __init__(self, protocol: str, run: str, group: str) -> None:
-        auditor = PROTOCOLS[protocol]
+        auditor = auditors()[protocol]
         self.protocol, self.run, self.group = protocol, run, group
         self._history = History(run, group, auditor.name, auditor.observable)
         self._teller = auditor.teller(run, group)
@@ -210,7 +210,7 @@ class Following:
         aside: list[Row] = []
         told: list[Came] = []
         for part in _parts([one.line for one in due], turns):
-            found = PROTOCOLS[self.protocol].ordered(part)
+            found = auditors()[self.protocol].ordered(part)
             aside += [duplicate(self.run, self.group, line) for line in found.twice]
             for line in found.lines:
                 if self._is_known(line):

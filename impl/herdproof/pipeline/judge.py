@@ -18,7 +18,7 @@ from herdproof.pipeline.events import Event, Missing, Resumed
 from herdproof.pipeline.findings import TOLD_BY
 from herdproof.pipeline.history import History
 from herdproof.pipeline.ordering import Ordered
-from herdproof.pipeline.protocols import PROTOCOLS
+from herdproof.pipeline.protocols import auditors
 from herdproof.pipeline.tables import TABLES, Row, Rows
 
 CONFORMS = "conforms"
@@ -41,7 +41,7 @@ def judge(
     `alone` says that the run has no other group: then a gap in a coordinator's numbers is one, and
     not another group's lines. `missing` says which lines are missing that others know of.
     """
-    auditor = PROTOCOLS[protocol]
+    auditor = auditors()[protocol]
     found = auditor.ordered(lines)
     gaps = gaps_of(found, alone=alone, missing=missing)
     rows = history_rows(auditor, run, group, found.lines, gaps)

@@ -78,4 +78,18 @@ def packed(into: Path) -> Path:
             for path in sorted(root.rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     archive.write(path, Path(root.name) / path.relative_to(root))
+        for name, text in _entered().items():
+            archive.writestr(name, text)
     return made
+
+
+def _entered() -> dict[str, str]:
+    """By file, what enters the installed protocols where the packages are no installation."""
+    from herdspec.check.protocol import GROUP, entries
+
+    lines = [f"[{GROUP}]", *(f"{name} = {entry.value}" for name, entry in entries().items())]
+    folder = "herdproof_protocols-0.dist-info"
+    return {
+        f"{folder}/METADATA": "Metadata-Version: 2.1\nName: herdproof-protocols\nVersion: 0\n",
+        f"{folder}/entry_points.txt": "\n".join([*lines, ""]),
+    }

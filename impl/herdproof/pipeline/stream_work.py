@@ -20,7 +20,7 @@ from herdproof.pipeline.following import Bucket, Came, Part, not_replayed
 from herdproof.pipeline.judge import add_replay
 from herdproof.pipeline.outgoing import Outgoing, filled, ipc, quarantined
 from herdproof.pipeline.packets import NUMBERS, Packet
-from herdproof.pipeline.protocols import PROTOCOLS
+from herdproof.pipeline.protocols import auditors
 from herdproof.pipeline.sources import place_of
 from herdproof.pipeline.tables import Row
 from herdproof.pipeline.work import Work
@@ -190,5 +190,5 @@ def _replay(
         out.add({"verdicts": [not_replayed(*key, why)]})
         return
     rows: dict[str, list[Row]] = {}
-    add_replay(rows, PROTOCOLS[protocol], run, group, lines, doubts)
+    add_replay(rows, auditors()[protocol], run, group, lines, doubts)
     out.add(rows)

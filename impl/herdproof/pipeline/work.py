@@ -27,7 +27,7 @@ class Work:
 def protocol_work() -> Work:
     """The work on the protocols that there are."""
     from herdproof.pipeline.judge import judge
-    from herdproof.pipeline.protocols import PROTOCOLS, Malformed, read_line
+    from herdproof.pipeline.protocols import Malformed, auditors, read_line
 
-    ungrouped = frozenset(name for name, auditor in PROTOCOLS.items() if not auditor.grouped)
+    ungrouped = frozenset(name for name, auditor in auditors().items() if not auditor.grouped)
     return Work(read_line, Malformed, judge, ungrouped)

@@ -1,9 +1,9 @@
 """
 Plans: which checks are carried out of a protocol, or of any spec that somebody has written.
 
-`PLANS` are the protocols of this project. `of_specs` makes a plan for specs of one's own: each is
-explored at a size, its liveness is checked and its promises are proved where it has such; what its
-author declares to fail must fail just so.
+A protocol brings its own plan, or has the `usual` one. `of_specs` makes a plan for specs of one's
+own: each is explored at a size, its liveness is checked and its promises are proved where it has
+such; what its author declares to fail must fail just so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from herdspec.check.cache import Coverage, Memory, Result
 from herdspec.check.digest import hashed
 from herdspec.check.proof_verdict import any_number, proved
+from herdspec.check.protocol import Protocol, protocol
 from herdspec.check.verdict import (
     Declared,
     Finding,
@@ -297,7 +298,7 @@ def of_specs(
     )  # fmt: skip
 
 
-def checks_of(looked: Looked, prove: bool, mutate: bool) -> list[Check]:
+def checks_of(looked: Looked, prove: bool, mutate: bool = False) -> list[Check]:
     """What can be checked of a spec: whatever it has promises for."""
     kinds = {p.expectation for p in looked.spec.properties if p.name not in looked.declared}
     checks = [if_possible(exploration(looked), looked, "exploration")]
@@ -327,113 +328,6 @@ def if_possible(check: Check, looked: Looked, row: str, advice: str = "") -> Che
     return replace(check, run=run, recall=run if check.recall else None)
 
 
-def election(scale: Scale, verified: Specification | None = None) -> Plan:
-    """The plan of the election; another spec may be put in the verified one's place."""
-    from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
-    from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
-    from herdspec.protocols.election_properties import ELECTION
-
-    spec = verified or ELECTION
-    looked = Looked("verified", spec, scale.sizes(spec), scale.faults, AT_ONCE)
-    checks = (
-        exploration(replace(looked, vacuity=True)),
-        proof("verified", spec, AT_ONCE),
-        refinement("verified", replace(REFINEMENT, concrete=spec), QUICK, AT_ONCE),
-        exploration(Looked("contract", CONTRACT, QUICK.sizes(CONTRACT), QUICK.faults, within=True)),
-        proof("contract", CONTRACT, ()),
-        *flawed("drafted", DRAFTED),
-        *(check for name, flaw in FLAWS.items() for check in flawed(name, flaw)),
-    )
-    specs = {"verified": spec, "contract": CONTRACT, "drafted": DRAFTED.spec}
-    assumed, not_modelled = said_of(ELECTION)
-    return Plan(
-        "election", checks, others=("contract",), flaws=tuple(FLAWS), assumed=assumed,
-        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in FLAWS.items()},
-    )  # fmt: skip
-
-
-def central_coordinator(scale: Scale) -> Plan:
-    """The plan of system B: the verified protocol, the two drafts, and single mistakes."""
-    from herdspec.protocols.central_coordinator_flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
-    from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR, HELD
-    from herdspec.protocols.central_coordinator_refinement import REFINEMENT, REFINEMENT_FENCED
-    from herdspec.protocols.contract_properties import CONTRACT
-
-    quick = scale == QUICK
-    flaws = {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
-    checks = (
-        exploration(central(CENTRAL_COORDINATOR, 2, 2, 2, faults=1)),
-        exploration(central(CENTRAL_COORDINATOR, 2, 1, 2, faults=2)),
-        liveness(central(HELD, 2, 1, 2, faults=1)),
-        *(() if quick else (liveness(central(HELD, 2, 2, 1, faults=1)),)),
-        proof("verified", CENTRAL_COORDINATOR, ()),
-        seen_as("verified", REFINEMENT, faults=1),
-        *(() if quick else (seen_as("verified", REFINEMENT_FENCED, faults=2),)),
-        exploration(owed(2, 1, 2, faults=2)),
-        liveness(owed(2, 1, 1, faults=2)),
-        proof("contract", CONTRACT, ()),
-        *flawed("drafted", DRAFTED_002),
-        *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
-    )
-    specs = {"verified": CENTRAL_COORDINATOR, "contract": CONTRACT, "drafted": DRAFTED_002.spec}
-    assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
-    return Plan(
-        "central_coordinator", checks, others=("contract",), flaws=tuple(flaws), assumed=assumed,
-        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
-    )  # fmt: skip
-
-
-def central(
-    spec: Specification, members: int, partitions: int, brokers: int, *, faults: int
-) -> Looked:
-    """The verified central coordinator, at a size at which nothing is cut."""
-    sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
-    return Looked("verified", spec, sizes, faults, bound=4 + faults)
-
-
-def central_mistaken() -> list[Looked]:
-    """All that the central coordinator promises, at sizes at which most of its mistakes show."""
-    from herdspec.protocols.central_coordinator_properties import NOTICING
-
-    return [
-        central(NOTICING, 1, 1, 1, faults=1),
-        central(NOTICING, 1, 2, 1, faults=1),
-        central(NOTICING, 1, 1, 2, faults=2),
-        central(NOTICING, 2, 1, 1, faults=1),
-    ]
-
-
-def owed(members: int, partitions: int, brokers: int, *, faults: int) -> Looked:
-    """The contract of every group protocol, at a size at which nothing is cut."""
-    from herdspec.protocols.contract_properties import CONTRACT
-
-    sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
-    return Looked("contract", CONTRACT, sizes, faults, bound=14)
-
-
-def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
-    """Every step of the central coordinator is the contract's: seen where nothing is cut."""
-    sizes, bound = {"Broker": 2, "Member": 2, "Partition": 1}, 4 + faults
-
-    def run(tell: Tell) -> Result:
-        from herdspec.check.refine import refine_by_exploration
-
-        seen = refine_by_exploration(
-            through, sizes, faults=faults, bound=bound, progress=levels(tell)
-        )
-        assert seen.exploration is not None, "it was explored"
-        return Result(tuple(refined(subject, seen)), measured_by(seen.exploration))
-
-    def rests_on() -> tuple[Any, ...]:
-        image = {leaf.data: e for leaf, e in through.image.items()}
-        specs = (through.concrete, through.abstract)
-        return subject, specs, image, through.actions, sizes, faults, bound
-
-    size = ", ".join([counted(n, name.lower()) for name, n in sizes.items()])
-    named = f"refine {subject} to {through.abstract.name}"
-    return Check(f"{named}: {size}, {counted(faults, 'fault')}", run, rests_on)
-
-
 def flawed(subject: str, flaw: Flaw) -> list[Check]:
     """A flawed variant must fail just as it is declared to; it may well get stuck."""
     sizes = flaw.sizes or dict.fromkeys(flaw.spec.sorts, SMALL)
@@ -445,50 +339,58 @@ def flawed(subject: str, flaw: Flaw) -> list[Check]:
     return [exploration(looked), *([liveness(looked)] if lives else [])]
 
 
-PLANS: dict[str, Callable[[Scale], Plan]] = {
-    "election": election,
-    "central_coordinator": central_coordinator,
-}
-"""The protocols, in the order in which they build on each other."""
+def usual(protocol: Protocol, scale: Scale) -> Plan:
+    """What is checked of a protocol that plans nothing itself: what is of anybody's specs."""
+    spec, contract, drafted = protocol.verified(), protocol.contract(), protocol.drafted()
+    flaws = {**({"drafted": drafted} if drafted else {}), **protocol.flaws()}
+    looked = Looked(
+        "verified", spec, sizes_for(protocol, spec, scale), scale.faults, protocol.declared()
+    )
+    further = contract and Looked("contract", contract, QUICK.sizes(contract), QUICK.faults)
+    checks = [check for s in (looked, further) if s for check in checks_of(s, prove=True)]
+    checks += [check for name, flaw in flaws.items() for check in flawed(name, flaw)]
+    specs = {"verified": spec, **({"contract": contract} if contract else {})}
+    assumed, not_modelled = said_of(spec)
+    return Plan(
+        protocol.name, tuple(checks), drafted="drafted" if drafted else "",
+        compared=() if drafted else ("verified",), others=("contract",) if contract else (),
+        flaws=tuple(name for name in flaws if name != "drafted"), assumed=assumed,
+        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
+    )  # fmt: skip
 
-MISTAKEN_IN_TURN: dict[str, Callable[[], list[Looked]]] = {"central_coordinator": central_mistaken}
-"""Where `MISTAKEN` is no good size: the sizes at which mistakes are looked for, in turn."""
+
+def sizes_for(protocol: Protocol, spec: Specification, scale: Scale) -> dict[str, int]:
+    """How many elements a protocol's sorts have at a scale; never more than it says itself."""
+    return {**scale.sizes(spec), **(protocol.sizes or {})}
 
 
-def plan_of(protocol: str, scale: Scale, *, mutate: bool = False) -> Plan:
+def plan_of(name: str, scale: Scale, *, mutate: bool = False) -> Plan:
     """
     The plan of a protocol by its name; raises `UsageError` for a name that is none.
 
     With `mutate`, it is looked at whether the verified spec's properties would notice mistakes: at
-    `MISTAKEN` or `MISTAKEN_IN_TURN`, whatever the scale of the rest: there are hundreds of them.
+    `MISTAKEN` or where the protocol says so, whatever the scale of the rest: there are hundreds.
     """
-    if protocol not in PLANS:
-        known = ", ".join(PLANS)
-        raise UsageError(f"there is no protocol {protocol!r}; the known ones: {known}")
-    plan = PLANS[protocol](scale)
+    plan = protocol(name).planned(scale)
     return plan.also(mistaken(plan)) if mutate else plan
 
 
 def mistaken(plan: Plan) -> Check:
     """Whether the properties of a protocol's verified spec notice mistakes."""
-    spec, source = plan.specs[plan.verified], partial(verified_of, plan.protocol)
+    spec, source = plan.specs[plan.verified], partial(mistaken_of, plan.protocol)
     looked = Looked(plan.verified, spec, MISTAKEN.sizes(spec), MISTAKEN.faults, source=source)
     further: Sequence[Looked] = ()
-    if plan.protocol in MISTAKEN_IN_TURN:
-        looked, *further = MISTAKEN_IN_TURN[plan.protocol]()
-        looked = replace(looked, source=partial(mistaken_of, plan.protocol))
+    in_turn = protocol(plan.protocol).mistaken
+    if in_turn is not None:
+        looked, *further = in_turn()
+        looked = replace(looked, source=source)
     return mutation(looked, faults=looked.faults, further=further)
 
 
-def mistaken_of(protocol: str) -> Specification:
-    """The spec of a protocol whose mistakes are looked at in turn, for processes that make it."""
-    return MISTAKEN_IN_TURN[protocol]()[0].spec
-
-
-def verified_of(protocol: str) -> Specification:
-    """The verified spec of a protocol, for processes that make it again."""
-    plan = PLANS[protocol](QUICK)
-    return plan.specs[plan.verified]
+def mistaken_of(name: str) -> Specification:
+    """The spec of a protocol into which mistakes are put, for processes that make it again."""
+    of = protocol(name)
+    return of.verified() if of.mistaken is None else of.mistaken()[0].spec
 
 
 def said_of(spec: Specification) -> tuple[str, str]:

@@ -69,8 +69,7 @@ def refusal(machine: Machine, state: Spec, action: Action, arguments: tuple[Any,
     """Why this step is not possible in this state (it must not be)."""
     ground = machine.ground
     numbers = dict(zip(ground.slots, machine.numbers(state), strict=True))
-    chosen = next(c for c in ground.choices(action) if machine.arguments(action, c) == arguments)
-    env = ground.environment(action.parameters, chosen)
+    env = ground.environment(action.parameters, machine.arguments_numbers(action, arguments))
     parts, seen = [], []
     for part in action.guard.args if action.guard.op == "and" else (action.guard,):
         lowered = ground.lower(part, env)

@@ -23,7 +23,7 @@ from herdspec.language.specification import (
 )
 from herdspec.language.surface import Disabled, Expectation, Spec, Undefined, sizes_of_sorts
 from herdspec.language.types import Bool, MachineOf, MapOf, Rich, SetOf, Shape, Table
-from herdspec.language.values import BEYOND, OUTSIDE, Plain, decode
+from herdspec.language.values import BEYOND, OUTSIDE, Plain, decode, encode
 
 NOT_THERE = (KeyError, IndexError, AttributeError, TypeError, ZeroDivisionError)
 """What Python raises where a value is absent, empty or out of its range, or 0 divides."""
@@ -221,13 +221,28 @@ class Machine:
             for (name, p), number in zip(action.parameters, numbers, strict=True)
         )
 
+    def arguments_numbers(self, action: Action, arguments: tuple[Any, ...]) -> tuple[Number, ...]:
+        """
+        The reverse of `arguments`: the numbers of an instance with these plain values.
+
+        Raises `KeyError`, `TypeError` or `ValueError` for a value that is none of its parameter's.
+        """
+        sets = _sets_among(action, self.spec.shape)
+        found: list[Number] = []
+        for (name, p), value in zip(action.parameters, arguments, strict=True):
+            if isinstance(p.kind, MapOf):
+                (column,) = self.plain.lists(_of_python(name, p.kind, sets), value)
+                found.append(tuple(column))
+            else:
+                found.append(encode(p.kind, value))
+        return tuple(found)
+
     def _argument(self, name: str, kind: Any, number: Number, sets: set[str]) -> Any:
         if not isinstance(kind, MapOf):
             assert isinstance(number, int), "a plain parameter is one number"
             return decode(kind, number, self.sorts)
         assert isinstance(number, tuple), "a map is a number for each key"
-        of = SetOf(kind.keys) if name in sets else Table(kind.keys, kind.value)
-        return self.plain.build(of, [list(number)])
+        return self.plain.build(_of_python(name, kind, sets), [list(number)])
 
     def steps(self, state: Spec) -> Iterator[Step]:
         """Every step that is possible and has a meaning, in order."""
@@ -277,6 +292,11 @@ def machine(spec: type[Spec] | Specification, **sizes: int) -> Machine:
     """
     made = spec if isinstance(spec, Specification) else specification(spec)
     return Machine(Ground(made, sizes, bound=LARGEST, faults=0))
+
+
+def _of_python(name: str, kind: MapOf, sets: set[str]) -> SetOf | Table:
+    """What a parameter that is a map to the readings is to Python: a set, or a dict."""
+    return SetOf(kind.keys) if name in sets else Table(kind.keys, kind.value)
 
 
 def _sets_among(action: Action, shape: Shape) -> set[str]:

@@ -1,0 +1,1 @@
+"""The protocols that herdproof implements, each entered once: spec, code, traces, simulator."""

@@ -1,0 +1,87 @@
+"""System B, entered: its spec, the coordinators' and consumers' code, what is checked of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from herdproof.cli.checks import differs, implementation, replayed
+from herdproof.protocols.implementation import Implementation
+from herdspec.check.cache import Result
+from herdspec.check.verdict import Mark, counted
+from herdspec.check.verify import Check, Tell
+from herdspec.language.errors import UsageError
+from herdspec.protocols.central_coordinator_plan import PROTOCOL
+
+if TYPE_CHECKING:
+    from herdproof.pipeline.auditor import Auditor
+    from herdproof.pipeline.campaign_runs import Simulated
+    from herdspec.check.conform import Outcome, Progress
+
+SIMULATED_RUNS = 60
+
+
+def of_central_coordinator() -> tuple[Any, ...]:
+    """What the verdicts about the implementation of the central coordinator rest on."""
+    from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+
+    return CENTRAL_COORDINATOR, implementation()
+
+
+def simulated_runs(subject: str) -> Check:
+    """Disturbed runs of the cores in the simulated world: the contract watched, traces replayed."""
+    row = "simulated runs keep the contract, their traces conform"
+    sentence = "What the cores do in the simulated world, disturbed, contract and spec allow."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.link.central import conform_lines
+        from herdproof.link.central_runs import traced
+
+        lines = 0
+        for seed in range(SIMULATED_RUNS):
+            tell(f"{seed} of {counted(SIMULATED_RUNS, 'run')}", seed / SIMULATED_RUNS)
+            made = traced(seed)
+            bounds = f"{counted(seed + 1, 'run')}, {counted(lines + len(made.lines), 'line')}"
+            if made.outcome.violation is not None:
+                found = differs(subject, row, sentence, bounds, str(made.outcome))
+                return Result((found,), bounds)
+            outcome = conform_lines(made.lines)
+            finding = replayed(subject, row, sentence, bounds, outcome)
+            if finding.mark is not Mark.CONFORMS:
+                return Result((finding,), f"seed {seed}")
+            lines += outcome.lines
+        return Result((finding,), bounds)
+
+    return Check(f"simulate and replay {SIMULATED_RUNS} runs", run, of_central_coordinator)
+
+
+def conform(traces: Sequence[Path], slack_ns: int, progress: Progress) -> Outcome:
+    """Replay the traces of one run in the spec, group by group."""
+    from herdproof.link.central import conform_central
+
+    if slack_ns:
+        raise UsageError(
+            "--slack: traces of the central coordinator are replayed in the order of their times;"
+            " record them on one machine, or with clocks that agree"
+        )
+    return conform_central(traces, progress=progress)
+
+
+def auditor() -> Auditor:
+    """What the pipeline knows of its traces."""
+    from herdproof.pipeline.central_trace import CentralAuditor
+
+    return CentralAuditor()
+
+
+def simulated() -> Simulated:
+    """Its simulator."""
+    from herdproof.pipeline.campaign_central import Central
+
+    return Central()
+
+
+IMPLEMENTATION = Implementation(
+    PROTOCOL, checks=(simulated_runs,), conform=conform, auditor=auditor, simulated=simulated
+)

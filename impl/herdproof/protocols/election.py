@@ -1,0 +1,164 @@
+"""The election, entered: its spec, the electors' code, and what is checked of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from herdproof.cli.checks import conforms, differs, implementation, replayed, unknown
+from herdproof.protocols.implementation import Implementation, OnTheCode
+from herdspec.check.cache import Result
+from herdspec.check.verdict import counted
+from herdspec.check.verify import Check, Tell
+from herdspec.protocols.election_plan import PROTOCOL
+
+if TYPE_CHECKING:
+    from herdproof.pipeline.auditor import Auditor
+    from herdproof.pipeline.campaign_runs import Simulated
+    from herdspec.check.conform import Outcome, Progress
+    from herdspec.check.run import Machine, Step
+
+EDGES_BROKERS, EDGES_FAULTS = 2, 2
+
+
+def of_election() -> tuple[Any, ...]:
+    """What the verdicts about the implementation of the election rest on."""
+    from herdspec.protocols.election_properties import ELECTION
+
+    return ELECTION, implementation()
+
+
+def edges(subject: str) -> Check:
+    """Every step of the explored graph, taken by the cores on the simulated ZooKeeper."""
+    row = "the cores take every step as specified"
+    sentence = "In every reachable state, each step leads the cores where the spec says."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.link.cover import cover
+
+        tell("on the simulated ZooKeeper", None)
+        coverage = cover(EDGES_BROKERS, EDGES_FAULTS)
+        bounds = f"{counted(coverage.covered, 'step')} from {counted(coverage.states, 'state')}"
+        measured = f"{bounds}, {coverage.covered / coverage.seconds:,.0f} steps/s"
+        if coverage.mismatch is None:
+            return Result((conforms(subject, row, sentence, bounds),), measured)
+        story = coverage.mismatch.story
+        return Result((differs(subject, row, sentence, bounds, story),), measured)
+
+    size = f"{counted(EDGES_BROKERS, 'broker')}, {counted(EDGES_FAULTS, 'fault')}"
+    return Check(f"cover every step on the simulated ZooKeeper: {size}", run, of_election)
+
+
+REAL_BROKERS, REAL_FAULTS = 1, 1
+
+
+def real_edges(subject: str) -> Check:
+    """Every step of the smallest graph, taken by a real broker on a real ZooKeeper."""
+    row = "real brokers take every step as specified"
+    sentence = "On a real ZooKeeper, each step leads the brokers where the spec says."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.link.real_cover import Graph, cover
+        from herdproof.link.real_world import RealElection
+        from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+
+        def told(taken: int, of: int) -> None:
+            tell(f"{taken:,} of {counted(of, 'step')}", taken / of)
+
+        graph = Graph(REAL_BROKERS, REAL_FAULTS)
+        with EmbeddedZooKeeper() as zookeeper, RealElection(zookeeper, REAL_BROKERS) as world:
+            coverage = cover(world, graph, progress=told)
+        bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'step')}"
+        if coverage.differing:
+            story = next(iter(coverage.differing.values()))
+            return Result((differs(subject, row, sentence, bounds, story),), coverage.line)
+        if coverage.missed or not coverage.covered:
+            note = f"{coverage.missed:,} steps were not taken"
+            return Result((unknown(subject, row, sentence, bounds, note),), coverage.line)
+        return Result((conforms(subject, row, sentence, bounds),), coverage.line)
+
+    size = f"{counted(REAL_BROKERS, 'broker')}, {counted(REAL_FAULTS, 'fault')}"
+    return Check(f"cover every step on a real ZooKeeper: {size}", run, of_election)
+
+
+ROUNDS = 30
+
+
+def real_runs(subject: str) -> Check:
+    """Free-running brokers on a real ZooKeeper, disturbed; their traces are replayed."""
+    row = "traces of real runs conform"
+    sentence = "What real brokers do, undirected and disturbed, the spec allows."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.cli.real_runs import StaleWriteAccepted
+        from herdproof.cli.real_runs import run as disturb
+        from herdproof.link.conform import conform_files
+
+        def told(rounds: int) -> None:
+            tell(f"{rounds} of {counted(ROUNDS, 'leader')} disturbed", rounds / ROUNDS)
+
+        with TemporaryDirectory(prefix="herdproof-traces-") as folder:
+            try:
+                runs = disturb(Path(folder), ROUNDS, told)
+            except StaleWriteAccepted as error:
+                found = differs(subject, row, sentence, "", str(error))
+                return Result((found,), str(error))
+            outcome = conform_files(runs.traces)
+        bounds = f"{counted(outcome.matched, 'line')} of 3 brokers"
+        epochs = len(set(runs.epochs))
+        measured = (
+            f"{counted(ROUNDS, 'leader')} disturbed in {counted(epochs, 'epoch')}, "
+            f"{counted(runs.writes, 'write')} of which {runs.refused} stale and refused, "
+            f"{counted(outcome.lines, 'line')} of traces"
+        )
+        return Result((replayed(subject, row, sentence, bounds, outcome),), measured)
+
+    name = f"run and disturb 3 brokers on a real ZooKeeper: {ROUNDS} rounds"
+    return Check(name, run, of_election)
+
+
+# ── Stories and traces ──────────────────────────────────────────────────────────────────────
+
+
+def follow(variant: str, machine: Machine, steps: Sequence[Step]) -> OnTheCode:
+    """A story on the electors' cores and the simulated ZooKeeper, with the variant's mistake."""
+    from herdproof.link.election import Differs, Lockstep
+
+    flaw = PROTOCOL.drafted() if variant == "drafted" else PROTOCOL.flaws().get(variant)
+    switches = flaw.switches if flaw else frozenset[str]()
+    try:
+        lockstep = Lockstep(machine.spec, machine.sizes["Broker"], flaws=switches)
+        lockstep.follow(steps)
+    except Differs as differs:
+        taken = len(differs.lockstep.steps) if differs.lockstep else 0
+        return OnTheCode(taken, switches, tuple(str(differs).splitlines()))
+    return OnTheCode(len(steps), switches)
+
+
+def conform(traces: Sequence[Path], slack_ns: int, progress: Progress) -> Outcome:
+    """Replay the traces of one run in the election's spec."""
+    from herdproof.link.conform import conform_files
+
+    return conform_files(traces, slack_ns=slack_ns, progress=progress)
+
+
+def auditor() -> Auditor:
+    """What the pipeline knows of electors' traces."""
+    from herdproof.pipeline.election_trace import ElectionAuditor
+
+    return ElectionAuditor()
+
+
+def simulated() -> Simulated:
+    """The electors' simulator."""
+    from herdproof.pipeline.campaign_election import Election
+
+    return Election()
+
+
+IMPLEMENTATION = Implementation(
+    PROTOCOL, checks=(edges, real_edges, real_runs), follow=follow, conform=conform,
+    auditor=auditor, simulated=simulated,
+)  # fmt: skip

@@ -1,0 +1,138 @@
+"""
+A protocol, as every command knows it: its verified spec, its variants, what is checked of it.
+
+Protocols are found by entry points of the group `herdproof.protocols`, those of other
+distributions like ours: no list of them stands anywhere. An entry's name is the protocol's; it
+names a `Protocol`, or something that has one as its `protocol` (an implementation with its spec).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from herdspec.language.errors import UsageError
+from herdspec.language.specification import Specification
+
+if TYPE_CHECKING:
+    from herdspec.check.plans import Looked, Scale
+    from herdspec.check.verdict import Declared
+    from herdspec.check.verify import Plan
+    from herdspec.protocols.flaws import Flaw
+
+GROUP = "herdproof.protocols"
+"""The group of entry points in which protocols are found."""
+DRAFTED, CONTRACT = "-drafted", "-contract"
+"""What follows a protocol's name where its draft, or its contract, is meant."""
+
+
+def nothing() -> None:
+    """What a protocol has none of."""
+
+
+def no_failures() -> Mapping[str, Declared]:
+    """No failure is declared."""
+    return {}
+
+
+def no_flaws() -> Mapping[str, Flaw]:
+    """No flawed variant is known."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """
+    A protocol under its name; all else is asked for by functions, since specs take time to read.
+
+    `NAME` is the verified spec in every command, `NAME-drafted` the draft, `NAME-contract` the
+    contract that it refines, `NAME/FLAW` a variant with one mistake.
+    """
+
+    name: str
+    verified: Callable[[], Specification]
+    """The protocol as it should be, with all that it promises."""
+    declared: Callable[[], Mapping[str, Declared]] = no_failures
+    """Promises that even the verified protocol breaks, and how."""
+    sizes: Mapping[str, int] | None = None
+    """At how many elements of a sort it is looked at where nobody says so, if not at 2."""
+    contract: Callable[[], Specification | None] = nothing
+    drafted: Callable[[], Flaw | None] = nothing
+    flaws: Callable[[], Mapping[str, Flaw]] = no_flaws
+    plan: Callable[[Scale], Plan] | None = None
+    """What `verify` checks of the specs; by default, what it checks of anybody's spec."""
+    mistaken: Callable[[], Sequence[Looked]] | None = None
+    """At which sizes mistakes are looked for, in turn; by default at one small size."""
+    builds_on: tuple[str, ...] = ()
+    """Protocols that come before this one in every table."""
+
+    def planned(self, scale: Scale) -> Plan:
+        """The checks of its specs."""
+        from herdspec.check.plans import usual
+
+        return usual(self, scale) if self.plan is None else self.plan(scale)
+
+
+@cache
+def entries() -> Mapping[str, EntryPoint]:
+    """The entry points by the protocols' names; raises `UsageError` where two claim one name."""
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=GROUP):
+        known = found.setdefault(entry.name, entry)
+        if known.value != entry.value:
+            raise UsageError(
+                f"two protocols are called {entry.name!r}: {known.value} and {entry.value};"
+                f" uninstall one of the distributions, or rename its entry point"
+            )
+    return dict(sorted(found.items()))
+
+
+def names() -> tuple[str, ...]:
+    """The names of all protocols that are installed; none is read for that."""
+    return tuple(entries())
+
+
+@cache
+def entry(name: str) -> Any:
+    """What the entry point of a protocol names; raises `UsageError`."""
+    if name not in entries():
+        known = ", ".join(names()) or "none, as herdproof itself is not installed"
+        raise UsageError(f"there is no protocol {name!r}; the known ones: {known}")
+    found = entries()[name]
+    try:
+        return found.load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"the protocol {name!r} cannot be read from {found.value}: {error}"
+        ) from error
+
+
+def protocol(name: str) -> Protocol:
+    """The protocol of this name; raises `UsageError`."""
+    made = entry(name)
+    found = made if isinstance(made, Protocol) else getattr(made, "protocol", None)
+    if not isinstance(found, Protocol) or found.name != name:
+        raise UsageError(
+            f"the entry point {name!r} ({entries()[name].value}) names no Protocol of that name:"
+            f" let it name a herdspec.check.protocol.Protocol({name!r}, …), or an Implementation"
+        )
+    return found
+
+
+def in_order() -> list[str]:
+    """The names of all protocols: each after those on which it builds, else by name."""
+    found: list[str] = []
+
+    def add(name: str) -> None:
+        if name in found or name not in entries():
+            return
+        for earlier in protocol(name).builds_on:
+            add(earlier)
+        found.append(name)
+
+    for name in names():
+        add(name)
+    return found
