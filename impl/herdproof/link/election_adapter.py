@@ -15,13 +15,14 @@ from herdproof.link.election import (
     read_broker,
     read_world,
 )
+from herdproof.link.election_loaded import load, no_server_lags
 from herdproof.simulator.election import SimulatedElection, Snapshot
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.shell import NothingWaits
 from herdspec.engine.ground import Ground
 from herdspec.language.types import Bool, MapOf, Nat
 from herdspec.language.values import decode
-from herdspec.protocols.election import Broker
+from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_properties import ELECTION
 
 SORTS = {"Broker": Broker}
@@ -59,6 +60,7 @@ class SimulatedElectors(Adapter):
 
     refusals = (Refused, Impossible, NothingWaits)
     timeout = None
+    loadable = no_server_lags
     world_of: ClassVar[Callable[[int], SimulatedElection]] = SimulatedElection
     """Makes the world; another one for cores with a mistake."""
 
@@ -88,6 +90,10 @@ class SimulatedElectors(Adapter):
     def restore(self, snapshot: Snapshot) -> None:
         """Be there again."""
         self.world.restore(snapshot)
+
+    def load(self, state: Election) -> None:
+        """Be in a state of the spec, if no server lags there."""
+        load(self.world, state)
 
     def renamed(self, snapshot: Snapshot, order: Sequence[int]) -> Snapshot:
         """The same world, its brokers numbered anew."""
