@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from herdproof.cli.checks import conforms, differs, implementation, unknown
 from herdproof.cli.loading import digest_since, imported_beside
-from herdproof.conformance.adapter import Adapter, check_adapter, is_adapter
+from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, is_adapter
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Finding, counted
 from herdspec.check.verify import Check, Tell
@@ -26,10 +26,11 @@ from herdspec.language.errors import UsageError
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
     from herdproof.conformance.edges import Coverage
+    from herdproof.conformance.solved import Solved
     from herdproof.conformance.walk import Walked
     from herdspec.check.plans import Looked
 
-RUNS, TURNS = 100, 50
+RUNS, TURNS = 50, 40
 """How many walks are taken, and of how many turns each."""
 SECONDS = 20.0
 """After how many seconds no further walk is begun."""
@@ -129,7 +130,10 @@ def adapters_in(module: ModuleType) -> dict[str, type[Adapter]]:
 
 def checks_of(looked: Looked, code: Code) -> list[Check]:
     """All ways in which this code can be held to this spec."""
-    return [walks(looked, code), edges(looked, code)]
+    ways = [walks(looked, code), edges(looked, code)]
+    if hasattr(code.adapter, "load"):
+        ways.append(states(looked, code))
+    return ways
 
 
 def rests_on(looked: Looked, code: Code, *options: Any) -> tuple[Any, ...]:
@@ -218,6 +222,61 @@ def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: C
     if why := shortfall(coverage):
         return unknown(subject, row, sentence, bounds, "; ".join([why, *notes]))
     return conforms(subject, row, sentence, bounds, "; ".join(notes))
+
+
+PICKED_AT = 5
+"""States are picked at so many elements of a sort, unless there are to be more."""
+PICKED, PICKING, SETTLING = 20, 20.0, 10.0
+"""How many states are picked of each case, in how many seconds; how long stories are looked for."""
+
+
+def states(looked: Looked, code: Code) -> Check:
+    """States that z3 picks: from there, the code does as the spec does."""
+    row = "the code steps as specified from states of the solver"
+    sentence = "Put into states that satisfy what is proved, the code steps where the spec says."
+    sizes = {sort: max(n, PICKED_AT) for sort, n in looked.sizes.items()}
+    size = ", ".join(counted(n, sort.lower()) for sort, n in sizes.items()) or "one size"
+
+    def run(tell: Tell) -> Result:
+        from herdproof.conformance.solved import solved
+
+        tell("states that satisfy what is proved", None)
+        options: dict[str, Any] = dict(sizes)
+        try:
+            found = solved(
+                looked.spec, code.adapter, most=PICKED, seconds=PICKING, settling=SETTLING,
+                looking=0.0, faults=looked.faults, **options,
+            )  # fmt: skip
+        except AdapterError as error:  # a channel, say, of whose states none are picked
+            return Result((unknown(looked.subject, row, sentence, size, str(error)),), str(error))
+        judged = judged_states(looked.subject, row, sentence, size, found)
+        loaded = sum(tally.loaded for tally in found.tallies)
+        return Result((judged,), f"{counted(found.states, 'state')}, {loaded:,} steps from there")
+
+    options = (PICKED, PICKING, SETTLING, looked.faults)
+    return Check(
+        f"put {code.adapter.__name__} into states of {looked.subject}: {size}",
+        run, lambda: rests_on(looked, code, sizes, *options),
+    )  # fmt: skip
+
+
+def judged_states(subject: str, row: str, sentence: str, size: str, found: Solved) -> Finding:
+    """What states from the solver come to; an open question is neither a pass nor a failure."""
+    asked = sum(tally.picked for tally in found.tallies)
+    loaded = sum(tally.loaded for tally in found.tallies)
+    bounds = f"{size}, {counted(found.states, 'state')}"
+    if found.standing == "differs":
+        return differs(subject, row, sentence, bounds, "\n".join(found.lines))
+    left = f"{asked - loaded:,} could not be loaded" if asked > loaded else ""
+    unseen = f"never seen: {', '.join(found.unseen)}" if found.unseen else ""
+    if found.standing == "agrees":
+        return conforms(subject, row, sentence, bounds, "; ".join(filter(None, [left, unseen])))
+    story = tuple(found.lines)
+    questions = f"questions: {len(found.questions)}" if found.questions else ""
+    missed = [t.case.action.name for t in found.tallies if t.is_unknown]
+    cases = f"no state of {', '.join(dict.fromkeys(missed))} was loaded" if missed else ""
+    note = "; ".join(filter(None, [questions, cases, left])) or "nothing was asked"
+    return replace(unknown(subject, row, sentence, bounds, note), story=story)
 
 
 def saw_nothing(fields: Iterable[str], unseen: Iterable[str]) -> bool:
