@@ -50,6 +50,7 @@ class Possible:
         self._counts: dict[tuple[str, bool], int] = {}
         self._solvers: dict[str, Solver] = {}
         self._frozen: dict[int, tuple[Spec, Spec]] = {}
+        self._last: tuple[Spec | None, list[tuple[Action, tuple[Any, ...], bool | None]]] = None, []
         self._listed: dict[str, list[tuple[Any, ...]]] = {}
         rich = any(_is_rich(kind) for kind in machine.spec.rich.values())
         self._guards = {} if rich else {a.name: guard(a, machine) for a in machine.spec.actions}
@@ -82,9 +83,20 @@ class Possible:
         if action.name not in self._chosen:
             return self.takes(state, action, arguments)
         if self._counted(action, chosen=True) > LISTED:
-            solved = self._solved(state, action, arguments, Random(0))
-            return solved if solved is None or solved is False else True
+            return self._some(state, action, arguments)
         return any(self.takes(state, action, w) for w in self.wholes(action, arguments))
+
+    def _some(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool | None:
+        """Whether there is a choice of the code with which a step is possible; None: unknown."""
+        if self._last[0] is not state:
+            self._last = state, []
+        for known, given, answer in self._last[1]:
+            if known is action and given == arguments:
+                return answer
+        found = self._solved(state, action, arguments, Random(0))
+        answer = True if isinstance(found, tuple) else found
+        self._last[1].append((action, arguments, answer))
+        return answer
 
     def _solved(
         self, state: Spec, action: Action, arguments: tuple[Any, ...] | None, random: Random
