@@ -7,8 +7,9 @@ Names are imported when they are asked for.
 The plugin collects every `*.story.json` in a test folder as a regression test. A story file (see
 `herdproof replay`) says what is expected of it: that its property `fails` along it, that it `holds`
 now, or that the story is `impossible` now. The test replays the story on the spec, and on the code
-if there is one, and fails where either does something else. A fixed bug is kept by saving its
-story, fixing it, and `herdproof replay --accept FILE`.
+if there is some (the adapter that the file names as its `code`, else the one beside the spec), and
+fails where either does something else; where the code cannot follow, it is skipped, and says so. A
+fixed bug is kept by saving its story, fixing it, and `herdproof replay --accept FILE`.
 
 The plugin comes with the package; nothing of the checkers is imported before it is needed.
 """
@@ -102,10 +103,14 @@ class StoryItem(pytest.Item):
         verdict = judged(self.path)
         if not verdict.as_expected:
             raise Unexpected("\n".join(verdict.lines))
+        if verdict.not_shown:
+            pytest.skip(verdict.not_shown)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
         """The story without a traceback; what is wrong with a file in one sentence."""
-        expected = type(excinfo.value).__name__ in ("Unexpected", "UsageError", "SpecError")
+        expected = type(excinfo.value).__name__ in (
+            "AdapterError", "SpecError", "Unexpected", "UsageError",
+        )  # fmt: skip
         return str(excinfo.value) if expected else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, None, str]:
