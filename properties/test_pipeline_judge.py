@@ -18,11 +18,11 @@ import properties.test_central_simulator as simulator
 from herdproof.central_coordinator.consumer import FLAWS as CONSUMER_FLAWS
 from herdproof.central_coordinator.flaws import FLAWS as COORDINATOR_FLAWS
 from herdproof.central_coordinator.tracing import CENTRAL
+from herdproof.conformance.traces.ordering import ordered
 from herdproof.link.central_runs import traced
 from herdproof.pipeline.central_trace import OBSERVABLE, Line, line_of
 from herdproof.pipeline.findings import SENTENCES, TOLD_BY
 from herdproof.pipeline.judge import CONFORMS, judge
-from herdproof.pipeline.ordering import ordered
 from herdproof.pipeline.protocols import auditor
 from herdproof.pipeline.tables import TABLES
 from herdproof.simulator.central import DEFAULT

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from herdproof.central_coordinator.tracing import CENTRAL, CentralLine
+from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.link.central_lines import read_central_line
 from herdproof.pipeline.auditor import Malformed
 from herdproof.pipeline.central_trace import central_line
 from herdproof.pipeline.election_trace import trace_line
 from herdproof.pipeline.findings import SENTENCES
 from herdproof.pipeline.judge import CONFORMS, judge
-from herdproof.pipeline.ordering import Ordered, ordered
 from herdproof.pipeline.protocols import auditor, auditors, read_line
 from herdproof.pipeline.tables import Rows
 from herdproof.trace import ELECTION, TraceError

@@ -8,17 +8,20 @@ may be. So code that is not deterministic cannot make a driver's draws differ.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 from herdproof.conformance.closure import Carried
 from herdproof.conformance.held import Held
 from herdproof.conformance.possible import turned
-from herdspec.language.surface import Kind, sizes_of_sorts
+from herdspec.language.surface import Kind, Undefined, sizes_of_sorts
 
 SHARES = 32
 """Of so many turns, three offer what is forbidden, three are anything, one disturbs, some wait."""
 FORBIDDEN, ANYTHING, DISTURBED, WAITED = (
     range(3), range(3, 6), range(6, 7), range(7, 12),
 )  # fmt: skip
+USUAL = {Kind.STEP: 0.9, Kind.COMMAND: 0.3, Kind.FAULT: 0.1}
+"""With which probability an action is one of a run's usual ones: no two runs are alike."""
 BYTES = 3
 """How many bytes of what was drawn make a turn."""
 
@@ -30,10 +33,19 @@ class Turns:
         self.held = held
         possible, adapter = held.possible, held.adapter
         self.all = [*possible.controlled]
-        self.usual = [n for n in self.all if possible.actions[n].kind is not Kind.FAULT]
+        self.usual = self.all
         self.forbidden = [name for name in self.all if name in adapter.offered]
         self.disturbances = [*adapter.disturbed]
         self.waits = bool(adapter.silent)
+
+    def mix(self, number: int) -> None:
+        """
+        Choose, by a number, which actions are usual in a run: the others are rare.
+
+        Runs that leave much out come further than those that do a little of everything.
+        """
+        random, actions = Random(number), self.held.possible.actions
+        self.usual = [n for n in self.all if random.random() < USUAL[actions[n].kind]]
 
     def by(self, drawn: bytes) -> None:
         """A turn for each few of these bytes."""
@@ -63,7 +75,10 @@ class Turns:
         rest = number // max(1, len(names))
         with sizes_of_sorts(held.machine.sizes):
             for name in turned(names, number):
-                arguments = held.possible.pick(carried.state, name, rest, possible=possible)
+                try:
+                    arguments = held.possible.pick(carried.state, name, rest, possible=possible)
+                except Undefined as error:
+                    raise held.meaningless(error, carried) from error
                 if arguments is not None:
                     break
             else:

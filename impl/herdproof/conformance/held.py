@@ -381,15 +381,16 @@ class Held:
         try:
             return self.possible.allows(at.state, action, arguments)
         except Undefined as error:
-            raise self._meaningless(error, at) from error
+            raise self.meaningless(error, at) from error
 
     def _take(self, state: Spec, action: Action, whole: tuple[Any, ...]) -> Spec | None:
         try:
             return self.machine.take(state, action.name, whole)
         except Undefined as error:
-            raise self._meaningless(error) from error
+            raise self.meaningless(error) from error
 
-    def _meaningless(self, error: Undefined, at: Carried | None = None) -> Differs:
+    def meaningless(self, error: Undefined, at: Carried | None = None) -> Differs:
+        """Where the spec's own Python has no meaning: nothing can be held to that."""
         return self._differs(
             f"The spec's own step has no meaning here: {error}; `herdproof explore` tells more.",
             at=at,

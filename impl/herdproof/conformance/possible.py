@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from math import gcd, prod
 from random import Random
 from typing import Any, TypeVar
 
 from herdproof.conformance.adapter import Adapter, controlled
-from herdspec.check.run import Machine
+from herdproof.conformance.frozen import frozen, may
+from herdproof.conformance.solve import Solver
+from herdspec.check.run import NOT_THERE, Machine
 from herdspec.check.wording import guard
 from herdspec.language.specification import Action
 from herdspec.language.surface import Spec, sizes_of_sorts
@@ -24,11 +26,10 @@ from herdspec.language.types import (
     Table,
 )
 
-TRIED = 4_096
-"""How many choices of the code are tried, to see if a step is possible with any of them."""
-
-LISTED = 1_024
-"""Up to how many choices of its arguments an action's are listed; more are drawn."""
+LISTED = 256
+"""Up to how many choices of arguments are tried one by one; of more, one is solved for."""
+FROZEN = 64
+"""How many states are kept in a form that tells quickly what is not possible."""
 SAMPLED = 64
 """How many of those that are drawn are tried."""
 
@@ -46,6 +47,9 @@ class Possible:
         self.actions = {a.name: a for a in machine.spec.actions}
         self.controlled = [a.name for a in controlled(machine.spec, adapter)]
         self._chosen = {name: frozenset(of) for name, of in adapter.chosen.items() if of}
+        self._counts: dict[tuple[str, bool], int] = {}
+        self._solvers: dict[str, Solver] = {}
+        self._frozen: dict[int, tuple[Spec, Spec]] = {}
         self._listed: dict[str, list[tuple[Any, ...]]] = {}
         rich = any(_is_rich(kind) for kind in machine.spec.rich.values())
         self._guards = {} if rich else {a.name: guard(a, machine) for a in machine.spec.actions}
@@ -54,8 +58,20 @@ class Possible:
         """Whether a step with all of its arguments is possible in a state."""
         quick = self._guards.get(action.name)
         if quick is not None:
-            return bool(quick(state, *arguments))
+            with suppress(*NOT_THERE):  # it has no meaning, perhaps; to take it says so
+                return bool(quick(state, *arguments))
+        elif not may(self._of(state), self.machine, action.name, arguments):
+            return False
         return self.machine.take(state, action.name, arguments) is not None
+
+    def _of(self, state: Spec) -> Spec:
+        """The same state, frozen."""
+        known = self._frozen.get(id(state))
+        if known is None or known[0] is not state:
+            if len(self._frozen) >= FROZEN:
+                self._frozen.clear()
+            known = self._frozen[id(state)] = state, frozen(state)
+        return known[1]
 
     def allows(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool | None:
         """
@@ -65,12 +81,33 @@ class Possible:
         """
         if action.name not in self._chosen:
             return self.takes(state, action, arguments)
-        for number, whole in enumerate(islice(self.wholes(action, arguments), TRIED + 1)):
-            if number == TRIED:
-                return None
-            if self.takes(state, action, whole):
-                return True
-        return False
+        if self._counted(action, chosen=True) > LISTED:
+            solved = self._solved(state, action, arguments, Random(0))
+            return solved if solved is None or solved is False else True
+        return any(self.takes(state, action, w) for w in self.wholes(action, arguments))
+
+    def _solved(
+        self, state: Spec, action: Action, arguments: tuple[Any, ...] | None, random: Random
+    ) -> tuple[Any, ...] | bool | None:
+        """
+        All arguments with which a step is possible in a state; with `arguments`, those given.
+
+        False if there are none, None if none was found.
+        """
+        solver = self._solvers.get(action.name)
+        if solver is None:
+            solver = self._solvers[action.name] = Solver(self.machine, action)
+        fixed = {}
+        if arguments is not None:
+            of = self._chosen.get(action.name, frozenset())
+            given = tuple((n, p) for n, p in action.parameters if n not in of)
+            numbers = self.machine.arguments_numbers(replace(action, parameters=given), arguments)
+            fixed = {n: number for (n, _), number in zip(given, numbers, strict=True)}
+        found = solver.solve(state, fixed, random)
+        if not isinstance(found, tuple):
+            return found
+        whole = self.machine.arguments(action, found)
+        return whole if self.takes(state, action, whole) else None
 
     def whole(self, action: Action, arguments: tuple[Any, ...], chosen: Any) -> tuple[Any, ...]:
         """All arguments of an action: those that its method got, and what it returned."""
@@ -86,7 +123,7 @@ class Possible:
             try:
                 (number,) = self.machine.arguments_numbers(one, (whole[k],))
                 digits = number if isinstance(number, tuple) else (number,)
-                ranges = self.machine.ground.digits(p.kind)
+                ranges = self.machine.ground.domains(p.kind)
                 within = all(n in some for n, some in zip(digits, ranges, strict=True))
                 if within and self.machine.arguments(one, (number,)) == (whole[k],):
                     continue
@@ -145,40 +182,50 @@ class Possible:
         None if there are none, or (where there are too many to try) if none was found.
         """
         action = self.actions[name]
-        for arguments in self._drawn(action, number):
+        if self._counted(action) <= LISTED:
+            listed = self._listed.get(name)
+            if listed is None:
+                listed = self._listed[name] = self.choices(name)
+            tried: Iterable[tuple[Any, ...]] = turned(listed, number)
+        elif possible:
+            whole = self._solved(state, action, None, Random(number))
+            return self._given(action, whole) if isinstance(whole, tuple) else None
+        else:
+            tried = self._sampled(action, Random(number))
+        for arguments in tried:
             allowed = self.allows(state, action, arguments)
             if allowed is possible or (possible and allowed is None):
                 return arguments
         return None
 
-    def _drawn(self, action: Action, number: int) -> Iterator[tuple[Any, ...]]:
-        """Arguments of an action's method to try, in an order that a drawn number says."""
-        if self._counted(action) <= LISTED:
-            listed = self._listed.get(action.name)
-            if listed is None:
-                listed = self._listed[action.name] = self.choices(action.name)
-            yield from turned(listed, number)
-            return
-        random = Random(number)
-        of = self._chosen.get(action.name, frozenset())
+    def _sampled(self, action: Action, random: Random) -> Iterator[tuple[Any, ...]]:
+        """Some arguments of an action's method, of very many."""
         for _ in range(SAMPLED):
             numbers = tuple(self._random(p.kind, random) for _, p in action.parameters)
-            plain = self.machine.arguments(action, numbers)
-            yield tuple(
-                v for (name, _), v in zip(action.parameters, plain, strict=True) if name not in of
-            )
+            yield self._given(action, self.machine.arguments(action, numbers))
+
+    def _given(self, action: Action, whole: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Of all arguments those that the action's method gets."""
+        of = self._chosen.get(action.name, frozenset())
+        return tuple(
+            v for (name, _), v in zip(action.parameters, whole, strict=True) if name not in of
+        )
 
     def _random(self, kind: Any, random: Random) -> Any:
         digits = [
-            random.randrange(min(len(some), LISTED)) for some in self.machine.ground.digits(kind)
+            random.randrange(min(len(some), LISTED)) for some in self.machine.ground.domains(kind)
         ]
         return tuple(digits) if isinstance(kind, MapOf) else digits[0]
 
-    def _counted(self, action: Action) -> int:
-        """How many choices there are of the arguments that an action's method gets."""
-        of = self._chosen.get(action.name, frozenset())
-        kinds = [p.kind for name, p in action.parameters if name not in of]
-        return prod(len(digit) for kind in kinds for digit in self.machine.ground.digits(kind))
+    def _counted(self, action: Action, *, chosen: bool = False) -> int:
+        """How many choices there are of what a method gets, or of what the code chooses."""
+        count = self._counts.get((action.name, chosen))
+        if count is None:
+            of = self._chosen.get(action.name, frozenset())
+            kinds = [p.kind for name, p in action.parameters if (name in of) is chosen]
+            digits = [digit for kind in kinds for digit in self.machine.ground.domains(kind)]
+            count = self._counts[action.name, chosen] = prod(map(len, digits))
+        return count
 
     def instances(self, names: Collection[str]) -> list[Instance]:
         """These actions with every choice of all their arguments."""

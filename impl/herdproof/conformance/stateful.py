@@ -54,12 +54,13 @@ class InStep(RuleBasedStateMachine):
         super().__init__()
         self.turns: Turns | None = None
 
-    def _begin(self, numbers: Sequence[int]) -> None:
-        """The code, made at some sizes."""
+    def _begin(self, numbers: Sequence[int], mix: int) -> None:
+        """The code, made at some sizes, and which actions are usual in this run."""
         if self.first:
             raise self.first[0][1]  # Hypothesis does it again; once was enough
         turns = self.walks.at(numbers)
         self._held(turns.held, turns.held.__enter__)
+        turns.mix(mix)
         self.turns = turns
 
     def _take(self, first: Callable[[Turns], object], then: bytes) -> None:
@@ -92,7 +93,7 @@ def _both(turns: Turns, first: Callable[[Turns], object], then: bytes) -> None:
 def machine_of(walks: Walks) -> type[InStep]:
     """A state machine with a rule for each action, each disturbance, and to wait."""
     sizes = st.tuples(*(st.integers(0, len(c) - 1) for c in walks.choices.values()))
-    rules: dict[str, Any] = {"begin": initialize(numbers=sizes)(_beginning())}
+    rules: dict[str, Any] = {"begin": initialize(numbers=sizes, mix=NUMBERS)(_beginning())}
     turns = walks.at([0] * len(walks.choices))
     for name in turns.all:
         rules[f"take_{method_of(name)}"] = _rule(partial(_action, name))
@@ -105,8 +106,8 @@ def machine_of(walks: Walks) -> type[InStep]:
 
 
 def _beginning() -> Callable[..., None]:
-    def begin(self: InStep, numbers: tuple[int, ...]) -> None:
-        self._begin(numbers)
+    def begin(self: InStep, numbers: tuple[int, ...], mix: int) -> None:
+        self._begin(numbers, mix)
 
     return begin
 

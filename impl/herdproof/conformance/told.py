@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from herdproof.conformance.held import Deed
 
 PROGRAM = "As a program:"
+HELD = "herdproof.conformance.held"
+"""From where a program takes `Held`."""
 
 
 def story(
@@ -83,7 +86,40 @@ def program(
     names = [spec.state.__name__, adapter.__name__]
     arguments = ", ".join([*names, *(f"{sort}={size}" for sort, size in sizes.items())])
     body = [f"    held.{call(deed)}" for deed in deeds] or ["    pass"]
-    return [PROGRAM, f"with Held({arguments}) as held:", *body]
+    classes = {spec.state, adapter}
+    for deed in deeds:
+        for argument in deed.arguments:
+            classes |= _classes(argument)
+    imports = [f"from {HELD} import Held", *_imported(classes)]
+    return [PROGRAM, *imports, "", f"with Held({arguments}) as held:", *body]
+
+
+def _imported(classes: Collection[type]) -> list[str]:
+    """A line of imports for each module that has some of these classes by name."""
+    names: dict[str, set[str]] = {}
+    for cls in classes:
+        if getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls:
+            names.setdefault(cls.__module__, set()).add(cls.__name__)
+    return [
+        f"from {module} import {', '.join(sorted(some))}"
+        for module, some in sorted(names.items())
+        if module != "__main__"
+    ]
+
+
+def _classes(value: Any) -> set[type]:
+    """The classes that a value's source names."""
+    match value:
+        case dict():
+            return set().union(*(_classes(x) for pair in value.items() for x in pair))
+        case set() | list() | tuple():
+            return set().union(*map(_classes, value))
+        case Sort() | Enum():
+            return {type(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = (_classes(getattr(value, f.name)) for f in fields(value))
+        return {type(value)}.union(*inner)
+    return set()
 
 
 def call(deed: Deed) -> str:

@@ -140,7 +140,8 @@ def walk(
             break
         random = Random(f"{seed}/{run}")
         turns = walks.at([random.getrandbits(16) for _ in walks.choices])
-        drawn = random.randbytes(BYTES * steps)
+        turns.mix(random.getrandbits(16))
+        drawn = random.randbytes(BYTES * random.choice((steps, steps, steps // 2, steps // 4)))
         found.runs += 1
         try:
             with turns.held as held:

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from herdproof.central_coordinator.tracing import CENTRAL, SCHEMA, CentralLine
 from herdproof.trace import TraceError
-from herdspec.check.mismatch import Mismatch
 
 
 class Placed(NamedTuple):
@@ -87,17 +86,3 @@ def read_central_line(text: str) -> CentralLine:
         first = problem.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise TraceError(f"the field `{field}`: {first['msg']}") from problem
-
-
-def check_sequences(placed: Sequence[Placed]) -> Mismatch | None:
-    """Whether each process's lines are all there, by their numbers."""
-    last: dict[tuple[str, str], int] = {}
-    for p in placed:
-        line = p.line
-        node = (line.role, line.node)
-        wanted = 1 if line.action == "start" else last.get(node, 0) + 1
-        if line.sequence != wanted:
-            told = f"its number is {line.sequence}, expected is {wanted}: lines are missing"
-            return Mismatch(p.where, line.action, "nothing", (told,))
-        last[node] = line.sequence
-    return None

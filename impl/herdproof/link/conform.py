@@ -24,10 +24,12 @@ from typing import Any
 from herdproof.link.ledger import Ledger
 from herdproof.trace import UNNAMED, AnswerLine, TraceError, TraceLine, read_trace
 from herdspec.check.conform import Outcome, Progress, Verdict, conform
+from herdspec.check.invariants import invariants_of
 from herdspec.check.mismatch import Mismatch
 from herdspec.check.possible import Line
 from herdspec.language.specification import Specification
 from herdspec.protocols.election import Answer, Broker, Call, Link
+from herdspec.protocols.election_flaws import AT_ONCE
 from herdspec.protocols.election_properties import ELECTION
 
 NAMED = frozenset({
@@ -52,24 +54,30 @@ class Placed:
 
 def conform_files(
     paths: Sequence[Path], *, specification: Specification = ELECTION, slack_ns: int = 0,
-    progress: Progress | None = None,
+    invariants: bool = True, progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
     """
     Replay the traces of one run, one file or several; lines are counted over all of them.
 
     The lines of one file come in its order; files are merged by time. `slack_ns` is how far the
-    clocks of the machines that wrote them may be apart, in nanoseconds: 0 on one machine. Raises
-    `TraceError` where a file cannot be read.
+    clocks of the machines that wrote them may be apart, in nanoseconds: 0 on one machine.
+    `invariants`: what was proved of every state is evaluated in each. Raises `TraceError` where a
+    file cannot be read.
     """
     placed = read_all(paths)
-    return conform_placed(placed, specification=specification, slack_ns=slack_ns, progress=progress)
+    return conform_placed(
+        placed, specification=specification, slack_ns=slack_ns, invariants=invariants,
+        progress=progress,
+    )  # fmt: skip
 
 
 def conform_placed(
     placed: Sequence[Placed], *, specification: Specification = ELECTION, slack_ns: int = 0,
-    progress: Progress | None = None,
+    invariants: bool = True, progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
     """Replay lines that are in the order of time."""
+    # Of a variant nothing was proved.
+    proved = invariants_of(ELECTION, AT_ONCE) if specification is ELECTION and invariants else ()
     nodes = {p.line.node: None for p in placed}
     brokers = {node: index for index, node in enumerate(nodes)}
     ledger = Ledger()
@@ -84,7 +92,8 @@ def conform_placed(
         lines += ((number, line) for line in entering.lines(p, broker))
     outcome = conform(
         specification, {"Broker": max(1, len(brokers))}, [line for _, line in lines],
-        named=NAMED, never=NEVER, inbox="answer", slack=slack_ns, progress=progress,
+        named=NAMED, never=NEVER, inbox="answer", slack=slack_ns, promises=proved,
+        progress=progress,
     )  # fmt: skip
     outcome = _counted(outcome, [number for number, _ in lines], placed, objection, ledger)
     return replace(outcome, mismatch=_renamed(outcome.mismatch, list(nodes)))

@@ -19,11 +19,11 @@ from herdproof.central_coordinator.tracing import (
     SCHEMA,
     CentralLine,
 )
+from herdproof.conformance.traces.ordering import Link, Ordered, ordered
 from herdproof.link.central_lines import read_central_line
 from herdproof.pipeline.auditor import Auditor, Replayed
 from herdproof.pipeline.central_teller import CentralTeller
 from herdproof.pipeline.lines import MOST, Reader
-from herdproof.pipeline.ordering import Link, Ordered, ordered
 from herdproof.pipeline.replays import replay_central
 
 Int = Annotated[int, Meta(ge=-MOST, le=MOST - 1)]
@@ -96,23 +96,23 @@ class Messages:
         consumer, connection, number = line.consumer, line.connection, line.generation
         if kind == "generation":
             says = line.action == "write_owners"
-            return (None, (kind, number)) if says else ((kind, number), None)
+            return ((), ((kind, number),)) if says else (((kind, number),), ())
         if kind == "start":
             self._started[line.role, consumer, connection] = number
             begins, begun = (kind, consumer, connection, number), (consumer, connection, number)
-            return (None, begins) if line.action == "send_start" else (begins, begun)
+            return ((), (begins,)) if line.action == "send_start" else ((begins,), (begun,))
         if kind == "started":
-            return (consumer, connection, number), None
+            return ((consumer, connection, number),), ()
         if kind == "register":
-            return None, (kind, consumer, connection)
+            return (), ((kind, consumer, connection),)
         accepted = ("accepted", consumer, connection)
         if kind == "registered":
-            said = accepted if line.outcome == "accepted" else None
-            return ("register", consumer, connection), said
+            said = (accepted,) if line.outcome == "accepted" else ()
+            return (("register", consumer, connection),), said
         if kind == "stopped":
             number = self._started.get((line.role, consumer, connection), 0)
         told = (kind, consumer, connection, number if kind == "stopped" else 0, line.partitions)
-        return (accepted, told) if line.role == CONSUMER else (told, None)
+        return ((accepted,), (told,)) if line.role == CONSUMER else ((told,), ())
 
 
 _MESSAGES = {

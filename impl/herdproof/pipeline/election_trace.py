@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 from msgspec import field as struct_field
 
+from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.pipeline.auditor import Auditor, Replayed
 from herdproof.pipeline.events import Deposed, Elected, Event, ProcessStarted, Wrote
 from herdproof.pipeline.lines import MOST, Reader
-from herdproof.pipeline.ordering import Ordered, ordered
 from herdproof.pipeline.replays import replay_election
 from herdproof.trace import ELECTION, SCHEMA, AnswerLine, AskLine, State, TraceLine, read_line
 

@@ -130,11 +130,13 @@ def adapter(variant: str) -> type[Adapter]:
     return electors(flaw.switches, flaw.spec) if flaw else electors()
 
 
-def conform(traces: Sequence[Path], slack_ns: int, progress: Progress) -> Outcome:
+def conform(
+    traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
+) -> Outcome:
     """Replay the traces of one run in the election's spec."""
     from herdproof.link.conform import conform_files
 
-    return conform_files(traces, slack_ns=slack_ns, progress=progress)
+    return conform_files(traces, slack_ns=slack_ns, invariants=invariants, progress=progress)
 
 
 def auditor() -> Auditor:

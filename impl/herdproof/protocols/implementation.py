@@ -30,8 +30,14 @@ if TYPE_CHECKING:
 class Conform(Shape):
     """Replays the traces of one run in the spec."""
 
-    def __call__(self, traces: Sequence[Path], slack_ns: int, progress: Progress, /) -> Outcome:
-        """`slack_ns` is how far the clocks of the machines that wrote them may be apart."""
+    def __call__(
+        self, traces: Sequence[Path], slack_ns: int, progress: Progress, /, *, invariants: bool
+    ) -> Outcome:
+        """
+        `slack_ns` is how far the clocks of the machines that wrote them may be apart.
+
+        With `invariants`, the spec's promises are evaluated in every state.
+        """
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ class Ground:
 
     def chosen(self, name: str, kinds: list[Type]) -> list[tuple[Number, ...]]:
         """The choices of values of these types."""
-        if prod(len(digit) for kind in kinds for digit in self.digits(kind)) > MOST_CHOICES:
+        if prod(len(digit) for kind in kinds for digit in self.domains(kind)) > MOST_CHOICES:
             what = f"{self.spec.name}: {name} has more than {MOST_CHOICES:,} choices"
             raise UsageError(f"{what} at this size; take smaller sizes, or smaller steps")
         return list(self.each(kinds))
@@ -226,12 +226,12 @@ class Ground:
             yield ()
             return
         kind, *rest = kinds
-        digits = self.digits(kind)
+        digits = self.domains(kind)
         for number in product(*digits) if isinstance(kind, MapOf) else digits[0]:
             for others in self.each(rest):
                 yield (number, *others)
 
-    def digits(self, kind: Type) -> list[range]:
+    def domains(self, kind: Type) -> list[range]:
         """The numbers that a value may be; of a map, those of each entry."""
         scalar = kind.value if isinstance(kind, MapOf) else kind
         return [range(self.values(scalar))] * len(self.indices(kind))
