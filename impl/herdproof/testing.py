@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from herdproof.conformance.adapter import AdapterError as AdapterError
     from herdproof.conformance.adapter import CannotLoad as CannotLoad
     from herdproof.conformance.adapter import Refused as Refused
+    from herdproof.conformance.edges import Coverage as Coverage
+    from herdproof.conformance.edges import cover as cover
     from herdproof.conformance.held import Differs as Differs
     from herdproof.conformance.held import Hangs as Hangs
     from herdproof.conformance.held import Held as Held
     from herdproof.conformance.held import TooManyStates as TooManyStates
+    from herdproof.conformance.story_tests import stories as stories
     from herdproof.services import KafkaService as KafkaService
     from herdproof.services import ZooKeeperService as ZooKeeperService
 
@@ -42,6 +45,7 @@ PUBLIC = {
     "Adapter": "herdproof.conformance.adapter",
     "AdapterError": "herdproof.conformance.adapter",
     "CannotLoad": "herdproof.conformance.adapter",
+    "Coverage": "herdproof.conformance.edges",
     "Differs": "herdproof.conformance.held",
     "Hangs": "herdproof.conformance.held",
     "Held": "herdproof.conformance.held",
@@ -49,6 +53,8 @@ PUBLIC = {
     "Refused": "herdproof.conformance.adapter",
     "TooManyStates": "herdproof.conformance.held",
     "ZooKeeperService": "herdproof.services",
+    "cover": "herdproof.conformance.edges",
+    "stories": "herdproof.conformance.story_tests",
 }
 """The public names, each with the module that it is imported from when it is asked for."""
 
