@@ -7,8 +7,9 @@ Names are imported when they are asked for.
 The plugin collects every `*.story.json` in a test folder as a regression test. A story file (see
 `herdproof replay`) says what is expected of it: that its property `fails` along it, that it `holds`
 now, or that the story is `impossible` now. The test replays the story on the spec, and on the code
-if there is one, and fails where either does something else. A fixed bug is kept by saving its
-story, fixing it, and `herdproof replay --accept FILE`.
+if there is some (the adapter that the file names as its `code`, else the one beside the spec), and
+fails where either does something else; where the code cannot follow, it is skipped, and says so. A
+fixed bug is kept by saving its story, fixing it, and `herdproof replay --accept FILE`.
 
 The plugin comes with the package; nothing of the checkers is imported before it is needed.
 """
@@ -28,11 +29,16 @@ if TYPE_CHECKING:
     from herdproof.conformance.adapter import AdapterError as AdapterError
     from herdproof.conformance.adapter import CannotLoad as CannotLoad
     from herdproof.conformance.adapter import Refused as Refused
+    from herdproof.conformance.edges import Coverage as Coverage
+    from herdproof.conformance.edges import cover as cover
     from herdproof.conformance.held import Differs as Differs
     from herdproof.conformance.held import Hangs as Hangs
     from herdproof.conformance.held import Held as Held
     from herdproof.conformance.held import TooManyStates as TooManyStates
+    from herdproof.conformance.solved import solved as solved
+    from herdproof.conformance.solved_report import states as states
     from herdproof.conformance.stateful import stateful as stateful
+    from herdproof.conformance.story_tests import stories as stories
     from herdproof.conformance.suites import edges as edges
     from herdproof.conformance.suites import suite as suite
     from herdproof.conformance.walk import walk as walk
@@ -45,6 +51,7 @@ PUBLIC = {
     "Adapter": "herdproof.conformance.adapter",
     "AdapterError": "herdproof.conformance.adapter",
     "CannotLoad": "herdproof.conformance.adapter",
+    "Coverage": "herdproof.conformance.edges",
     "Differs": "herdproof.conformance.held",
     "Hangs": "herdproof.conformance.held",
     "Held": "herdproof.conformance.held",
@@ -52,8 +59,12 @@ PUBLIC = {
     "Refused": "herdproof.conformance.adapter",
     "TooManyStates": "herdproof.conformance.held",
     "ZooKeeperService": "herdproof.services",
+    "cover": "herdproof.conformance.edges",
     "edges": "herdproof.conformance.suites",
+    "solved": "herdproof.conformance.solved",
     "stateful": "herdproof.conformance.stateful",
+    "states": "herdproof.conformance.solved_report",
+    "stories": "herdproof.conformance.story_tests",
     "suite": "herdproof.conformance.suites",
     "walk": "herdproof.conformance.walk",
 }
@@ -110,10 +121,14 @@ class StoryItem(pytest.Item):
         verdict = judged(self.path)
         if not verdict.as_expected:
             raise Unexpected("\n".join(verdict.lines))
+        if verdict.not_shown:
+            pytest.skip(verdict.not_shown)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
         """The story without a traceback; what is wrong with a file in one sentence."""
-        expected = type(excinfo.value).__name__ in ("Unexpected", "UsageError", "SpecError")
+        expected = type(excinfo.value).__name__ in (
+            "AdapterError", "SpecError", "Unexpected", "UsageError",
+        )  # fmt: skip
         return str(excinfo.value) if expected else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, None, str]:

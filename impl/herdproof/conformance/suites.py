@@ -7,7 +7,7 @@ Each is a class to be assigned to a name in a test module, as `stateful` makes t
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from unittest import TestCase
+from unittest import TestCase, defaultTestLoader
 
 from herdproof.conformance.adapter import Adapter, check_adapter
 from herdproof.conformance.edges import NO_TIME, Coverage, cover
@@ -15,7 +15,7 @@ from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 ELEMENTS, FAULTS = 2, 1
 """At so many elements of a sort, and faults, a protocol's graph is taken where nobody says so."""
@@ -69,29 +69,31 @@ def suite(
     """
     All that the verified spec of a known protocol asks of somebody's implementation of it.
 
-    `suite("election", MyElection)` is a test case: the state machine of `stateful`; every edge, at
-    these sizes (2 elements of a sort where not said) and `faults`; and states from the solver, if
-    the adapter has `load`. Raises `UsageError` for a protocol that is not known, `AdapterError` for
+    `suite("election", MyElection)` is a test case: the state machine of `stateful`, every edge, the
+    shortest stories, and states from the solver, if the adapter has `load`. Sizes are 2 elements of
+    a sort where not said; graphs are taken with so many `faults`. Raises `UsageError` for a protocol that is not known, `AdapterError` for
     an adapter that does not fit.
     """
+    from herdproof.conformance.solved_report import states
+    from herdproof.conformance.stateful import stateful
+    from herdproof.conformance.story_tests import stories
     from herdspec.check.protocol import protocol
 
     known = protocol(name)
     spec = known.verified()
     check_adapter(spec, adapter)
     at: dict[str, Any] = dict.fromkeys(spec.sorts, ELEMENTS) | dict(known.sizes or {}) | sizes
-    tests = {"test_step_by_step": _stateful(spec, adapter, at)}
-    tests["test_every_edge"] = _of(edges(spec, adapter, faults=faults, **at), "test_every_edge")
+    tests = {
+        "test_step_by_step": _of(stateful(spec, adapter, **at), "runTest"),
+        "test_every_edge": _of(edges(spec, adapter, faults=faults, **at), "test_every_edge"),
+    }
+    told = stories(spec, adapter, faults=faults, **at)
+    tests |= {test: _of(told, test) for test in defaultTestLoader.getTestCaseNames(told)}
+    if hasattr(adapter, "load"):
+        picked = states(spec, adapter, faults=faults, **at)
+        tests |= {test: _of(picked, test) for test in defaultTestLoader.getTestCaseNames(picked)}
     title = "".join(word.title() for word in name.replace("-", "_").split("_"))
     return type(f"{title}On{adapter.__name__}", (TestCase,), dict(tests))
-
-
-def _stateful(
-    spec: Specification, adapter: type[Adapter], sizes: Mapping[str, int]
-) -> Callable[[TestCase], None]:
-    from herdproof.conformance.stateful import stateful
-
-    return _of(stateful(spec, adapter, **sizes), "runTest")
 
 
 def _of(case: type[TestCase], method: str) -> Callable[[TestCase], None]:
