@@ -130,7 +130,7 @@ def adapters_in(module: ModuleType) -> dict[str, type[Adapter]]:
 
 def checks_of(looked: Looked, code: Code) -> list[Check]:
     """All ways in which this code can be held to this spec."""
-    ways = [walks(looked, code), edges(looked, code)]
+    ways = [walks(looked, code), edges(looked, code), stories(looked, code)]
     if hasattr(code.adapter, "load"):
         ways.append(states(looked, code))
     return ways
@@ -222,6 +222,48 @@ def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: C
     if why := shortfall(coverage):
         return unknown(subject, row, sentence, bounds, "; ".join([why, *notes]))
     return conforms(subject, row, sentence, bounds, "; ".join(notes))
+
+
+def stories(looked: Looked, code: Code) -> Check:
+    """The shortest story to each action, each `sometimes` and each side of a guard, on the code."""
+    row = "the code follows the spec's stories"
+    sentence = "The code goes along the shortest stories to all that can happen, and refuses there."
+
+    def run(tell: Tell) -> Result:
+        from unittest import SkipTest, defaultTestLoader
+
+        from herdproof.conformance.held import Differs
+        from herdproof.conformance.story_tests import stories as made
+
+        options: dict[str, Any] = {"bound": looked.bound if looked.within else None, **looked.sizes}
+        case = made(looked.spec, code.adapter, faults=looked.faults, **options)
+        names, left = defaultTestLoader.getTestCaseNames(case), dict[str, str]()
+        judged: Finding | None = None
+        for number, name in enumerate(names):
+            tell(name, number / len(names))
+            try:
+                getattr(case(name), name)()
+            except SkipTest as skip:
+                left[name.removeprefix("test_")] = str(skip)
+            except Differs as found:
+                judged = differs(looked.subject, row, sentence, size_of(looked), str(found))
+                break
+            except UsageError as error:  # the graph is too large
+                judged = unknown(looked.subject, row, sentence, size_of(looked), str(error))
+                break
+        followed = f"{len(names) - len(left):,} of {counted(len(names), 'story')}"
+        if judged is None:
+            note = f"not followed: {', '.join(left)}" if left else ""
+            make = conforms if len(left) < len(names) else unknown
+            judged = make(looked.subject, row, sentence, f"{size_of(looked)}, {followed}", note)
+        measured = "; ".join([followed, *(f"{name}: {why}" for name, why in left.items())])
+        return Result((judged,), measured)
+
+    size = f"{size_of(looked)}, {counted(looked.faults, 'fault')}"
+    return Check(
+        f"take stories of {looked.subject} along on {code.adapter.__name__}: {size}",
+        run, lambda: rests_on(looked, code, looked.faults, looked.bound, looked.within),
+    )  # fmt: skip
 
 
 PICKED_AT = 5

@@ -17,8 +17,8 @@ from herdspec.language.surface import Spec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ELEMENTS, FAULTS = 2, 1
-"""At so many elements of a sort, and faults, a protocol's graph is taken where nobody says so."""
+ELEMENTS, FAULTS, SECONDS = 2, 1, 60.0
+"""So many elements of a sort, faults of a graph, and seconds for the solver, if nobody says so."""
 
 
 def edges(
@@ -64,15 +64,20 @@ def shortfall(coverage: Coverage) -> str:
 
 
 def suite(
-    name: str, adapter: type[Adapter], *, faults: int = FAULTS, **sizes: int
+    name: str,
+    adapter: type[Adapter],
+    *,
+    faults: int = FAULTS,
+    seconds: float = SECONDS,
+    **sizes: int,
 ) -> type[TestCase]:
     """
     All that the verified spec of a known protocol asks of somebody's implementation of it.
 
     `suite("election", MyElection)` is a test case: the state machine of `stateful`, every edge, the
-    shortest stories, and states from the solver, if the adapter has `load`. Sizes are 2 elements of
-    a sort where not said; graphs are taken with so many `faults`. Raises `UsageError` for a protocol that is not known, `AdapterError` for
-    an adapter that does not fit.
+    shortest stories, and states from the solver for so many `seconds`, if the adapter has `load`.
+    Sizes are 2 elements of a sort where not said; graphs are taken with so many `faults`. Raises
+    `UsageError` for a protocol that is not known, `AdapterError` for an adapter that does not fit.
     """
     from herdproof.conformance.solved_report import states
     from herdproof.conformance.stateful import stateful
@@ -90,7 +95,7 @@ def suite(
     told = stories(spec, adapter, faults=faults, **at)
     tests |= {test: _of(told, test) for test in defaultTestLoader.getTestCaseNames(told)}
     if hasattr(adapter, "load"):
-        picked = states(spec, adapter, faults=faults, **at)
+        picked = states(spec, adapter, faults=faults, seconds=seconds, **at)
         tests |= {test: _of(picked, test) for test in defaultTestLoader.getTestCaseNames(picked)}
     title = "".join(word.title() for word in name.replace("-", "_").split("_"))
     return type(f"{title}On{adapter.__name__}", (TestCase,), dict(tests))
