@@ -10,6 +10,7 @@ from tempfile import gettempdir
 from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
+from herdproof.cli.loading import OWN
 
 LAMPS = '''
 """Lamps, and a fuse."""
@@ -144,6 +145,6 @@ def run_alone(*arguments: str | Path) -> Result:
     linecache.clearcache()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.startswith(gettempdir()):
+        if isinstance(file, str) and file.startswith(gettempdir()) and not name.startswith(OWN):
             del sys.modules[name]
     return run(*arguments)
