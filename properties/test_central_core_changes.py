@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.events import Received
 from herdproof.central_coordinator.groups import Phase
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
+from herdproof.link.flawed_central import coordinator_with
 from herdproof.wire.messages import (
     ErrorCode,
     Frame,
@@ -322,4 +322,4 @@ def test_a_crowd_is_rebalanced_together() -> None:
 def test_unknown_flaws_are_refused() -> None:
     """A switch that the core does not have is a mistake of who names it."""
     with pytest.raises(ValueError, match="no such flaw: no_barier"):
-        Coordinator(1, flaws=frozenset({"no_barier"}))
+        coordinator_with(frozenset({"no_barier"}))

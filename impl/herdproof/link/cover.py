@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdproof.link.election import Differs, Lockstep, Observer, act
-from herdproof.simulator.election import SimulatedElection, Snapshot
+from herdproof.link.flawed_election import simulated_with
+from herdproof.simulator.election import Snapshot
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.shell import NothingWaits
 from herdspec.check.explore import Explorer
@@ -112,7 +113,7 @@ class Walk:
     """
     One walk over the graph of an `Explorer` that has run and kept its edges.
 
-    `flaws` are switches of the world. Of several walks that are to check all edges together, each
+    `flaws` are those of the world. Of several walks that are to check all edges together, each
     goes through all states but checks only its `share` of `shares` (0-based) of the edges.
     """
 
@@ -127,7 +128,7 @@ class Walk:
         self.flaws = flaws
         self.share, self.shares = share, shares
         self.size = ground.sizes["Broker"]
-        self.world = SimulatedElection(self.size, flaws=flaws)
+        self.world = simulated_with(flaws, self.size)
         self.observer = Observer(ground)
         self.packer = Packer(explorer.packing)
         self.steps = [(i.action.name, i.plain) for i in ground.instances]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from herdproof.link.cover import Mismatch, Walk, explored
-from herdproof.simulator.election import SimulatedElection
+from herdproof.link.flawed_election import simulated_with
 from herdspec.check.explore import Explorer
 from herdspec.protocols.election_flaws import FLAWS
 
@@ -57,7 +57,7 @@ def mutant(flaw: str, switches: frozenset[str]) -> Mutant:
 
 def runs_without_faults(flaws: frozenset[str]) -> bool:
     """Whether one broker is elected and resigns, and another is elected after it."""
-    simulated = SimulatedElection(2, flaws=flaws)
+    simulated = simulated_with(flaws, 2)
     leads = []
     for b, broker in enumerate(simulated.brokers):
         simulated.stand(b)
