@@ -12,7 +12,6 @@ from herdproof.central_coordinator.events import Received
 from herdproof.central_coordinator.groups import Phase
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
-from herdproof.link.flawed_central import coordinator_with
 from herdproof.wire.messages import (
     ErrorCode,
     Frame,
@@ -317,9 +316,3 @@ def test_a_crowd_is_rebalanced_together() -> None:
     assert settled(w, *crowd)
     assert w.generation() <= 2
     assert sum(isinstance(operation, Multi) for operation in w.asked) < 20
-
-
-def test_unknown_flaws_are_refused() -> None:
-    """A switch that the core does not have is a mistake of who names it."""
-    with pytest.raises(ValueError, match="no such flaw: no_barier"):
-        coordinator_with(frozenset({"no_barier"}))

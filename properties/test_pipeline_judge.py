@@ -137,6 +137,10 @@ OF_COORDINATORS: dict[str, Shown | str] = {
     "partial_failover": Shown({"EXCLUSIVE"}, 4),
     "no_lease": Shown({"EXCLUSIVE"}, 6),
     "unfenced": Shown({"FENCED_WRITE"}, 1),
+    "stale_commit": Shown({"FENCED_COMMIT"}, 5),
+    "empty_group_hangs": LIVENESS,
+    "stop_keeps_ack": LIVENESS,
+    "member_by_id": "chance seldom shows it; its replay differs (`test_central_flawed.py`)",
 }
 OF_CONSUMERS: dict[str, Shown | str] = {
     "no_lease": Shown({"EXCLUSIVE"}, 19),

@@ -80,6 +80,11 @@ _FLAWS: Mapping[str, Change] = {
         coordinator_flaws=frozenset({"deposed_goes_on", "unfenced"}),
         watches=frozenset({Sentence.FENCED_COMMAND}),
     ),
+    "stale_commit": partial(
+        replace, coordinator_flaws=frozenset({"stale_commit"}),
+        consumer_flaws=frozenset({"reconnects_fetching"}),
+        watches=frozenset({Sentence.FENCED_COMMIT}),
+    ),
 }  # fmt: skip
 
 
