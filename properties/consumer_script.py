@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from herdproof.central_coordinator.consumer import ConsumerCore, Phase
+from herdproof.central_coordinator.consumer import Phase
 from herdproof.central_coordinator.consumer_settings import ConsumerSettings
 from herdproof.central_coordinator.events import (
     Connected,
@@ -17,6 +17,7 @@ from herdproof.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.central_coordinator.server_cluster import Address
+from herdproof.link.flawed_central import consumer_with
 from herdproof.wire.messages import (
     BrokerInfo,
     ConsultResponse,
@@ -43,8 +44,8 @@ class Script:
         self, topic_count: str = '{"t": 1}', flaws: frozenset[str] = frozenset(),
         start_index: int = 0, brokers: tuple[Address, ...] = KNOWN, **settings: Any,
     ) -> None:  # fmt: skip
-        self.core = ConsumerCore(
-            "g", "c", topic_count, ConsumerSettings(**settings), brokers, start_index, flaws
+        self.core = consumer_with(flaws)(
+            "g", "c", topic_count, ConsumerSettings(**settings), brokers, start_index
         )
         self.now_ms = 0
         self.effects: list[ConsumerEffect] = []

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.events import (
     Answered,
     Ask,
@@ -36,6 +35,7 @@ from herdproof.central_coordinator.groups import Phase
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.settings import Settings
 from herdproof.central_coordinator.store import lineage
+from herdproof.link.flawed_central import coordinator_with
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.wire.messages import (
     Consult,
@@ -130,7 +130,7 @@ class World:
                      "/brokers/topics", "/brokers/ids"):  # fmt: skip
             self.zookeeper.perform(self.operator, Create(path))
         self.session = self.zookeeper.open()
-        self.core = Coordinator(broker_id, settings, frozenset(flaws))
+        self.core = coordinator_with(frozenset(flaws))(broker_id, settings)
         self.now_ms = 1_000_000
         self.wake_ms: int | None = None
         self.consumers: dict[int, Consumer] = {}

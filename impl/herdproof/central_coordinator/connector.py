@@ -117,12 +117,11 @@ class Connector:
 
     def __init__(
         self, channel: int, consumption: Consumption, settings: ConsumerSettings,
-        flaws: frozenset[str], now_ms: int, number: int = 0,
+        now_ms: int, number: int = 0,
     ) -> None:  # fmt: skip
         self.channel = channel
         self.consumption = consumption
         self.settings = settings
-        self.flaws = flaws
         self.registered = False
         self.leaving = False
         self.answered_ms = now_ms
@@ -211,7 +210,7 @@ class Connector:
             self._left = True
             return []
         if isinstance(message, Ping | Stop | Start):
-            self._renew_lease(frame.correlation_id, now_ms)
+            self._renew_lease(frame.correlation_id)
         match message:
             case Ping():
                 return self.handle_ping_request(frame, now_ms)
@@ -240,8 +239,6 @@ class Connector:
 
         The answer says that nothing is delivered any more. A rebalance listener is heard before.
         """
-        if self.consumption.fetcher_stopped and "stop_not_answered" in self.flaws:
-            return []
         if self._last_stop is not None and self._last_stop[0] == frame.correlation_id:
             return self._answer(frame, self._last_stop[1], now_ms)
         self.barred = frame.generation
@@ -343,7 +340,7 @@ class Connector:
     def _check_epoch(self, frame: Frame) -> None:
         """Whoever coordinates in a past epoch is refused, and told so."""
         seen = self.consumption.epoch
-        if frame.epoch < seen and "ignores_epoch" not in self.flaws:
+        if frame.epoch < seen:
             refusal = refusal_of(frame.message)
             raise Lost(
                 f"epoch {frame.epoch} is over: {seen} has been seen",
@@ -351,11 +348,9 @@ class Connector:
             )
         self.consumption.epoch = max(seen, frame.epoch)
 
-    def _renew_lease(self, correlation_id: int, now_ms: int) -> None:
+    def _renew_lease(self, correlation_id: int) -> None:
         new = correlation_id != self.last_request
-        if "no_lease" in self.flaws:
-            self.lease_ends_ms = now_ms + self.settings.session_timeout_ms
-        elif new:
+        if new:
             self.lease_ends_ms = self.answered_ms + self.settings.session_timeout_ms
         self.last_request = correlation_id
         self._unanswered = self._unanswered or new

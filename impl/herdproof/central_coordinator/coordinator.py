@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from functools import partial
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from herdproof.central_coordinator.commits import Commits
 from herdproof.central_coordinator.directory import Directory
@@ -40,7 +40,6 @@ from herdproof.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.central_coordinator.expiry import Purgatory
-from herdproof.central_coordinator.flaws import check_flaws
 from herdproof.central_coordinator.groups import Flag, Group, Interests
 from herdproof.central_coordinator.membership import Membership
 from herdproof.central_coordinator.offsets import Offsets
@@ -82,20 +81,23 @@ _PATHS = Paths()
 
 class Coordinator:
     """
-    One broker's coordinator; its fields may be read at any time. `flaws` are of `flaws.py`.
+    One broker's coordinator; its fields may be read at any time.
 
     The names of the documents: this class has coordinatorStartup, handleNewSession, socketServer
     and pingScheduler, and by property the four maps and queues; `membership` has handleNewGroup and
     handleGroupMemberChange, `rebalancer` the requestHandlers and rebalance, `topics` the listeners.
     """
 
+    store_class: ClassVar[type[Store]] = Store
+    commits_class: ClassVar[type[Commits]] = Commits
+    membership_class: ClassVar[type[Membership]] = Membership
+    """What these parts are made by; a subclass may name others."""
+
     def __init__(
-        self, broker_id: int, settings: Settings = _SETTINGS,
-        flaws: frozenset[str] = frozenset(), paths: Paths = _PATHS,
-    ) -> None:  # fmt: skip
+        self, broker_id: int, settings: Settings = _SETTINGS, paths: Paths = _PATHS
+    ) -> None:
         self.broker_id = broker_id
         self.settings = settings
-        self.flaws = check_flaws(flaws)
         self.paths = paths
         self.epoch: int | None = None
         """The epoch that it coordinates in; None while it does not."""
@@ -120,18 +122,17 @@ class Coordinator:
             self.broker_id, settings, outbox, purgatory, self.handle_failure
         )
         self.ping_scheduler = PingScheduler(server, self._generation_of)
-        self.store = store = Store(
-            paths, settings, outbox, purgatory, self._refused_by_the_fence,
-            unfenced="unfenced" in self.flaws,
-        )  # fmt: skip
+        self.store = store = self.store_class(
+            paths, settings, outbox, purgatory, self._refused_by_the_fence
+        )
         self.offsets = Offsets(paths, settings, outbox, purgatory, store)
-        self.commits = Commits(outbox, server, self.offsets, self.groups)
+        self.commits = self.commits_class(outbox, server, self.offsets, self.groups)
         self.topics = TopicListeners(
             paths, settings, outbox, purgatory, self.handle_topic_change, self._topics_read
         )
-        self.membership = Membership(
+        self.membership = self.membership_class(
             paths, settings, outbox, purgatory, server, self.ping_scheduler, store, self.offsets,
-            self.topics, self.groups, self.interests, self._group_read, self.flaws,
+            self.topics, self.groups, self.interests, self._group_read,
         )  # fmt: skip
         self.rebalancer = self.membership.rebalancer
         self.directory = Directory(self.broker_id, paths, settings, outbox, server)
@@ -197,7 +198,7 @@ class Coordinator:
         if self.epoch is None or self.taken_ms is None or isinstance(event, Deposed | Elected):
             return
         paused_ms = now_ms - self.taken_ms
-        if paused_ms > self.settings.leadership_lease_ms and "deposed_goes_on" not in self.flaws:
+        if paused_ms > self.settings.leadership_lease_ms:
             self.step_down(f"paused for {paused_ms} ms")
 
     def _ask_to_be_woken(self, now_ms: int) -> None:
@@ -291,8 +292,7 @@ class Coordinator:
 
     def handle_deposed(self) -> None:
         """The election says that this broker coordinates no more, or may not."""
-        if "deposed_goes_on" not in self.flaws:
-            self.handle_new_session("deposed")
+        self.handle_new_session("deposed")
 
     def step_down(self, why: str) -> None:
         """This broker finds out by itself that it cannot coordinate."""
@@ -300,8 +300,7 @@ class Coordinator:
         self.outbox.emit(StepDown(why))
 
     def _refused_by_the_fence(self) -> None:
-        if "deposed_goes_on" not in self.flaws:
-            self.step_down("a write was refused by the fence: another epoch has begun")
+        self.step_down("a write was refused by the fence: another epoch has begun")
 
     def _doubt(self, why: str) -> None:
         """A peer claims a later epoch: ask ZooKeeper, since anybody could claim that."""

@@ -133,8 +133,6 @@ class Group:
     """Of which registrations an answer to a Stop or a Start is waited for."""
     plan: dict[Partition, str] = field(default_factory=dict)
     """The registration that each partition is meant for, while STOPPING and later."""
-    stale: dict[Partition, int] = field(default_factory=dict)
-    """Of the flaw `stale_offsets` only: offsets as they were before the Stops."""
     began_ms: int = 0
     """When the rebalance was asked for; from STOPPING on, when the Stops were sent."""
     failures: int = 0

@@ -94,7 +94,7 @@ class Store:
 
     def __init__(
         self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
-        refused: Callable[[], None], *, unfenced: bool = False,
+        refused: Callable[[], None],
     ) -> None:  # fmt: skip
         self.epoch = 0
         self.jobs: dict[str, deque[Job]] = {}
@@ -109,7 +109,6 @@ class Store:
         self._outbox = outbox
         self._purgatory = purgatory
         self._refused = refused
-        self._unfenced = unfenced
 
     # ── What stands ─────────────────────────────────────────────────────────────────────────
 
@@ -174,8 +173,6 @@ class Store:
         self._finish(job, Outcome.DONE)
 
     def _fenced(self, operations: tuple[Write, ...]) -> Multi:
-        if self._unfenced:
-            return Multi(operations)
         return fenced(self._paths.election, self.epoch, operations)
 
     def _finish(self, job: Job, outcome: Outcome) -> None:
@@ -245,7 +242,7 @@ class Store:
     def _answered(self, job: Job, answer: Answer) -> None:
         """Go on after a transaction's answer."""
         if isinstance(answer, Done):
-            self._note(job, answer.answers if self._unfenced else answer.answers[1:])
+            self._note(job, answer.answers[1:])
             job.tries = job.repairs = 0
             assert job.parts
             job.parts.popleft()
@@ -272,12 +269,11 @@ class Store:
             self._try_again(job, refusal)
             return
         index = refusal.index if refusal.index is not None else -1
-        if not self._unfenced:
-            if index == 0:
-                self._refused()  # which clears all, unless it goes on (a flaw)
-                self._finish(job, Outcome.CONFLICT)
-                return
-            index -= 1
+        if index == 0:
+            self._refused()  # as a rule, that clears all jobs
+            self._finish(job, Outcome.CONFLICT)
+            return
+        index -= 1
         if not 0 <= index < len(job.asked) or not self._repair(job, job.asked[index], refusal.why):
             self._give_up(job, Outcome.CONFLICT, refusal.why.value)
             return

@@ -378,7 +378,7 @@ class ConsumerTracer:
         self._connection: int | None = None
         self._answered: set[int] = set()
         """The correlation ids of the requests that were answered over this connection."""
-        self._lease: int | None = 0
+        self._lease = 0
         """Until when records may be delivered, as the last line told it."""
 
     def __call__(
@@ -440,9 +440,7 @@ class ConsumerTracer:
     def _tell(self, core: ConsumerCore, action: str, **told: object) -> None:
         now_ns, lease = self._writer.clock(), core.delivers_until_ms
         self._lease = lease
-        until_ns = FOR_EVER_NS
-        if lease is not None:
-            until_ns = now_ns + max(0, lease - self._now_ms()) * 1_000_000
+        until_ns = min(now_ns + max(0, lease - self._now_ms()) * 1_000_000, FOR_EVER_NS)
         told.setdefault("epoch", core.consumption.epoch)
         self._writer.write(
             action, group=core.group, consumer=core.consumer_id, connection=self._connection or 0,

@@ -65,6 +65,8 @@ class BrokerWorld(World, Protocol):
     """What a broker needs of its world."""
 
     config: Config
+    coordinator: type[Coordinator]
+    elector: type[Elector]
     contract: Contract
     service: Service
     settings: Settings
@@ -80,9 +82,8 @@ class SimulatedBroker(Process):
         self.here = world
         self.number = number
         self.broker = str(number)
-        config = world.config
-        self.core = Coordinator(number, world.settings, config.coordinator_flaws, world.paths)
-        elector = Elector(self.broker, world.paths.election, config.elector_flaws)
+        self.core = world.coordinator(number, world.settings, world.paths)
+        elector = world.elector(self.broker, world.paths.election)
         self.election = Shell(elector, elected=self._elected, deposed=self._deposed)
         self.channels = 0
         self.known: set[int] = set()

@@ -74,6 +74,7 @@ class ConsumerWorld(World, Protocol):
     """What a consumer needs of its world."""
 
     config: Config
+    consumer: type[ConsumerCore]
     contract: Contract
     kafka: Kafka
     addresses: tuple[Address, ...]
@@ -102,9 +103,9 @@ class SimulatedConsumer(Process):
             backoff_max_ms=1_000,
             listens=self.chance.random() < 0.3,
         )
-        self.core = ConsumerCore(
+        self.core = world.consumer(
             member.group, member.consumer_id, member.subscription, settings, world.addresses,
-            self.chance.randrange(1_000), config.consumer_flaws,
+            self.chance.randrange(1_000),
         )  # fmt: skip
         self.generation = 0
         """Of the `StartFetchers` that was last carried out."""
