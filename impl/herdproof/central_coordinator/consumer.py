@@ -153,6 +153,8 @@ class ConsumerCore:
             effects += self.connector.take_leave(now_ms)
             if self.connector.has_left():
                 effects += self._end(Phase.CLOSED)
+        if self.connector is not None and not self.connector.is_told:
+            effects += self.connector.tell_lease()
         if isinstance(event, Tick):
             self._wakes_ms = None
         return effects + self._wake()
@@ -169,7 +171,7 @@ class ConsumerCore:
             return 0
         if self.connector is None:
             return None if "reconnects_fetching" in self.flaws else 0
-        return self.connector.lease_ends_ms
+        return self.connector.delivers_until_ms
 
     @property
     def fetcher_stopped(self) -> bool:
@@ -208,6 +210,7 @@ class ConsumerCore:
             self.consumption.clear()
             self.consumption.generation = 0
         self.connector = None
+        effects = [*connector.give_up(self.delivers_until_ms), *effects]
         effects += [*last_words, *self._hang_up(why), *connector.abandon()]
         effects += [self._report(What.LOST_CONNECTION, why)]
         if self.phase is Phase.LEAVING:
@@ -402,7 +405,10 @@ class ConsumerCore:
         connector, self.connector = self.connector, None
         self._deadline_ms = None
         self._enter(phase)
-        effects = self._hang_up("the consumer is closed")
+        effects: Effects = []
+        if connector is not None:
+            effects += connector.give_up(self.delivers_until_ms)
+        effects += self._hang_up("the consumer is closed")
         return effects + (connector.abandon() if connector else [])
 
     def _report(self, what: What, why: str) -> Report:
