@@ -27,6 +27,7 @@ from herdproof.wire.messages import (
     ErrorCode,
     Frame,
     Message,
+    Offset,
     Ping,
     PingResponse,
     Start,
@@ -194,9 +195,10 @@ class SocketServer:
         member = channel.member
         assert member is not None, "only members are sent requests"
         request = outstanding.request
+        given: tuple[Offset, ...] = ()
         if isinstance(request, Start) and request.partitions:
             member.may_fetch = True
-        given = request.partitions if isinstance(request, Start) else ()
+            given = request.partitions
         self._outbox.emit(member.step(_SENDS[type(request)], outstanding.generation, given))
         patience = member.ping_interval_ms if isinstance(request, Ping) else member.patience_ms()
         self._send_copy(channel, outstanding, patience)
