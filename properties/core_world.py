@@ -34,6 +34,7 @@ from herdproof.central_coordinator.events import (
 from herdproof.central_coordinator.groups import Phase
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.settings import Settings
+from herdproof.central_coordinator.steps import Step
 from herdproof.central_coordinator.store import lineage
 from herdproof.link.flawed_central import coordinator_with
 from herdproof.simulator.zookeeper import ZooKeeper
@@ -137,7 +138,9 @@ class World:
         self.reports: list[Report] = []
         self.stepped_down: list[str] = []
         self.effects: list[CoordinatorEffect] = []
-        """All effects that there ever were."""
+        """All effects that there ever were, but for the steps."""
+        self.steps: list[Step] = []
+        """All steps that there ever were."""
         self.held: deque[Ask] | None = None
         """Questions that wait for `release`, if they are held."""
         self.asked: list[Operation] = []
@@ -151,7 +154,7 @@ class World:
     # ── Events ──────────────────────────────────────────────────────────────────────────────
 
     def give(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Give the core an event, and all that follows from it; answer with all effects."""
+        """Give the core an event, and all that follows from it; all effects but for the steps."""
         effects: list[CoordinatorEffect] = []
         self._inbox.append(event)
         while True:
@@ -160,6 +163,8 @@ class World:
             if not self._inbox:
                 return effects
             told = self.core.receive(self._inbox.popleft(), self.now_ms)
+            self.steps += [effect for effect in told if isinstance(effect, Step)]
+            told = [effect for effect in told if not isinstance(effect, Step)]
             effects += told
             self.effects += told
             for effect in told:

@@ -59,6 +59,8 @@ class Commits:
             error = ErrorCode.MALFORMED
         elif not all(self._may_say(group, member, p, frame.generation) for p in offsets):
             error = ErrorCode.STALE_GENERATION
+        outcome = "accepted" if error is ErrorCode.NONE else "refused"
+        self._outbox.emit(member.step("handle_commit", frame.generation, commit.offsets, outcome))
         if error is not ErrorCode.NONE:
             self._outbox.report(
                 What.COMMIT_REFUSED, group.name, consumer=member.consumer_id, error=error.name,

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from herdproof.central_coordinator.consumer_reports import What
 from herdproof.central_coordinator.consumer_settings import ConsumerSettings
 from herdproof.central_coordinator.events import (
@@ -33,6 +35,7 @@ from herdproof.central_coordinator.events import (
     StartFetchers,
     StopFetchers,
 )
+from herdproof.central_coordinator.steps import ConsumerAction, Step
 from herdproof.central_coordinator.topic_registry import Consumption, Registry
 from herdproof.wire.errors import WireError
 from herdproof.wire.messages import (
@@ -122,6 +125,9 @@ class Connector:
         self.channel = channel
         self.consumption = consumption
         self.settings = settings
+        self.group = ""
+        self.connection: int | None = None
+        """The correlation id of its Register; None before that, and once it is given up."""
         self.registered = False
         self.leaving = False
         self.answered_ms = now_ms
@@ -136,11 +142,51 @@ class Connector:
         self._correlation_id = number * IDS_OF_A_CONNECTION % IDS
         self._pending: dict[int, Pending] = {}
         self._unstored: dict[TopicPartition, Unstored] = {}
+        self.is_told = True
+        """Nothing that the lease depends on has changed since the last step."""
+        self._told_until_ms = 0
+        """Until when records may be delivered, as that step told it."""
         self._leave_until_ms: int | None = None
         """Until when the answer to the Leave is waited for; None before that is sent."""
         self._ignored = False
         """The last commit was not answered: nor is anything else waited for."""
         self._left = False
+
+    # ── Steps ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def delivers_until_ms(self) -> int:
+        """Until when records may be delivered: not at all while no fetcher runs."""
+        return 0 if self.consumption.fetcher_stopped else self.lease_ends_ms
+
+    def tell_lease(self) -> list[Step]:
+        """Tell of a lease that ends at another time than the last step told."""
+        self.is_told = True
+        same = self._told_until_ms == self.delivers_until_ms
+        return [] if same else self._step("renew_lease")
+
+    def give_up(self, until_ms: int) -> list[Step]:
+        """Tell, once, of the last step over this connection, and until when is delivered after."""
+        told = self._step("on_lost_connection")
+        self.connection = None
+        return [replace(step, until_ms=until_ms) for step in told]
+
+    def _step(
+        self, action: ConsumerAction, generation: int = 0,
+        partitions: tuple[Offset, ...] | None = None, *, of: Frame | None = None,
+        outcome: str = "", subscription: str = "",
+    ) -> list[Step]:  # fmt: skip
+        """A step over this connection; to answer a copy `of` a request is none."""
+        if self.connection is None or (of is not None and not self._unanswered):
+            return []
+        self.is_told, self._told_until_ms = True, self.delivers_until_ms
+        step = Step(
+            action=action, group=self.group, consumer=self.consumption.consumer_id,
+            connection=self.connection, epoch=(of or self.consumption).epoch,
+            generation=generation, partitions=partitions or (), subscription=subscription,
+            outcome=outcome, until_ms=self._told_until_ms,
+        )  # fmt: skip
+        return [step]
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +228,7 @@ class Connector:
     def register(self, group: str, topic_count: str) -> Effects:
         """The first request over this connection."""
         settings = self.settings
-        return self._request(
+        request = self._request(
             Register(
                 group_id=group,
                 consumer_id=self.consumption.consumer_id,
@@ -195,6 +241,8 @@ class Connector:
             ),
             generation=0,
         )
+        self.group, self.connection = group, self._correlation_id
+        return [*self._step("register", subscription=topic_count), *request]
 
     def handle(self, frame: Frame, now_ms: int) -> Effects:
         """Take one frame of the coordinator; `Lost` if that ends the connection."""
@@ -211,6 +259,7 @@ class Connector:
             return []
         if isinstance(message, Ping | Stop | Start):
             self._renew_lease(frame.correlation_id)
+            self.is_told = False
         match message:
             case Ping():
                 return self.handle_ping_request(frame, now_ms)
@@ -231,7 +280,9 @@ class Connector:
 
     def handle_ping_request(self, frame: Frame, now_ms: int) -> Effects:
         """Alive, with the consumed offsets if auto_commit."""
-        return self._answer(frame, PingResponse(self._own_offsets()), now_ms)
+        offsets = self._own_offsets()
+        step = self._step("handle_ping", self.consumption.generation, offsets, of=frame)
+        return [*step, *self._answer(frame, PingResponse(offsets), now_ms)]
 
     def handle_stop_request(self, frame: Frame, now_ms: int) -> Effects:
         """
@@ -248,7 +299,11 @@ class Connector:
     def handle_start_request(self, frame: Frame, start: Start, now_ms: int) -> Effects:
         """Consume what was assigned; `ILLEGAL_STATE` while fetchers run for something else."""
         effects, code = self._start(frame.generation, start)
-        return effects + self._answer(frame, StartResponse(code), now_ms, code)
+        outcome = code.name if code else ""
+        step = self._step(
+            "handle_start", frame.generation, start.partitions, of=frame, outcome=outcome
+        )
+        return [*step, *effects, *self._answer(frame, StartResponse(code), now_ms, code)]
 
     # ── The application ─────────────────────────────────────────────────────────────────────
 
@@ -309,7 +364,8 @@ class Connector:
             return []
         self._leave_until_ms = now_ms + self.settings.request_timeout_ms
         self._left = self._ignored
-        return self._request(Leave(), self.consumption.generation)
+        step = self.give_up(self.delivers_until_ms)
+        return [*step, *self._request(Leave(), self.consumption.generation)]
 
     def has_left(self) -> bool:
         """Whether the coordinator has answered the Leave, or there is nobody to wait for."""
@@ -321,6 +377,7 @@ class Connector:
         if consumption.fetcher_stopped:
             return []
         consumption.fetcher_stopped = True
+        self.is_told = False
         self._unstored.clear()
         revoked = consumption.partitions()
         if revoked and self.settings.listens:
@@ -391,8 +448,11 @@ class Connector:
             return []
         effects: Effects = []
         if self._stop is not None:
-            answer = StopResponse(self._own_offsets())
+            offsets = self._own_offsets()
+            answer = StopResponse(offsets)
             self._last_stop = (self._stop.correlation_id, answer)
+            generation = self.consumption.generation
+            effects += self._step("handle_stop", generation, offsets, of=self._stop)
             effects += self._answer(self._stop, answer, now_ms)
             self._stop = None
             self.consumption.clear()
@@ -406,10 +466,12 @@ class Connector:
         self, offsets: tuple[Offset, ...], now_ms: int, asked: int | None = None,
         *, resolved: bool = False,
     ) -> Effects:  # fmt: skip
-        effects = self._request(Commit(offsets), self.consumption.generation)
+        generation = self.consumption.generation
+        effects: Effects = [*self._step("commit", generation, offsets)]
+        effects += self._request(Commit(offsets), generation)
         self._pending[self._correlation_id] = Pending(
             offsets=offsets,
-            generation=self.consumption.generation,
+            generation=generation,
             deadline_ms=now_ms + self.settings.request_timeout_ms,
             asked=asked,
             resolved=resolved,

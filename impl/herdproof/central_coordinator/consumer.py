@@ -142,6 +142,8 @@ class ConsumerCore:
             effects += self.connector.take_leave(now_ms)
             if self.connector.has_left():
                 effects += self._end(Phase.CLOSED)
+        if self.connector is not None and not self.connector.is_told:
+            effects += self.connector.tell_lease()
         if isinstance(event, Tick):
             self._wakes_ms = None
         return effects + self._wake()
@@ -155,7 +157,7 @@ class ConsumerCore:
         """Until when records may reach the application; 0 while no fetcher runs."""
         if self.consumption.fetcher_stopped or self.connector is None:
             return 0
-        return self.connector.lease_ends_ms
+        return self.connector.delivers_until_ms
 
     @property
     def fetcher_stopped(self) -> bool:
@@ -186,6 +188,7 @@ class ConsumerCore:
         assert connector is not None, "there is a connector wherever a connection can be lost"
         effects = self._let_go(connector)
         self.connector = None
+        effects = [*connector.give_up(self.delivers_until_ms), *effects]
         effects += [*last_words, *self._hang_up(why), *connector.abandon()]
         effects += [self._report(What.LOST_CONNECTION, why)]
         if self.phase is Phase.LEAVING:
@@ -382,7 +385,10 @@ class ConsumerCore:
         connector, self.connector = self.connector, None
         self._deadline_ms = None
         self._enter(phase)
-        effects = self._hang_up("the consumer is closed")
+        effects: Effects = []
+        if connector is not None:
+            effects += connector.give_up(self.delivers_until_ms)
+        effects += self._hang_up("the consumer is closed")
         return effects + (connector.abandon() if connector else [])
 
     def _report(self, what: What, why: str) -> Report:

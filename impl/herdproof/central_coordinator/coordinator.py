@@ -48,7 +48,8 @@ from herdproof.central_coordinator.paths import Paths, unquoted
 from herdproof.central_coordinator.pings import PingScheduler
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
-from herdproof.central_coordinator.socket_server import SocketServer
+from herdproof.central_coordinator.socket_server import Channel, SocketServer
+from herdproof.central_coordinator.steps import CLOSED, LEFT, CoordinatorAction, Step
 from herdproof.central_coordinator.store import Store
 from herdproof.central_coordinator.topics import TopicListeners
 from herdproof.wire.messages import (
@@ -58,6 +59,7 @@ from herdproof.wire.messages import (
     Frame,
     Leave,
     LeaveResponse,
+    Offset,
     PingResponse,
     Register,
     StartResponse,
@@ -77,6 +79,12 @@ from herdproof.zookeeper.operations import (
 
 _SETTINGS = Settings()
 _PATHS = Paths()
+
+_HANDLED: dict[type[PingResponse | StopResponse | StartResponse], CoordinatorAction] = {
+    PingResponse: "handle_ping_response",
+    StopResponse: "handle_stop_response",
+    StartResponse: "handle_start_response",
+}
 
 
 class Coordinator:
@@ -230,6 +238,7 @@ class Coordinator:
         self.rebalancer.epoch = self.membership.admission.epoch = epoch
         self.directory.leads = True
         self.membership.elected_ms = self.outbox.now_ms
+        self.outbox.emit(Step(action="coordinator_startup", epoch=epoch))
         self.outbox.report(What.COORDINATOR_STARTUP, epoch=epoch)
         self._read_all()
 
@@ -315,6 +324,8 @@ class Coordinator:
 
     def handle_new_session(self, why: str) -> None:
         """Close every channel, then forget everything."""
+        if self.epoch is not None:
+            self.outbox.emit(Step(action="step_down", epoch=self.epoch))
         self.socket_server.close_all(why)
         if self.epoch is not None:
             self.outbox.report(What.STEPPED_DOWN, epoch=self.epoch, why=why)
@@ -358,7 +369,8 @@ class Coordinator:
         """A channel is closed, and not by this coordinator."""
         channel = self.socket_server.forget(number)
         if channel is not None:
-            self.membership.gone(channel, "its connection is closed")
+            self._tell_gone(channel, "handle_closed", CLOSED)
+            self.membership.gone(channel, CLOSED)
 
     def handle_leave(self, number: int, frame: Frame) -> None:
         """A consumer fetches nothing any more, by its own word: its group waits for no lease."""
@@ -372,13 +384,18 @@ class Coordinator:
             member.may_fetch = False
         response = LeaveResponse(error)
         self.socket_server.respond(number, response, frame, generation=generation, error=error)
-        self.handle_failure(number, "it left")
+        self.handle_failure(number, LEFT, "handle_closed")
 
-    def handle_failure(self, number: int, why: str) -> None:
+    def handle_failure(self, number: int, why: str, action: CoordinatorAction = "fail") -> None:
         """A channel has failed: close it, and do without its member."""
         channel = self.socket_server.channels[number]
+        self._tell_gone(channel, action, why)
         self.socket_server.close(number, why)
         self.membership.gone(channel, why)
+
+    def _tell_gone(self, channel: Channel, action: CoordinatorAction, why: str) -> None:
+        if channel.member is not None:
+            self.outbox.emit(channel.member.step(action, outcome=why))
 
     def _handle_response(
         self, number: int, frame: Frame, message: PingResponse | StopResponse | StartResponse
@@ -394,13 +411,20 @@ class Coordinator:
         if outstanding is None or member is None:
             return
         group = self.groups[member.group]
+        error = frame.error
+        reported: tuple[Offset, ...] = ()
         if isinstance(message, StartResponse):
-            error = frame.error or message.error_code
-            self.rebalancer.started(group, member, outstanding.generation, error)
-        elif frame.error is not ErrorCode.NONE:
-            server.accuse(number, f"answers {frame.error.name}")
+            error = error or message.error_code
         else:
-            self.commits.note(member, frame.generation, message.offsets or ())
+            reported = message.offsets or ()
+        action, outcome = _HANDLED[type(message)], error.name if error else ""
+        self.outbox.emit(member.step(action, frame.generation, reported, outcome))
+        if isinstance(message, StartResponse):
+            self.rebalancer.started(group, member, outstanding.generation, error)
+        elif error is not ErrorCode.NONE:
+            server.accuse(number, f"answers {error.name}")
+        else:
+            self.commits.note(member, frame.generation, reported)
             if isinstance(message, StopResponse):
                 self.rebalancer.stopped(group, member)
         server.go_on(number)

@@ -37,6 +37,7 @@ from herdproof.central_coordinator.recovery import Recovery, owner_data, point_d
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
 from herdproof.central_coordinator.socket_server import SocketServer
+from herdproof.central_coordinator.steps import Step
 from herdproof.central_coordinator.store import Outcome, Point, Store
 from herdproof.central_coordinator.topics import TopicListeners
 from herdproof.wire.messages import NO_OFFSET, ErrorCode, Offset, Start, Stop
@@ -143,6 +144,7 @@ class Rebalancer:
         plan = self.plan(group)
         why = self._why_necessary(group, plan)
         if why is None:
+            self._outbox.emit(group.step("begin_rebalance", "unnecessary"))
             self._outbox.report(
                 What.REBALANCE_UNNECESSARY, group.name, members=len(group.members),
                 generation=group.generation,
@@ -168,6 +170,7 @@ class Rebalancer:
     # ── 4.1: Stops ──────────────────────────────────────────────────────────────────────────
 
     def _stop_all(self, group: Group, plan: dict[Partition, str], why: str) -> None:
+        self._outbox.emit(group.step("begin_rebalance", "necessary"))
         self._outbox.report(
             What.REBALANCE_STARTED, group.name, why=why, members=len(group.members),
             waited_ms=self._outbox.now_ms - group.began_ms,
@@ -243,10 +246,15 @@ class Rebalancer:
             path = self._paths.owner(group.name, *partition)
             changes[path] = owner_data(owner, generation)
         lease_ms = max((m.session_timeout_ms for m in group.members.values()), default=0)
+        named = tuple((*partition, owner.registration) for partition, owner in owners.items())
         point = Point(
             self._paths.group(group.name),
             partial(point_data, generation, self.epoch, session_timeout_ms=lease_ms),
-        )
+            Step(
+                action="write_owners", group=group.name, epoch=self.epoch, generation=generation,
+                owners=named,
+            ),
+        )  # fmt: skip
         self._store.write(group.name, changes, partial(self._owners_written, group, owners), point)
 
     def _planned_owners(self, group: Group) -> Owners:
@@ -335,6 +343,7 @@ class Rebalancer:
     # ── 5: success and failure ──────────────────────────────────────────────────────────────
 
     def _succeed(self, group: Group) -> None:
+        self._outbox.emit(group.step("finish_rebalance"))
         self._outbox.report(
             What.REBALANCE_DONE, group.name, generation=group.generation,
             members=len(group.members), partitions=len(group.owners),
@@ -352,6 +361,7 @@ class Rebalancer:
 
     def fail(self, group: Group, why: str) -> None:
         """A rebalance has failed: reset the flag, and try again after a while, for ever."""
+        self._outbox.emit(group.step("fail_rebalance"))
         for member in group.members.values():
             self._server.withdraw(member.channel)  # a Start that waits behind a ping
         self._leave(group)

@@ -32,6 +32,7 @@ from herdproof.central_coordinator.events import (
 )
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.settings import Settings
+from herdproof.central_coordinator.steps import Step
 from herdproof.simulator.chance import Config
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.contract import Contract
@@ -290,6 +291,8 @@ class SimulatedBroker(Process):
                 self.timeline.after(0, self.post, "election", self._step_down)
             case Report(what):
                 self.here.contract.count(what)
+            case Step():
+                pass  # for whoever observes
             case _:
                 assert_never(effect)
 

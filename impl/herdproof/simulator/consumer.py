@@ -43,6 +43,7 @@ from herdproof.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.central_coordinator.server_cluster import Address
+from herdproof.central_coordinator.steps import Step
 from herdproof.simulator.chance import Config, Member
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.contract import Contract
@@ -216,7 +217,7 @@ class SimulatedConsumer(Process):
                 if self.core.settings.listens:
                     slow = self.chance.random() < 0.1
                     self._later(3_000.0 if slow else 60.0, self.give, RevocationHandled())
-            case Committed() | Assigned() | Report() | Failed():
+            case Committed() | Assigned() | Report() | Failed() | Step():
                 pass
             case _:
                 assert_never(effect)
