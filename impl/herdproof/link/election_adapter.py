@@ -15,6 +15,7 @@ from herdproof.link.election import (
     read_broker,
     read_world,
 )
+from herdproof.link.flawed_election import simulated_with
 from herdproof.simulator.election import SimulatedElection, Snapshot
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.shell import NothingWaits
@@ -106,7 +107,7 @@ def electors(
 ) -> type[_Electors]:
     """The adapter of cores with these mistakes, for a spec of the election that has them, too."""
     methods = {action.name: _method(action.name) for action in spec.actions}
-    world = staticmethod(partial(SimulatedElection, flaws=switches))
+    world = staticmethod(partial(simulated_with, switches))
     members = {"world_of": world, "switches": switches, **methods}
     return type("SimulatedElectors", (_Electors,), members)
 
