@@ -202,7 +202,8 @@ class Picker:
 
     def _read(self, case: Case, model: z3.ModelRef) -> Picked:
         reader = Reader(self.emit, Model(model, self.elements))
-        numbers = {entry: reader.number(e) for entry, e in self._entries.items()}
+        read = [reader.read(kind, term) for kind, term in self._terms]
+        numbers = dict(zip(self._entries, read, strict=True))
         given = [
             (name, p.kind, {at: reader.number(e) for at, e in entries(p, self.elements)})
             for name, p in case.action.parameters

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, method_of
+from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, check_load, method_of
 from herdproof.conformance.cases import Case, cases_of
 from herdproof.conformance.held import Deed, Differs, Hangs, Held, LoadedOtherwise, Raises
 from herdproof.conformance.hypotheses import Hypotheses, hypotheses
@@ -137,6 +137,16 @@ class Solved:
         return "unknown" if self.questions or missed or not seen else "agrees"
 
     @property
+    def measured(self) -> str:
+        """One line of what was looked at."""
+        sizes = ", ".join(f"{n} × {sort}" for sort, n in self.sizes.items())
+        seen = sum(1 for t in self.tallies if t.loaded)
+        possible = sum(1 for t in self.tallies if not t.is_impossible)
+        return (
+            f"{self.states:,} distinct states from the solver ({sizes}), {seen} of {possible} cases"
+        )
+
+    @property
     def a_minute(self) -> float:
         """Distinct states a minute."""
         return 60 * self.states / self.seconds if self.seconds else 0.0
@@ -180,7 +190,7 @@ class Run:
     def __init__(self, held: Held, seed: int, looking: float) -> None:
         self.held = held
         self.looking = looking
-        self.explorer: Explorer | None = None
+        self.explorers: dict[tuple[int, ...], Explorer | None] = {}
         self.unexplored = ""
         self.chance = Random(seed)
         self.adapter = held.adapter
@@ -194,11 +204,7 @@ class Run:
     def check(self) -> None:
         """Refuse adapters that cannot be put into a state, and specs that have none to pick."""
         spec = self.held.spec
-        if not callable(getattr(self.adapter, "load", None)):
-            raise AdapterError(
-                f"{self.adapter.__name__} cannot be put into a state: write"
-                f" `def load(self, state)`, which raises CannotLoad where the code cannot be"
-            )
+        check_load(self.adapter)
         channel = _channel(spec.rich)
         if channel:
             raise AdapterError(
@@ -364,15 +370,20 @@ class Run:
 
     # ── What can be reached ─────────────────────────────────────────────────────────────────
 
+    def explored(self, sizes: Mapping[str, int], faults: int, seconds: float) -> Explorer | None:
+        """A size as far as it was explored, once; None where it cannot be."""
+        key = tuple(sizes.values())
+        if key not in self.explorers:
+            try:
+                self.explorers[key] = explored(self.held.spec, sizes, faults, seconds)
+            except UsageError as error:
+                self.explorers[key] = None
+                self.unexplored = f"not looked: {error}"
+        return self.explorers[key]
+
     def number(self, state: Spec, faults: int) -> tuple[Explorer | None, int | None]:
         """The exploration of this size, and which of its states this is; None where unknown."""
-        if self.explorer is None and not self.unexplored:
-            try:
-                sizes = self.held.machine.sizes
-                self.explorer = explored(self.held.spec, sizes, faults, self.looking)
-            except UsageError as error:
-                self.unexplored = f"not looked: {error}"
-        explorer = self.explorer
+        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
         return explorer, None if explorer is None else number_of(explorer, state)
 
     def look(self, faults: int) -> None:
@@ -380,9 +391,12 @@ class Run:
         if self.looking <= 0 or not self.alone:
             return
         states = [*self.alone.values()]
-        known = sum(self.number(state, faults)[1] is not None for state in states)
-        how = self.unexplored or (said(self.explorer.result) if self.explorer else "")
-        self.found.reachable = Reachable(known, 0 if self.unexplored else len(states), how)
+        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
+        if explorer is None:
+            self.found.reachable = Reachable(how=self.unexplored)
+            return
+        known = sum(number_of(explorer, state) is not None for state in states)
+        self.found.reachable = Reachable(known, len(states), said(explorer.result))
 
 
 class Told:
