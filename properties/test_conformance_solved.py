@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from itertools import permutations
 from random import Random
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad
+from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, Refused
 from herdproof.conformance.alike import Alike
 from herdproof.conformance.cases import cases_of
 from herdproof.conformance.held import Held, LoadedOtherwise
@@ -132,7 +133,7 @@ def test_a_right_lease_does_as_the_spec_does() -> None:
 
 def test_numbers_that_are_compared_as_text_are_a_question() -> None:
     """No run of five clients comes to ten leases: it is a question, told with how to settle it."""
-    found = run(AsText, 80)
+    found = run(AsText, 50)
 
     assert found.standing == "unknown"
     assert {q.case.action.name for q in found.questions} == {"write"}
@@ -399,7 +400,7 @@ def test_states_that_differ_by_names_alone_are_one(data: Any) -> None:
 
 
 def test_an_adapter_that_cannot_load_is_told_what_to_write() -> None:
-    """Without `load` no state is asked for; nor where the spec has a channel."""
+    """Without `load` no state is asked for."""
 
     class Cannot(Adapter):
         absent: ClassVar[dict[str, str]] = {a.name: "never" for a in LEASE.actions}
@@ -416,24 +417,79 @@ def test_an_adapter_that_cannot_load_is_told_what_to_write() -> None:
     with pytest.raises(AdapterError, match="cannot be put into a state"):
         states(LEASE, Cannot, Client=2)
 
-    class Post(Spec):
-        """A channel."""
 
-        sent: Annotated[list[Client], Capacity(2)] = empty()
+class Message(Enum):
+    """What is sent."""
 
-        @action
-        def send(self, c: Client) -> None:
-            """{c} sends."""
-            self.sent.append(c)
+    FIRST = "first"
+    SECOND = "second"
 
-    class Loads(Cannot):
-        absent: ClassVar[dict[str, str]] = {"send": "never"}
 
-        def load(self, state: Post) -> None:
-            """Be there."""
+class Post(Spec):
+    """Somebody sends, and each reads in order."""
 
-    with pytest.raises(AdapterError, match="is a channel"):
-        solved(specification(Post), Loads, Client=2)
+    sent: dict[Client, Annotated[list[Message], Capacity(2)]] = each(empty())
+
+    @action
+    def send(self, c: Client, m: Message) -> None:
+        """{m} is sent to {c}."""
+        self.sent[c].append(m)
+
+    @action
+    def read(self, c: Client) -> None:
+        """{c} reads."""
+        require(len(self.sent[c]) > 0)
+        self.sent[c].pop(0)
+
+
+class Posts(Adapter):
+    """Lists; a flaw reads the latest."""
+
+    latest: ClassVar[bool] = False
+
+    def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
+        """So many clients."""
+        self.sent: dict[Any, list[Message]] = {Client_(k): [] for k in range(Client)}
+
+    def send(self, c: Client, m: Message) -> None:
+        """Send."""
+        self.sent[c].append(m)
+
+    def read(self, c: Client) -> None:
+        """Read."""
+        if not self.sent[c]:
+            raise Refused
+        self.sent[c].pop(-1 if self.latest else 0)
+
+    def observe(self) -> dict[str, Any]:
+        """Everything."""
+        return {"sent": {c: [*sent] for c, sent in self.sent.items()}}
+
+    def load(self, state: Post) -> None:
+        """Be there."""
+        self.sent = {c: [*sent] for c, sent in state.sent.items()}
+
+
+Client_ = Client
+
+
+class ReadsTheLatest(Posts):
+    """Reads out of order."""
+
+    latest = True
+
+
+def test_channels_are_filled_from_the_first() -> None:
+    """Picked states have channels that could be; code that reads out of order is found."""
+    right = solved(Post, Posts, Client=3, most=12, looking=0)
+    wrong = solved(Post, ReadsTheLatest, Client=3, most=12, looking=0)
+
+    assert right.standing == "agrees", "\n".join(right.lines)
+    assert all(t.loaded == 12 for t in right.tallies)
+    assert wrong.standing == "differs"
+    (difference,) = wrong.differences
+    assert difference.story is not None
+    assert len(difference.story.steps) == 2
 
 
 def test_what_differs_initially_is_told_at_once() -> None:

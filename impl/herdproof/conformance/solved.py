@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, check_load, method_of
+from herdproof.conformance.adapter import Adapter, CannotLoad, check_load, method_of
 from herdproof.conformance.cases import Case, cases_of
 from herdproof.conformance.held import Deed, Differs, Hangs, Held, LoadedOtherwise, Raises
 from herdproof.conformance.hypotheses import Hypotheses, hypotheses
@@ -32,7 +32,6 @@ from herdspec.check.run import Machine, Step
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation, Property, Spec, Undefined
-from herdspec.language.types import ChannelOf, MachineOf, Rich, Table
 
 SECONDS = 60.0
 """How long states are picked, by default."""
@@ -174,7 +173,7 @@ def solved(
     which states can be reached is explored for `looking` seconds. Raises `AdapterError`.
     """
     run = Run(Held(spec, adapter, **sizes), seed, looking)
-    run.check()
+    check_load(adapter)
     known = hypotheses(run.held.spec, proof, memory)
     run.begin(known)
     if not run.found.initially:
@@ -200,17 +199,6 @@ class Run:
         self.kinds: dict[tuple[Any, ...], Question] = {}
         self.seen: set[tuple[Any, ...]] = set()
         self.alone: dict[tuple[Any, ...], Spec] = {}
-
-    def check(self) -> None:
-        """Refuse adapters that cannot be put into a state, and specs that have none to pick."""
-        spec = self.held.spec
-        check_load(self.adapter)
-        channel = _channel(spec.rich)
-        if channel:
-            raise AdapterError(
-                f"{spec.name}.{channel} is a channel, of whose order nothing is proved: states of"
-                f" {spec.name} are not picked; hold its code by stateful tests and edges"
-            )
 
     def begin(self, known: Hypotheses) -> None:
         """Begin the code once, as the spec begins; make the solver."""
@@ -409,17 +397,3 @@ class Told:
         fields = {x.strip().partition(":")[0] for x in self.lines if IN_THE_SPEC in x}
         names = sorted({x.partition("[")[0] for x in fields})
         self.kind = (type(error).__name__, error.why.partition(":")[0], *names)
-
-
-def _channel(rich: Any) -> str:
-    """The first channel among these fields; empty if there is none."""
-    kinds: dict[str, Rich] = dict(rich)
-    for name, kind in kinds.items():
-        inner = kind.value if isinstance(kind, Table) else kind
-        if isinstance(inner, ChannelOf):
-            return name
-        if isinstance(inner, MachineOf):
-            found = _channel(inner.shape.rich)
-            if found:
-                return f"{name}.{found}"
-    return ""
