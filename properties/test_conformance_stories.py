@@ -22,7 +22,7 @@ from herdproof.conformance.held import Differs
 from herdproof.conformance.stories import OnTheCode, Outcome, on_the_code
 from herdproof.conformance.story_tests import stories
 from herdproof.link.election_adapter import SimulatedElectors
-from herdspec import Sort, Spec, action, require
+from herdspec import Spec, action, require
 from herdspec.check.exploration import Story
 from herdspec.check.replay import read_story, story_file
 from herdspec.protocols.election_properties import ELECTION
@@ -89,6 +89,21 @@ def test_a_story_that_cannot_be_followed_says_at_which_step() -> None:
     assert stuck.line.startswith("the code cannot follow after ")
     assert not stuck.follows
     assert not stuck.differs
+
+
+class Obedient(Eager):
+    """It does what it is told, right or wrong: nothing is to be offered where that is forbidden."""
+
+    flaws = ("anyone_gives_back", "no_fence")
+    offered = ()  # type: ignore[assignment]
+
+
+def test_a_step_of_a_story_is_not_offered_where_the_spec_forbids_it() -> None:
+    """Where a story cannot be followed, the code is not asked for what it would do wrong."""
+    found = outcomes(Obedient)
+
+    assert count(found, Outcome.DIFFERS) == 0
+    assert count(found, Outcome.STUCK) > 0
 
 
 class NoFence(Leases):
@@ -380,10 +395,6 @@ def test_a_flaw_elsewhere_leaves_the_other_tests_alone() -> None:
     assert [name for name, said in found.items() if said != "passed"] == ["test_refused_write_2"]
 
 
-class Job(Sort):
-    """Something to do."""
-
-
 class Shop(Spec):
     """A shop that sells to members, and on Mondays to all."""
 
@@ -461,6 +472,14 @@ def test_the_election_follows_its_own_stories() -> None:
         said.endswith(("at this size", "is never possible at this size")) for said in skipped
     )
     assert sum(said == "passed" for said in found.values()) > 20
+
+
+def test_a_story_that_ends_elsewhere_is_no_test_that_passes() -> None:
+    """A server that grants at once never rests where somebody waits: that test is skipped."""
+    found = results(stories(LEASE, Eager, Client=2))
+
+    assert "ends elsewhere" in found["test_action_ask"]
+    assert found["test_action_write"] == "passed"
 
 
 def test_what_has_no_story_is_skipped_and_says_so() -> None:

@@ -142,6 +142,15 @@ def check_adapter(spec: Specification, adapter: type[Adapter]) -> None:
     _check_none_left(spec, adapter, actions)
 
 
+def check_load(adapter: type[Adapter]) -> None:
+    """Raise `AdapterError` for an adapter whose code cannot be put into a state."""
+    if not callable(getattr(adapter, "load", None)):
+        raise AdapterError(
+            f"{adapter.__name__} cannot be put into a state: write `def load(self, state)`, which"
+            f" raises CannotLoad where the code cannot be"
+        )
+
+
 def _check_names(
     spec: Specification, adapter: type[Adapter], actions: Mapping[str, Action]
 ) -> None:

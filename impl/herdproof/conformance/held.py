@@ -37,6 +37,7 @@ from herdproof.conformance.adapter import (
     AdapterError,
     CannotLoad,
     check_adapter,
+    check_load,
     method_of,
 )
 from herdproof.conformance.closure import CARRIED, Carried, Closure, TooManyStates
@@ -317,12 +318,8 @@ class Held:
         """
         assert self.code is not None, "the code lives within `with`"
         state = replaced(self.machine.initial(), look)
-        load = getattr(self.code, "load", None)
-        if load is None:
-            raise AdapterError(
-                f"{self.adapter.__name__} cannot be put into a state: write"
-                f" `def load(self, state)`, which raises CannotLoad where the code cannot be"
-            )
+        check_load(self.adapter)
+        load: Any = getattr(self.code, "load")  # noqa: B009 - not every adapter has one
         self.deeds = [Deed("put", "", (dict(look),))]
         self._call("load", load, state)
         self.states = [Carried(state)]

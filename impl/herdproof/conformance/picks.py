@@ -8,7 +8,7 @@ given up one by one, until it can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -25,10 +25,13 @@ from herdspec.engine.ground import LARGEST, Number
 from herdspec.engine.smt import Emitter
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
+from herdspec.language.rich import optional, parts
 from herdspec.language.surface import Spec
 from herdspec.language.types import (
     Bool,
+    ChannelOf,
     EnumOf,
+    MachineOf,
     MapOf,
     Nat,
     Option,
@@ -129,13 +132,13 @@ class Picker:
         whole = expand(case.formula, self.elements)
         name = z3.FreshConst(z3.BoolSort(self.emit.context), "case")
         self.solver.add(z3.Implies(name, self.emit.formula(whole)))
-        parts = [whole]
+        asked = [whole]
         if case.allowed:
             for new in case.action.updates.values():
-                parts += [expand(made, self.elements) for _, made in entries(new, self.elements)]
-        signs = [self.emit.formula(e) for e in conditions(parts)]
+                asked += [expand(made, self.elements) for _, made in entries(new, self.elements)]
+        signs = [self.emit.formula(e) for e in conditions(asked)]
         given = [p for _, p in case.action.parameters]
-        seen = [*looked_at(parts), *(e for p in given for _, e in entries(p, self.elements))]
+        seen = [*looked_at(asked), *(e for p in given for _, e in entries(p, self.elements))]
         return _Asked(name, signs, [(e.kind, self.emit.formula(e)) for e in seen])
 
     def _pins(self, asked: _Asked) -> list[Any]:
@@ -185,14 +188,21 @@ class Picker:
         return found
 
     def _shaped(self) -> list[Any]:
-        """That the parts of an optional record are all there, or none."""
+        """That parts of a record are all there or none, and channels are filled from the first."""
         found, names = [], iter(f.name for f in self.spec.fields)
-        for parts in _together(self.spec.rich):
-            group = [next(names) for _ in range(parts)]
-            for (name, at), first in self._entries.items():
-                if name == group[0]:
-                    others = [self._entries[other, at] for other in group[1:]]
-                    found += [self._absent(first) == self._absent(e) for e in others]
+        before: str | None = None
+        for group in groups(self.spec.rich):
+            named = [next(names) for _ in range(group.parts)]
+            first = named[0]
+            for (name, at), entry in self._entries.items():
+                if name == first and group.parts > 1:
+                    others = [self._entries[other, at] for other in named[1:]]
+                    found += [self._absent(entry) == self._absent(e) for e in others]
+                if name == first and group.follows:
+                    assert before is not None, "a cell follows another"
+                    there = z3.Not(self._absent(entry))
+                    found.append(z3.Implies(there, z3.Not(self._absent(self._entries[before, at]))))
+            before = first
         return found
 
     def _absent(self, e: Expr) -> Any:
@@ -202,7 +212,8 @@ class Picker:
 
     def _read(self, case: Case, model: z3.ModelRef) -> Picked:
         reader = Reader(self.emit, Model(model, self.elements))
-        numbers = {entry: reader.number(e) for entry, e in self._entries.items()}
+        read = [reader.read(kind, term) for kind, term in self._terms]
+        numbers = dict(zip(self._entries, read, strict=True))
         given = [
             (name, p.kind, {at: reader.number(e) for at, e in entries(p, self.elements)})
             for name, p in case.action.parameters
@@ -216,18 +227,26 @@ class Picker:
         return Picked(case, state, arguments, tuple(key), tuple(alone))
 
 
-def _together(rich: dict[str, Rich] | Any) -> list[int]:
-    """How many of a spec's flat fields, one after the other, are there together, or not at all."""
-    from herdspec.language.rich import parts
-    from herdspec.language.types import MachineOf
+@dataclass(frozen=True)
+class Group:
+    """Flat fields, one after the other, that are there together, or not at all."""
 
-    found: list[int] = []
+    parts: int
+    follows: bool = False
+    """Whether they are there only if the group before is: a cell of a channel."""
+
+
+def groups(rich: Mapping[str, Rich]) -> Iterator[Group]:
+    """A spec's flat fields, in order, by what is there together."""
     for kind in rich.values():
         inner = kind.value if isinstance(kind, Table) else kind
-        if isinstance(inner, MachineOf):
-            found += _together(inner.shape.rich)
-        elif isinstance(inner, OptionalRecord):
-            found.append(sum(1 for _ in parts(inner)))
-        else:
-            found += [1] * sum(1 for _ in parts(kind))
-    return found
+        match inner:
+            case MachineOf(shape=shape):
+                yield from groups(shape.rich)
+            case OptionalRecord():
+                yield Group(sum(1 for _ in parts(inner)))
+            case ChannelOf(item=item, capacity=capacity):
+                width = sum(1 for _ in parts(optional(item)))
+                yield from (Group(width, follows=cell > 0) for cell in range(capacity))
+            case _:
+                yield from (Group(1) for _ in parts(kind))

@@ -101,9 +101,8 @@ class Settler:
             left = self.ends - time.monotonic()
             if left <= 0:
                 break
-            try:
-                explorer = explored(self.spec, sizes, self.faults, min(left, EXPLORED_S))
-            except UsageError:
+            explorer = self.run.explored(sizes, self.faults, min(left, EXPLORED_S))
+            if explorer is None:
                 continue
             if self._by_situation(explorer, situation):
                 return

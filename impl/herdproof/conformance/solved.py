@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, method_of
+from herdproof.conformance.adapter import Adapter, CannotLoad, check_load, method_of
 from herdproof.conformance.cases import Case, cases_of
 from herdproof.conformance.held import Deed, Differs, Hangs, Held, LoadedOtherwise, Raises
 from herdproof.conformance.hypotheses import Hypotheses, hypotheses
@@ -32,7 +32,6 @@ from herdspec.check.run import Machine, Step
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation, Property, Spec, Undefined
-from herdspec.language.types import ChannelOf, MachineOf, Rich, Table
 
 SECONDS = 60.0
 """How long states are picked, by default."""
@@ -137,6 +136,16 @@ class Solved:
         return "unknown" if self.questions or missed or not seen else "agrees"
 
     @property
+    def measured(self) -> str:
+        """One line of what was looked at."""
+        sizes = ", ".join(f"{n} × {sort}" for sort, n in self.sizes.items())
+        seen = sum(1 for t in self.tallies if t.loaded)
+        possible = sum(1 for t in self.tallies if not t.is_impossible)
+        return (
+            f"{self.states:,} distinct states from the solver ({sizes}), {seen} of {possible} cases"
+        )
+
+    @property
     def a_minute(self) -> float:
         """Distinct states a minute."""
         return 60 * self.states / self.seconds if self.seconds else 0.0
@@ -164,7 +173,7 @@ def solved(
     which states can be reached is explored for `looking` seconds. Raises `AdapterError`.
     """
     run = Run(Held(spec, adapter, **sizes), seed, looking)
-    run.check()
+    check_load(adapter)
     known = hypotheses(run.held.spec, proof, memory)
     run.begin(known)
     if not run.found.initially:
@@ -180,7 +189,7 @@ class Run:
     def __init__(self, held: Held, seed: int, looking: float) -> None:
         self.held = held
         self.looking = looking
-        self.explorer: Explorer | None = None
+        self.explorers: dict[tuple[int, ...], Explorer | None] = {}
         self.unexplored = ""
         self.chance = Random(seed)
         self.adapter = held.adapter
@@ -190,21 +199,6 @@ class Run:
         self.kinds: dict[tuple[Any, ...], Question] = {}
         self.seen: set[tuple[Any, ...]] = set()
         self.alone: dict[tuple[Any, ...], Spec] = {}
-
-    def check(self) -> None:
-        """Refuse adapters that cannot be put into a state, and specs that have none to pick."""
-        spec = self.held.spec
-        if not callable(getattr(self.adapter, "load", None)):
-            raise AdapterError(
-                f"{self.adapter.__name__} cannot be put into a state: write"
-                f" `def load(self, state)`, which raises CannotLoad where the code cannot be"
-            )
-        channel = _channel(spec.rich)
-        if channel:
-            raise AdapterError(
-                f"{spec.name}.{channel} is a channel, of whose order nothing is proved: states of"
-                f" {spec.name} are not picked; hold its code by stateful tests and edges"
-            )
 
     def begin(self, known: Hypotheses) -> None:
         """Begin the code once, as the spec begins; make the solver."""
@@ -364,15 +358,20 @@ class Run:
 
     # ── What can be reached ─────────────────────────────────────────────────────────────────
 
+    def explored(self, sizes: Mapping[str, int], faults: int, seconds: float) -> Explorer | None:
+        """A size as far as it was explored, once; None where it cannot be."""
+        key = tuple(sizes.values())
+        if key not in self.explorers:
+            try:
+                self.explorers[key] = explored(self.held.spec, sizes, faults, seconds)
+            except UsageError as error:
+                self.explorers[key] = None
+                self.unexplored = f"not looked: {error}"
+        return self.explorers[key]
+
     def number(self, state: Spec, faults: int) -> tuple[Explorer | None, int | None]:
         """The exploration of this size, and which of its states this is; None where unknown."""
-        if self.explorer is None and not self.unexplored:
-            try:
-                sizes = self.held.machine.sizes
-                self.explorer = explored(self.held.spec, sizes, faults, self.looking)
-            except UsageError as error:
-                self.unexplored = f"not looked: {error}"
-        explorer = self.explorer
+        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
         return explorer, None if explorer is None else number_of(explorer, state)
 
     def look(self, faults: int) -> None:
@@ -380,9 +379,12 @@ class Run:
         if self.looking <= 0 or not self.alone:
             return
         states = [*self.alone.values()]
-        known = sum(self.number(state, faults)[1] is not None for state in states)
-        how = self.unexplored or (said(self.explorer.result) if self.explorer else "")
-        self.found.reachable = Reachable(known, 0 if self.unexplored else len(states), how)
+        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
+        if explorer is None:
+            self.found.reachable = Reachable(how=self.unexplored)
+            return
+        known = sum(number_of(explorer, state) is not None for state in states)
+        self.found.reachable = Reachable(known, len(states), said(explorer.result))
 
 
 class Told:
@@ -395,17 +397,3 @@ class Told:
         fields = {x.strip().partition(":")[0] for x in self.lines if IN_THE_SPEC in x}
         names = sorted({x.partition("[")[0] for x in fields})
         self.kind = (type(error).__name__, error.why.partition(":")[0], *names)
-
-
-def _channel(rich: Any) -> str:
-    """The first channel among these fields; empty if there is none."""
-    kinds: dict[str, Rich] = dict(rich)
-    for name, kind in kinds.items():
-        inner = kind.value if isinstance(kind, Table) else kind
-        if isinstance(inner, ChannelOf):
-            return name
-        if isinstance(inner, MachineOf):
-            found = _channel(inner.shape.rich)
-            if found:
-                return f"{name}.{found}"
-    return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from unittest import TestCase
 
-from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter
+from herdproof.conformance.adapter import Adapter, check_adapter, check_load
 from herdproof.conformance.questions import Question
 from herdspec.check.run import Step
 from herdspec.language.specification import Specification, specification
@@ -118,10 +118,7 @@ def states(
     """
     made = spec if isinstance(spec, Specification) else specification(spec)
     check_adapter(made, adapter)
-    if not callable(getattr(adapter, "load", None)):
-        raise AdapterError(
-            f"{adapter.__name__} cannot be put into a state: write `load(self, state)`"
-        )
+    check_load(adapter)
 
     class StatesFromTheSolver(TestCase):
         def test_states_from_the_solver(self) -> None:

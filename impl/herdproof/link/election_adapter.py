@@ -16,6 +16,7 @@ from herdproof.link.election import (
     read_world,
 )
 from herdproof.link.election_loaded import load, no_server_lags
+from herdproof.link.flawed_election import simulated_with
 from herdproof.simulator.election import SimulatedElection, Snapshot
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.shell import NothingWaits
@@ -112,7 +113,7 @@ def electors(
 ) -> type[_Electors]:
     """The adapter of cores with these mistakes, for a spec of the election that has them, too."""
     methods = {action.name: _method(action.name) for action in spec.actions}
-    world = staticmethod(partial(SimulatedElection, flaws=switches))
+    world = staticmethod(partial(simulated_with, switches))
     members = {"world_of": world, "switches": switches, **methods}
     return type("SimulatedElectors", (_Electors,), members)
 
