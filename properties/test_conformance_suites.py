@@ -31,7 +31,7 @@ def never_expires() -> type[Adapter]:
     return type("NeverExpires", (Adapter,), rest | {"absent": {"expire": "leases last for ever"}})
 
 
-class Idle(SimulatedElectors):  # type: ignore[misc, valid-type]
+class Idle(SimulatedElectors):
     """Electors whose resignation brings nothing about."""
 
     def resign(self, b: Broker) -> None:

@@ -127,4 +127,9 @@ def _method(action: str) -> Callable[..., None]:
     return method
 
 
-SimulatedElectors = electors()
+class SimulatedElectors(_Electors):
+    """The verified cores."""
+
+
+for _action in ELECTION.actions:
+    setattr(SimulatedElectors, _action.name, _method(_action.name))
