@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     from herdproof.conformance.held import Hangs as Hangs
     from herdproof.conformance.held import Held as Held
     from herdproof.conformance.held import TooManyStates as TooManyStates
+    from herdproof.conformance.solved import solved as solved
+    from herdproof.conformance.solved_report import states as states
+    from herdproof.conformance.stateful import stateful as stateful
     from herdproof.conformance.story_tests import stories as stories
+    from herdproof.conformance.suites import edges as edges
+    from herdproof.conformance.suites import suite as suite
+    from herdproof.conformance.walk import walk as walk
     from herdproof.services import KafkaService as KafkaService
     from herdproof.services import ZooKeeperService as ZooKeeperService
 
@@ -54,7 +60,13 @@ PUBLIC = {
     "TooManyStates": "herdproof.conformance.held",
     "ZooKeeperService": "herdproof.services",
     "cover": "herdproof.conformance.edges",
+    "edges": "herdproof.conformance.suites",
+    "solved": "herdproof.conformance.solved",
+    "stateful": "herdproof.conformance.stateful",
+    "states": "herdproof.conformance.solved_report",
     "stories": "herdproof.conformance.story_tests",
+    "suite": "herdproof.conformance.suites",
+    "walk": "herdproof.conformance.walk",
 }
 """The public names, each with the module that it is imported from when it is asked for."""
 

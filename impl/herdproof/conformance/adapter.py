@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from herdproof.errors import HerdError
 from herdspec.language.specification import Action, Specification
+from herdspec.language.surface import Property
 
 
 class Refused(Exception):
@@ -57,6 +58,9 @@ class Adapter:
     timeout: ClassVar[float | None] = 10.0
     """Seconds after which a call counts as hung; None waits for ever, in the test's own thread."""
 
+    loadable: ClassVar[Property | None] = None
+    """Of which states `load` is written, if not of all: a property of one state, as `@always`."""
+
     begin: Callable[..., None]
     """
     `def begin(self, Client: int) -> None`: make the code, with so many elements of each sort.
@@ -91,9 +95,17 @@ def method_of(action: str) -> str:
 
 
 def controlled(spec: Specification, adapter: type[Adapter]) -> list[Action]:
-    """The actions that a test takes by itself: all that are not silent, and not absent."""
-    others = {*adapter.silent, *adapter.absent}
-    return [a for a in spec.actions if a.name not in others or hasattr(adapter, method_of(a.name))]
+    """The actions that a test has the code take: all but absent ones, and silent ones without a
+    method.
+    """
+
+    def is_offered(action: Action) -> bool:
+        has_method = getattr(adapter, method_of(action.name), None) is not None
+        return action.name not in adapter.absent and (
+            action.name not in adapter.silent or has_method
+        )
+
+    return [action for action in spec.actions if is_offered(action)]
 
 
 def given(action: Action, adapter: type[Adapter]) -> list[tuple[str, Any]]:
@@ -128,6 +140,15 @@ def check_adapter(spec: Specification, adapter: type[Adapter]) -> None:
             f" fields that can be seen, of {', '.join(spec.rich)}"
         )
     _check_none_left(spec, adapter, actions)
+
+
+def check_load(adapter: type[Adapter]) -> None:
+    """Raise `AdapterError` for an adapter whose code cannot be put into a state."""
+    if not callable(getattr(adapter, "load", None)):
+        raise AdapterError(
+            f"{adapter.__name__} cannot be put into a state: write `def load(self, state)`, which"
+            f" raises CannotLoad where the code cannot be"
+        )
 
 
 def _check_names(

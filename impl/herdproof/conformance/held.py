@@ -32,11 +32,18 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, method_of
+from herdproof.conformance.adapter import (
+    Adapter,
+    AdapterError,
+    CannotLoad,
+    check_adapter,
+    check_load,
+    method_of,
+)
 from herdproof.conformance.closure import CARRIED, Carried, Closure, TooManyStates
 from herdproof.conformance.left import Things
 from herdproof.conformance.possible import Instance, Possible
-from herdproof.conformance.seen import Look, Seen
+from herdproof.conformance.seen import Look, Seen, replaced
 from herdproof.conformance.told import PROGRAM, program, story
 from herdproof.conformance.worker import TimedOut, Worker
 from herdproof.errors import HerdError
@@ -76,6 +83,14 @@ class Differs(AssertionError):
         return found
 
 
+class LoadedOtherwise(Exception):
+    """What `load` made of a state is not that state: these `fields` are seen to be otherwise."""
+
+    def __init__(self, fields: Sequence[str], lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.fields = tuple(fields)
+
+
 class Hangs(Differs):
     """A call of the adapter did not return in time."""
 
@@ -99,8 +114,8 @@ class Deed:
     """
     What was done to the code, so that it can be done again.
 
-    `kind` is the method of `Held`: `offer`, `wait` or `disturb`. Of an offer, `case` says what the
-    spec made of it, and `taken` what the code did.
+    `kind` is the method of `Held`: `offer`, `wait`, `disturb` or `put`. Of an offer, `case` says
+    what the spec made of it, and `taken` what the code did.
     """
 
     kind: str
@@ -122,6 +137,8 @@ class Report:
     """By action, how often it was refused where nobody knows if some choice was possible."""
     disturbed: dict[str, int] = field(default_factory=dict)
     """By disturbance, how often it was brought about."""
+    runs: int = 0
+    """How often the code was begun, and seen."""
     waits: int = 0
     """How often it was waited for what is due."""
     largest: int = 1
@@ -197,6 +214,7 @@ class Held:
         self._call("begin", partial(self.code.begin, **self.machine.sizes))
         starts = [Carried(state) for state in self.machine.starts()]
         self._compare(self._closed(starts, self._silent))
+        self.report.runs += 1
 
     def end(self) -> None:
         """
@@ -289,6 +307,28 @@ class Held:
             return
         self._compare(self._closed(self.states, self._brought[name]))
         self.report.disturbed[name] = self.report.disturbed.get(name, 0) + 1
+
+    def put(self, look: Look) -> None:
+        """
+        Put the code into a state by the adapter's `load`, whatever it did before.
+
+        `look` says what the state is like, as `observe` does; what it leaves out is as it is
+        initially. The state need not be one that the spec reaches. Raises `CannotLoad`, if the
+        adapter does, and `LoadedOtherwise` if the code is seen to be elsewhere then.
+        """
+        assert self.code is not None, "the code lives within `with`"
+        state = replaced(self.machine.initial(), look)
+        check_load(self.adapter)
+        load: Any = getattr(self.code, "load")  # noqa: B009 - not every adapter has one
+        self.deeds = [Deed("put", "", (dict(look),))]
+        self._call("load", load, state)
+        self.states = [Carried(state)]
+        try:
+            self._compare(self._closed(self.states, self._silent))
+        except Differs:
+            theirs = self._call("observe", self.code.observe)
+            fields = self._seen.fields_unlike(state, theirs)
+            raise LoadedOtherwise(fields, self._seen.unlike(state, theirs)) from None
 
     def case(self, name: str, *arguments: Any) -> Case:
         """In which of the states where the spec may be a step is possible."""
@@ -480,7 +520,7 @@ class Held:
             return self._worker.call(self._sized, function, arguments)
         except TimedOut:
             raise self._hangs() from None
-        except HerdError:
+        except (HerdError, CannotLoad):
             raise
         except Exception as error:
             if refusable and isinstance(error, self.adapter.refusals):

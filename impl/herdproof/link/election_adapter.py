@@ -15,6 +15,7 @@ from herdproof.link.election import (
     read_broker,
     read_world,
 )
+from herdproof.link.election_loaded import load, no_server_lags
 from herdproof.link.flawed_election import simulated_with
 from herdproof.simulator.election import SimulatedElection, Snapshot
 from herdproof.simulator.gated import Impossible
@@ -23,7 +24,7 @@ from herdspec.engine.ground import Ground
 from herdspec.language.specification import Specification
 from herdspec.language.types import Bool, MapOf, Nat
 from herdspec.language.values import decode
-from herdspec.protocols.election import Broker
+from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_properties import ELECTION
 
 SORTS = {"Broker": Broker}
@@ -61,6 +62,7 @@ class _Electors(Adapter):
 
     refusals = (Refused, Impossible, NothingWaits)
     timeout = None
+    loadable = no_server_lags
     switches: ClassVar[frozenset[str]] = frozenset()
     """The mistakes of the cores."""
     world_of: ClassVar[Callable[[int], SimulatedElection]] = SimulatedElection
@@ -93,6 +95,10 @@ class _Electors(Adapter):
         """Be there again."""
         self.world.restore(snapshot)
 
+    def load(self, state: Election) -> None:
+        """Be in a state of the spec, if no server lags there."""
+        load(self.world, state)
+
     def renamed(self, snapshot: Snapshot, order: Sequence[int]) -> Snapshot:
         """The same world, its brokers numbered anew."""
         return snapshot.permuted(order)
@@ -121,4 +127,9 @@ def _method(action: str) -> Callable[..., None]:
     return method
 
 
-SimulatedElectors = electors()
+class SimulatedElectors(_Electors):
+    """The verified cores."""
+
+
+for _action in ELECTION.actions:
+    setattr(SimulatedElectors, _action.name, _method(_action.name))

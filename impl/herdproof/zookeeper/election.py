@@ -95,8 +95,7 @@ class ZkElection:
     work: it is out until `stand` is called again.
 
     `session_timeout_s`, in seconds, bounds how long a dead leader keeps its place; a server may
-    grant another one. `elector` makes the core, for tests that put another in its place.
-    `observe` is told each event with its effects; see `shell.Observe`.
+    grant another one. `observe` is told each event with its effects; see `shell.Observe`.
 
     The owner may use the session (`client`) for reads, watches and writes of its own: it is told
     of each change of the link by `on_link`, and by `on_watch` of each watch that fired. `digest`
@@ -108,13 +107,12 @@ class ZkElection:
     def __init__(
         self, hosts: str, broker: str, *, on_elected: Callable[[int], None],
         on_deposed: Callable[[int], None], session_timeout_s: float = 10.0,
-        paths: Paths = DEFAULT_PATHS, elector: Callable[[str, Paths], Elector] = Elector,
-        observe: Observe | None = None, digest: Digest | None = None,
+        paths: Paths = DEFAULT_PATHS, observe: Observe | None = None, digest: Digest | None = None,
         on_link: Callable[[Link, int], None] = ignore_link,
         on_watch: Callable[[Watched], None] = ignore_watch,
         on_over: Callable[[], None] = ignore_end,
     ) -> None:  # fmt: skip
-        self._core = elector(broker, paths)
+        self._core = Elector(broker, paths)
         self._on_elected = on_elected
         self._on_deposed = on_deposed
         self._observe = observe or ignore_event
