@@ -30,12 +30,22 @@ Taking = tuple[Callable[..., Any], tuple[Any, ...]]
 """An adapter's method, and its arguments."""
 
 
+def has_snapshots(adapter: type[Adapter]) -> bool:
+    """Whether code can be put back to where it was."""
+    return hasattr(adapter, "snapshot") and hasattr(adapter, "restore")
+
+
 def is_exact(graph: Graph) -> bool:
     """Whether the code is in one state at a time, as far as its adapter says."""
     adapter = graph.adapter
     tables = (adapter.silent, adapter.chosen, adapter.absent, adapter.offered, adapter.disturbed)
-    can = hasattr(adapter, "snapshot") and hasattr(adapter, "restore")
-    return can and not any(tables) and len(graph.initial) == 1
+    return has_snapshots(adapter) and not any(tables) and len(graph.initial) == 1
+
+
+def renames(graph: Graph) -> bool:
+    """Whether edges that are the same but for renaming can be taken once."""
+    can = all(hasattr(graph.adapter, name) for name in ("reader", "renamed"))
+    return can and is_exact(graph)
 
 
 class Packer:
