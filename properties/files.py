@@ -10,6 +10,8 @@ from tempfile import gettempdir
 from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
+from herdproof.cli.loading import OWN
+from herdproof.cli.stories import _found
 
 LAMPS = '''
 """Lamps, and a fuse."""
@@ -142,8 +144,9 @@ def run(*arguments: str | Path, answers: str = "") -> Result:
 def run_alone(*arguments: str | Path) -> Result:
     """Run a command as in a new process: temporary files that were imported are read again."""
     linecache.clearcache()
+    _found.cache_clear()
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and file.startswith(gettempdir()):
+        file = getattr(module, "__file__", None) or ""
+        if file.startswith(gettempdir()) and not name.startswith((OWN, "__main__")):
             del sys.modules[name]
     return run(*arguments)

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from herdproof.conformance.story_tests import stories as stories
     from herdproof.conformance.suites import edges as edges
     from herdproof.conformance.suites import suite as suite
+    from herdproof.conformance.traces.mapping import TraceMap as TraceMap
+    from herdproof.conformance.traces.tracer import Tracer as Tracer
     from herdproof.conformance.walk import walk as walk
     from herdproof.services import KafkaService as KafkaService
     from herdproof.services import ZooKeeperService as ZooKeeperService
@@ -58,6 +60,8 @@ PUBLIC = {
     "KafkaService": "herdproof.services",
     "Refused": "herdproof.conformance.adapter",
     "TooManyStates": "herdproof.conformance.held",
+    "TraceMap": "herdproof.conformance.traces.mapping",
+    "Tracer": "herdproof.conformance.traces.tracer",
     "ZooKeeperService": "herdproof.services",
     "cover": "herdproof.conformance.edges",
     "edges": "herdproof.conformance.suites",
