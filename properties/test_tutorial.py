@@ -57,6 +57,7 @@ def follow(page: Path, folder: Path) -> int:
         file = folder / block.file
         match block.deed:
             case "save":
+                file.parent.mkdir(exist_ok=True)
                 file.write_text(block.text, encoding="utf-8")
             case "add":
                 text = file.read_text(encoding="utf-8")
