@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from herdproof.errors import HerdError
 from herdproof.link.conform import NAMED, NEVER, Entering, conform_files, read_all
+from herdproof.link.flawed_election import FLAWS, simulated_with
 from herdproof.simulator.election import SimulatedElection
 from herdproof.trace import TraceError, Tracers
-from herdproof.zookeeper.elector import FLAWS
 from herdspec import Sort, Spec, action, each, fault, require
 from herdspec.check.conform import Outcome, Verdict, conform
 from herdspec.check.possible import Line
@@ -51,7 +51,7 @@ def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> 
     with path.open("w") as stream, suppress(HerdError, AssertionError):
         tracers = Tracers(f"seed {seed}", stream)
         flaws = frozenset({flaw} - {""})
-        world = SimulatedElection(brokers, flaws=flaws, observe=tracers)
+        world = simulated_with(flaws, brokers, observe=tracers)
         for _ in range(steps):
             step = chosen(list(machine.steps(state)), chance)
             state = step.state
@@ -271,7 +271,7 @@ def test_a_missing_line_is_noticed(clean: list[dict[str, Any]], tmp_path: Path) 
     assert "a line is missing" in outcome.mismatch.lines[1]
 
 
-SHOWN = FLAWS - {"ignores_lost"}
+SHOWN = FLAWS.keys() - {"ignores_lost"}
 """Who ignores an expiry but heeds the suspension before it does nothing wrong."""
 
 

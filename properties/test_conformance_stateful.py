@@ -314,7 +314,7 @@ def test_a_call_that_hangs_is_named_and_the_code_is_ended() -> None:
     ended: list[str] = []
 
     class Hanging(Leases):
-        timeout = 0.5
+        timeout = 1.0
 
         def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
             super().begin(Client)
@@ -327,10 +327,11 @@ def test_a_call_that_hangs_is_named_and_the_code_is_ended() -> None:
             ended.append("end")
             self.over.set()
 
-    with pytest.raises(Hangs, match=r"`expire` did not return within 0\.5 s\.") as told:
+    with pytest.raises(Hangs, match=r"`expire` did not return within 1 s\.") as told:
         run(Hanging)
 
-    assert [d.name for d in told.value.deeds] in (["ask", "", "expire"], ["expire"])
+    assert told.value.deeds[-1].name == "expire"
+    assert len(told.value.deeds) <= 4
     assert ended
     until = time.monotonic() + 5
     while any(t.name == "code under test" for t in threading.enumerate()):
@@ -342,7 +343,7 @@ def test_code_that_loops_for_ever_between_two_steps_does_not_stop_the_test() -> 
     """A hang in `observe` is told with the step after which it came."""
 
     class Stuck(Leases):
-        timeout = 0.5
+        timeout = 1.0
         over = threading.Event()
 
         def observe(self) -> dict[str, Any]:
@@ -420,7 +421,7 @@ def test_an_end_that_fails_is_an_error_of_the_adapter(wrong: str) -> None:
     """Where `end` raises, or does not return, the test fails and says so."""
 
     class Endless(Leases):
-        timeout = 0.5
+        timeout = 1.0
         over = threading.Event()
 
         def end(self) -> None:
@@ -428,7 +429,7 @@ def test_an_end_that_fails_is_an_error_of_the_adapter(wrong: str) -> None:
                 raise OSError("busy")
             self.over.wait()
 
-    said = {"raises": "raised OSError: busy", "hangs": "did not return within 0.5 s"}[wrong]
+    said = {"raises": "raised OSError: busy", "hangs": "did not return within 1 s"}[wrong]
     with pytest.raises(AdapterError, match=rf"Endless\.end {said}: it must close what `begin`"):
         run(Endless)
     Endless.over.set()

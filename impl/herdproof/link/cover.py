@@ -12,7 +12,7 @@ from herdproof.conformance.edges import Coverage, covered
 from herdproof.conformance.graph import Graph
 from herdproof.conformance.graph import explored as explored_of
 from herdproof.link.election_adapter import SimulatedElectors
-from herdproof.simulator.election import SimulatedElection
+from herdproof.link.flawed_election import simulated_with
 from herdspec.check.explore import Explorer
 from herdspec.protocols.election_properties import ELECTION
 
@@ -23,8 +23,8 @@ def explored(size: int, faults: int) -> Explorer:
 
 
 def electors(flaws: frozenset[str]) -> type[SimulatedElectors]:
-    """The adapter of cores with these switches on."""
-    world = staticmethod(partial(SimulatedElection, flaws=flaws))
+    """The adapter of cores with these flaws."""
+    world = staticmethod(partial(simulated_with, flaws))
     return type("SimulatedElectors", (SimulatedElectors,), {"world_of": world})
 
 

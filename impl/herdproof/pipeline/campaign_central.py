@@ -12,10 +12,11 @@ from dataclasses import fields, replace
 from functools import cache, partial
 from typing import Any
 
-from herdproof.central_coordinator.consumer import FLAWS as CONSUMER_FLAWS
-from herdproof.central_coordinator.flaws import FLAWS as COORDINATOR_FLAWS
 from herdproof.link.central_runs import Tracers
 from herdproof.link.edges import Edges, Taken
+from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
+from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.link.flawed_election import FLAWS as ELECTOR_FLAWS
 from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
 from herdproof.pipeline.central_trace import Line
 from herdproof.pipeline.replays import replay_central
@@ -25,7 +26,6 @@ from herdproof.simulator.contract import Sentence
 from herdproof.simulator.shrink import NothingToShrink, shrink
 from herdproof.simulator.story import Line as Logged
 from herdproof.simulator.story import sentence
-from herdproof.zookeeper.elector import FLAWS as ELECTOR_FLAWS
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 
 CONSUMERS = frozenset({
@@ -79,6 +79,11 @@ _FLAWS: Mapping[str, Change] = {
         replace, consumer_flaws=frozenset({"ignores_epoch"}), hides_epochs=True,
         coordinator_flaws=frozenset({"deposed_goes_on", "unfenced"}),
         watches=frozenset({Sentence.FENCED_COMMAND}),
+    ),
+    "stale_commit": partial(
+        replace, coordinator_flaws=frozenset({"stale_commit"}),
+        consumer_flaws=frozenset({"reconnects_fetching"}),
+        watches=frozenset({Sentence.FENCED_COMMIT}),
     ),
 }  # fmt: skip
 
