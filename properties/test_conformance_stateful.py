@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from itertools import count
+from pathlib import Path
 from random import Random
 from time import perf_counter
 from typing import Any, ClassVar
@@ -494,6 +495,37 @@ def test_what_was_never_seen_taken_or_refused_is_said() -> None:
         "never seen: wish, holder, token[client2], written",
         "absent: give_back (clients never do)",
     ]
+
+
+SUITE = """
+from herdproof.conformance.stateful import stateful
+from properties.leases import Lease, Leases
+
+class NoFence(Leases):
+    flaws = ("no_fence",)
+
+LeaseHeld = stateful(Lease, Leases, Client=2)
+Unfenced = stateful(Lease, NoFence, Client=2)
+"""
+
+
+def test_pytest_collects_a_generated_test_and_says_what_it_does_not_show(tmp_path: Path) -> None:
+    """In a suite, the class is a test; a story is all that a failure prints; gaps come last."""
+    suite = tmp_path / "test_lease.py"
+    suite.write_text(SUITE, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+
+    done = subprocess.run(
+        [*command, "-p", "herdproof.testing", str(suite)],
+        cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert "1 failed, 1 passed" in done.stdout
+    assert "test_lease.py::LeaseHeld::runTest: never seen: wish" in done.stdout
+    assert "Lease, step by step on spec and code (NoFence):" in done.stdout
+    assert "The code did it, though the spec does not allow it:" in done.stdout
+    assert "site-packages/hypothesis" not in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_the_same_seed_walks_the_same_way() -> None:

@@ -142,8 +142,8 @@ def stateful(
     A size is a number of elements, or some to draw from: `Broker=(3, 5)`, `Client=range(2, 6)`.
     Hypothesis' settings are those of the class, as always: `LeaseHeld.settings =
     settings(max_examples=500, stateful_step_count=50)`; by default 50 runs of 20 rules, each of 5
-    to 17 turns. `shorten` (seconds) bounds how long a story is shortened, `walks.report` says what
-    was seen. Raises `AdapterError` for an adapter that does not fit its spec.
+    to 17 turns. `shorten` (seconds) bounds how long a story is shortened, `gaps()` says what a pass
+    does not show (pytest's summary has it). Raises `AdapterError` for an adapter that does not fit.
     """
     walks_ = Walks(spec, adapter, sizes)
     machine = machine_of(walks_)
@@ -154,6 +154,11 @@ def stateful(
         settings = settings(max_examples=RUNS, stateful_step_count=RULES)
         walks = walks_
         shorten = SECONDS
+
+        @classmethod
+        def gaps(cls) -> list[str]:
+            """What a pass does not show: a sentence each."""
+            return gaps(walks_.spec, walks_.adapter, walks_.report)
 
         def runTest(self) -> None:  # noqa: N802 - unittest's name
             __tracebackhide__ = True
@@ -195,14 +200,12 @@ def run(machine: type[InStep], chosen: settings, *, shorten: float = SECONDS) ->
         if isinstance(error, Differs):
             error = shortened(held, error, seconds=shorten)
         raise error.with_traceback(None) from error.__cause__
-    _say_what_is_missing(machine.walks)
+    _look_what_is_missing(machine.walks)
 
 
-def _say_what_is_missing(walks: Walks) -> None:
-    """Print what a pass does not show; fail if it shows nothing, or if code is left behind."""
+def _look_what_is_missing(walks: Walks) -> None:
+    """Fail if a pass shows nothing, or if code was left behind again and again."""
     report = walks.report
-    for line in gaps(walks.spec, walks.adapter, report):
-        print(f"{walks.spec.name}, {walks.adapter.__name__}: {line}")
     name = walks.adapter.__name__
     if not report.steps:
         raise AdapterError(f"{name} took no step of {walks.spec.name}: nothing was shown")
