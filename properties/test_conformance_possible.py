@@ -22,7 +22,7 @@ from herdspec.protocols.election_properties import ELECTION
 from properties.plans import PLANS, Member, Plans
 
 SPECS = pytest.mark.parametrize(
-    "spec", [CENTRAL_COORDINATOR, CONTRACT, ELECTION, PLANS], ids=lambda spec: spec.name
+    "spec", [CENTRAL_COORDINATOR, CONTRACT, ELECTION], ids=lambda spec: spec.name
 )
 
 
@@ -35,8 +35,6 @@ def states(of: Machine, count: int) -> Iterator[tuple[Spec, list[bool]]]:
     """States along a random walk, each with which of the machine's choices it takes."""
     state, random = of.initial(), Random(1)
     choices = [(action.name, arguments) for action, arguments in of.choices]
-    if len(choices) > 500:
-        choices = random.sample(choices, 500)
     for _ in range(count):
         afters = [of.take(state, *choice) for choice in choices]
         yield state, [after is not None for after in afters]
@@ -47,13 +45,11 @@ def states(of: Machine, count: int) -> Iterator[tuple[Spec, list[bool]]]:
 def test_what_is_possible_is_what_can_be_taken(spec: Specification) -> None:
     """Without a copy of the state, guards say the same as the step itself."""
     of = small(spec)
-    possible, choices = Possible(of, Adapter), of.choices
-    if len(choices) > 500:
-        choices = Random(1).sample(choices, 500)
+    possible = Possible(of, Adapter)
 
     for state, taken in states(of, 10):
         with sizes_of_sorts(of.sizes):
-            assert [possible.takes(state, *choice) for choice in choices] == taken
+            assert [possible.takes(state, *choice) for choice in of.choices] == taken
 
 
 @SPECS
@@ -64,7 +60,7 @@ def test_a_frozen_state_is_the_same_and_stays_it(spec: Specification) -> None:
     for state, _ in states(of, 5):
         ice = frozen(state)
         with sizes_of_sorts(of.sizes):
-            for action, arguments in of.choices[:500]:
+            for action, arguments in of.choices:
                 may(ice, of, action.name, arguments)
         assert ice.__dict__ == state.__dict__
 
@@ -79,17 +75,17 @@ def test_arguments_that_are_solved_for_are_possible_and_are_found_if_there_are_s
     solved = 0
 
     for state, taken in states(of, 8):
-        names = {a.name for (a, _), ok in zip(of.choices, taken, strict=False) if ok}
+        names = {a.name for (a, _), ok in zip(of.choices, taken, strict=True) if ok}
         for action in of.spec.actions:
             found = solvers[action.name].solve(state, {}, random)
             if isinstance(found, tuple):
                 solved += 1
                 assert of.take(state, action.name, of.arguments(action, found)) is not None
-            elif len(of.choices) <= 500:
+            else:
                 assert found is False
                 assert action.name not in names
 
-    assert solved >= 8
+    assert solved > 8
 
 
 def test_what_is_given_is_kept_and_the_rest_is_solved_for() -> None:
