@@ -25,7 +25,7 @@ from hypothesis import settings
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
 from herdproof.conformance.closure import TooManyStates
-from herdproof.conformance.held import Differs, Hangs, Held
+from herdproof.conformance.held import Case, Deed, Differs, Hangs, Held
 from herdproof.conformance.shorten import REPETITIONS, again
 from herdproof.conformance.stateful import stateful
 from herdproof.conformance.walk import Walked, walk
@@ -224,6 +224,25 @@ def test_what_differs_once_and_not_again_is_told_as_such() -> None:
 
     assert "The code refused it: a bit has flipped; the spec allows it." in str(told.value)
     assert f"Seen once, and not again in {REPETITIONS} repetitions." in str(told.value)
+
+
+def test_a_story_is_told_again_though_the_code_takes_its_time() -> None:
+    """What the code had done by itself in time, a repetition waits for, and says so."""
+
+    class AtItsOwnTime(Leases):
+        pumped = False
+        flaws = ("forgets",)
+
+    story = [
+        Deed("offer", "ask", (Client(0),), True, Case.ALL),
+        Deed("offer", "expire", (), True, Case.SOME),
+        Deed("disturb", "restart"),
+    ]
+
+    found = again(Held(LEASE, AtItsOwnTime, Client=1), story)
+
+    assert found is not None
+    assert [deed.kind for deed in found.deeds] == ["offer", "wait", "offer", "disturb"]
 
 
 def test_what_differs_now_and_then_is_told_with_how_often() -> None:
