@@ -11,18 +11,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields
+from dataclasses import replace as replaced
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from herdproof.central_coordinator.tracing import CentralLine
 from herdproof.cli import app
 from herdproof.link.central import STEPS, conform_central, conform_lines
-from herdproof.link.central_lines import Placed, read_central, read_central_line
+from herdproof.link.central_lines import CentralStep, Placed, read_central, read_central_line
 from herdproof.link.central_replay import GroupReplay
 from herdproof.link.central_runs import Traced, traced
 from herdproof.link.central_view import View
@@ -146,7 +148,7 @@ MOST_SEEDS = 40
 def first_that_differs(flaws: dict[str, frozenset[str]]) -> Outcome:
     """The replay of the first seed's run that does not conform."""
     for seed in range(MOST_SEEDS):
-        outcome = conform_lines(traced(seed, replace(DEFAULT, **flaws)).lines)  # type: ignore[arg-type]
+        outcome = conform_lines(traced(seed, replaced(DEFAULT, **flaws)).lines)  # type: ignore[arg-type]
         if outcome.verdict is not Verdict.CONFORMS:
             return outcome
     raise AssertionError(f"{MOST_SEEDS} runs of a mistaken core conform")
@@ -174,29 +176,29 @@ def test_a_mistaken_consumer_differs(flaw: str) -> None:
 
 
 def changed(
-    lines: Sequence[Placed], action: str, change: Callable[[CentralLine], CentralLine]
+    lines: Sequence[Placed], action: str, change: Callable[[CentralStep], CentralStep]
 ) -> list[Placed]:
     """A trace in which the last line of an action tells something else."""
     at = max(k for k, p in enumerate(lines) if p.line.action == action)
     return [*lines[:at], lines[at]._replace(line=change(lines[at].line)), *lines[at + 1 :]]
 
 
-def other_generation(line: CentralLine) -> CentralLine:
+def other_generation(line: CentralStep) -> CentralStep:
     """The line, of a generation later."""
     return replace(line, generation=line.generation + 1)
 
 
-def other_offsets(line: CentralLine) -> CentralLine:
+def other_offsets(line: CentralStep) -> CentralStep:
     """The line, one record on."""
     return replace(line, partitions=tuple((t, n, offset + 1) for t, n, offset in line.partitions))
 
 
-def one_less(line: CentralLine) -> CentralLine:
+def one_less(line: CentralStep) -> CentralStep:
     """The line, with one partition less."""
     return replace(line, partitions=line.partitions[1:], owners=line.owners[1:])
 
 
-def unnecessary(line: CentralLine) -> CentralLine:
+def unnecessary(line: CentralStep) -> CentralStep:
     """The line, with the opposite outcome."""
     return replace(line, outcome="unnecessary" if line.outcome == "necessary" else "necessary")
 
@@ -212,7 +214,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("action", "change"), CHANGES)
 def test_a_line_that_tells_something_else_is_noticed(
-    action: str, change: Callable[[CentralLine], CentralLine]
+    action: str, change: Callable[[CentralStep], CentralStep]
 ) -> None:
     """The generation, the assignment, an offset, the outcome: each is held to the spec."""
     lines = changed(run(0).lines, action, change)
@@ -341,7 +343,7 @@ def test_clocks_that_are_apart_are_refused(tmp_path: Path) -> None:
 
 def raw(**changes: Any) -> str:
     """A line's text, with some fields changed; None takes one away."""
-    fields = {**asdict(run(0).lines[5].line), **changes}
+    fields = {**json.loads(run(0).lines[5].line.written()), **changes}
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 
 

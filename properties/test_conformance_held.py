@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
@@ -458,6 +459,7 @@ def test_code_that_cannot_begin_is_an_error_before_the_first_step() -> None:
 
     with pytest.raises(AdapterError, match="`begin` raised OSError: no port for 1, before"):
         Held(LEASE, Broken, Client=1).begin()
+    assert "code under test" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_an_adapter_may_loop_over_the_specs_sorts() -> None:

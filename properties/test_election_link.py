@@ -20,8 +20,9 @@ from herdproof.conformance.edges import Coverage
 from herdproof.conformance.held import Differs
 from herdproof.conformance.stateful import stateful
 from herdproof.conformance.walk import walk as random_walk
-from herdproof.link.cover import cover, electors, walk
+from herdproof.link.cover import cover, walk
 from herdproof.link.election import Lockstep, Observer, Unlinked, act
+from herdproof.link.election_adapter import electors
 from herdproof.link.flawed_election import FLAWS as FLAWS_OF_CORES
 from herdproof.link.flawed_election import FLAWS_OF_SHELLS
 from herdproof.link.mutants import HARMLESS_ALONE, graph, mutant, runs_without_faults

@@ -11,7 +11,7 @@ from functools import cache, partial
 
 import pytest
 
-from herdspec import always, recoverable, sometimes, step
+from herdspec import recoverable, sometimes, step
 from herdspec.check.explore import explore
 from herdspec.check.mutants import Mutant, mutants
 from herdspec.check.mutate import failing, mutate, reasons_of
@@ -82,12 +82,6 @@ def looks_after_a_refusal(before: Election, after: Election) -> bool:
     )
 
 
-@always
-def only_who_stands_leads(s: Election) -> bool:
-    """Only who stands leads."""
-    return all(not s.leads[b] or s.stands[b] for b in Broker)
-
-
 @recoverable
 def every_inbox_can_be_empty(s: Election) -> bool:
     """Every inbox can come to be empty."""
@@ -141,24 +135,6 @@ def a_new_process_begins_anew(before: Election, after: Election) -> bool:
             for b in Broker
         )
     )
-
-
-@always
-def a_refusal_carries_no_epoch(s: Election) -> bool:
-    """A refusal carries no epoch."""
-    return all(s.answer[b] != Answer.REFUSED or s.number[b] == 0 for b in Broker)
-
-
-@always
-def who_lags_not_shows_nothing_old(s: Election) -> bool:
-    """A server that is up to date shows no old epoch."""
-    return all(s.behind[b] or s.view_epoch[b] == 0 for b in Broker)
-
-
-@always
-def an_orphan_stands(s: Election) -> bool:
-    """An orphan is a node that stands."""
-    return not s.orphan or s.holder is not None
 
 
 @sometimes
@@ -313,16 +289,12 @@ MISSING: dict[str, Property] = {
     why.ONE_CALL: one_call_at_a_time,
     why.LOOKS_AFTER_RECALL: looks_after_a_recall,
     why.LOOKS_AFTER_REFUSAL: looks_after_a_refusal,
-    why.RESIGNED: only_who_stands_leads,
     why.HANDLED: every_inbox_can_be_empty,
     why.ASKS_STANDING: only_who_stands_asks,
     why.DELETES_RESIGNED: only_who_resigned_deletes,
     why.LINK_ORDER: lost_is_lost,
     why.LINK_TRUE: told_connected_is_connected,
     why.NEW_PROCESS: a_new_process_begins_anew,
-    why.REFUSAL_WITHOUT_NUMBER: a_refusal_carries_no_epoch,
-    why.VIEW_FORGOTTEN: who_lags_not_shows_nothing_old,
-    why.ORPHAN_STANDS: an_orphan_stands,
     why.DELETION_TOLD: a_deletion_is_told,
     why.TOLD_OF_CHANGE: told_of_what_changes,
     why.ABOUT_TO_SEE: nothing_to_who_is_about_to_see,

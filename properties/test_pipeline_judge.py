@@ -17,10 +17,11 @@ from msgspec.structs import replace as altered
 import properties.test_central_simulator as simulator
 from herdproof.central_coordinator.tracing import CENTRAL
 from herdproof.conformance.traces.ordering import ordered
+from herdproof.link.central_lines import CentralStep as Line
 from herdproof.link.central_runs import traced
 from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
 from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
-from herdproof.pipeline.central_trace import OBSERVABLE, Line, line_of
+from herdproof.pipeline.central_trace import OBSERVABLE
 from herdproof.pipeline.findings import SENTENCES, TOLD_BY
 from herdproof.pipeline.judge import CONFORMS, judge
 from herdproof.pipeline.protocols import auditor
@@ -182,7 +183,7 @@ def shown(found: Shown, world: Config) -> None:
     """The run's trace violates one of these, and nothing is violated without the mistake."""
     lines = []
     for placed in traced(found.seed, replace(world, watches=frozenset())).lines:
-        lines.append(altered(line_of(placed.line), place=placed.where))
+        lines.append(altered(placed.line))
     every: set[str] = set()
     for group in {line.group for line in lines} - {""}:
         every |= violated(judged(of_group(lines, group), group))

@@ -91,7 +91,7 @@ def test_the_refinement_is_proved_for_any_number_of_brokers() -> None:
     ("lemma", "actions"),
     [
         ("epochs_begin_at_one", {"handle_recall", "handle_create"}),
-        ("who_is_not_connected_asks_nothing", {"stand", "look", "handle_new_session"}),
+        ("who_is_not_connected_asks_nothing", {"handle_new_session"}),
         (
             "what_it_is_told_of_its_node_is_true",
             {

@@ -192,11 +192,13 @@ class Store:
         self._finish(job, Outcome.DONE)
 
     def _step(self, job: Job) -> Step | None:
-        """What a job's next transaction is of the protocol, if it is a step."""
+        """What the transaction that is asked for now is of the protocol, if it is a step."""
         assert job.parts
+        paths = [operation.path for operation in job.asked]
         if job.point is not None:
-            return job.point.step if len(job.parts) == 1 else None
-        offsets = tuple(job.offsets[path] for path, _ in job.parts[0] if path in job.offsets)
+            makes_valid = len(job.parts) == 1 and job.point.path in paths
+            return job.point.step if makes_valid else None
+        offsets = tuple(job.offsets[path] for path in paths if path in job.offsets)
         if not offsets:
             return None
         return Step(action="flush_offsets", group=job.group, epoch=self.epoch, partitions=offsets)

@@ -115,7 +115,7 @@ def replayed_by(
 
 def map_of(name: str) -> TraceMap:
     """The trace map of a file: `FILE.py:NAME`, or the only one in `FILE.py`."""
-    from herdproof.cli.specs import imported
+    from herdproof.cli.loading import imported
     from herdproof.conformance.traces.mapping import TraceMap
 
     path, _, wanted = name.rpartition(":") if not name.endswith(".py") else (name, "", "")

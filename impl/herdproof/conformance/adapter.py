@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from herdproof.errors import HerdError
 from herdspec.language.specification import Action, Specification
+from herdspec.language.surface import Property
 
 
 class Refused(Exception):
@@ -56,6 +57,9 @@ class Adapter:
     """Seconds for what was sent to arrive, before a difference counts."""
     timeout: ClassVar[float | None] = 10.0
     """Seconds after which a call counts as hung; None waits for ever, in the test's own thread."""
+
+    loadable: ClassVar[Property | None] = None
+    """Of which states `load` is written, if not of all: a property of one state, as `@always`."""
 
     begin: Callable[..., None]
     """
@@ -136,6 +140,15 @@ def check_adapter(spec: Specification, adapter: type[Adapter]) -> None:
             f" fields that can be seen, of {', '.join(spec.rich)}"
         )
     _check_none_left(spec, adapter, actions)
+
+
+def check_load(adapter: type[Adapter]) -> None:
+    """Raise `AdapterError` for an adapter whose code cannot be put into a state."""
+    if not callable(getattr(adapter, "load", None)):
+        raise AdapterError(
+            f"{adapter.__name__} cannot be put into a state: write `def load(self, state)`, which"
+            f" raises CannotLoad where the code cannot be"
+        )
 
 
 def _check_names(

@@ -32,11 +32,18 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, method_of
+from herdproof.conformance.adapter import (
+    Adapter,
+    AdapterError,
+    CannotLoad,
+    check_adapter,
+    check_load,
+    method_of,
+)
 from herdproof.conformance.closure import CARRIED, Carried, Closure, TooManyStates
 from herdproof.conformance.left import Things
 from herdproof.conformance.possible import Instance, Possible
-from herdproof.conformance.seen import Look, Seen
+from herdproof.conformance.seen import Look, Seen, replaced
 from herdproof.conformance.told import PROGRAM, program, story
 from herdproof.conformance.worker import TimedOut, Worker
 from herdproof.errors import HerdError
@@ -76,6 +83,14 @@ class Differs(AssertionError):
         return found
 
 
+class LoadedOtherwise(Exception):
+    """What `load` made of a state is not that state: these `fields` are seen to be otherwise."""
+
+    def __init__(self, fields: Sequence[str], lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.fields = tuple(fields)
+
+
 class Hangs(Differs):
     """A call of the adapter did not return in time."""
 
@@ -99,8 +114,8 @@ class Deed:
     """
     What was done to the code, so that it can be done again.
 
-    `kind` is the method of `Held`: `offer`, `wait` or `disturb`. Of an offer, `case` says what the
-    spec made of it, and `taken` what the code did.
+    `kind` is the method of `Held`: `offer`, `wait`, `disturb` or `put`. Of an offer, `case` says
+    what the spec made of it, and `taken` what the code did.
     """
 
     kind: str
@@ -178,12 +193,7 @@ class Held:
     # ── The code's life ─────────────────────────────────────────────────────────────────────
 
     def __enter__(self) -> Held:
-        try:
-            self.begin()
-        except BaseException:
-            with suppress(AdapterError):  # what it could not begin, it may not be able to end
-                self.end()
-            raise
+        self.begin()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -191,7 +201,15 @@ class Held:
             self.end()
 
     def begin(self) -> None:
-        """Begin the code, and see in which initial states the spec may be."""
+        """Begin the code, and see in which initial states the spec may be; end it if it cannot."""
+        try:
+            self._begin()
+        except BaseException:
+            with suppress(AdapterError):  # what it could not begin, it may not be able to end
+                self.end()
+            raise
+
+    def _begin(self) -> None:
         self.deeds, self.states, self.code = [], [], None
         self._things = Things()
         self._worker = Worker(self.adapter.timeout)
@@ -292,6 +310,28 @@ class Held:
             return
         self._compare(self._closed(self.states, self._brought[name]))
         self.report.disturbed[name] = self.report.disturbed.get(name, 0) + 1
+
+    def put(self, look: Look) -> None:
+        """
+        Put the code into a state by the adapter's `load`, whatever it did before.
+
+        `look` says what the state is like, as `observe` does; what it leaves out is as it is
+        initially. The state need not be one that the spec reaches. Raises `CannotLoad`, if the
+        adapter does, and `LoadedOtherwise` if the code is seen to be elsewhere then.
+        """
+        assert self.code is not None, "the code lives within `with`"
+        state = replaced(self.machine.initial(), look)
+        check_load(self.adapter)
+        load: Any = getattr(self.code, "load")  # noqa: B009 - not every adapter has one
+        self.deeds = [Deed("put", "", (dict(look),))]
+        self._call("load", load, state)
+        self.states = [Carried(state)]
+        try:
+            self._compare(self._closed(self.states, self._silent))
+        except Differs:
+            theirs = self._call("observe", self.code.observe)
+            fields = self._seen.fields_unlike(state, theirs)
+            raise LoadedOtherwise(fields, self._seen.unlike(state, theirs)) from None
 
     def case(self, name: str, *arguments: Any) -> Case:
         """In which of the states where the spec may be a step is possible."""
@@ -483,7 +523,7 @@ class Held:
             return self._worker.call(self._sized, function, arguments)
         except TimedOut:
             raise self._hangs() from None
-        except HerdError:
+        except (HerdError, CannotLoad):
             raise
         except Exception as error:
             if refusable and isinstance(error, self.adapter.refusals):

@@ -7,7 +7,7 @@ from typing import Any
 
 from herdproof.conformance.adapter import Adapter, AdapterError
 from herdspec.check.run import Machine, said, said_key
-from herdspec.language.surface import Spec
+from herdspec.language.surface import Spec, twin
 from herdspec.language.types import MachineOf, Rich, Table
 from herdspec.language.values import OUTSIDE
 
@@ -86,6 +86,10 @@ class Seen:
             for entry, ours, theirs in _entries(name, field(state, name), look_at)
         ]
 
+    def fields_unlike(self, state: Spec, look: Look) -> list[str]:
+        """The fields in which the code is seen to be otherwise."""
+        return [n for n, seen in look.items() if any(_entries(n, field(state, n), seen))]
+
     def check(self, look: Look) -> None:
         """Raise `AdapterError` for a value that a field cannot have: it would never agree."""
         for name, theirs in look.items():
@@ -144,6 +148,48 @@ def field(state: Spec, name: str) -> Any:
     for part in name.split("."):
         value = value.__dict__[part]
     return value
+
+
+def replaced(state: Spec, look: Look) -> Spec:
+    """A copy of a state with what is seen put in: fields, or entries of maps."""
+    made = state.copy()
+    for name, seen in look.items():
+        *parts, last = name.split(".")
+        owner = field(made, ".".join(parts)) if parts else made
+        owner.__dict__[last] = _put(owner.__dict__[last], seen)
+    return made
+
+
+def _put(ours: Any, seen: Any) -> Any:
+    """A value with the entries that are seen put in."""
+    if isinstance(ours, Spec) and isinstance(seen, Mapping):
+        return replaced(ours, seen)
+    if isinstance(ours, Mapping) and isinstance(seen, Mapping):
+        return {
+            key: _put(value, seen[key]) if key in seen else value for key, value in ours.items()
+        }
+    return twin(seen)
+
+
+def unlike_initially(state: Spec, initial: Spec) -> dict[str, Any]:
+    """What of a state is not as it is initially, as `replaced` takes it: its short form."""
+    found: dict[str, Any] = {}
+    for name, value in state.__dict__.items():
+        first = initial.__dict__[name]
+        if value == first:
+            continue
+        if isinstance(value, Spec):
+            inner = unlike_initially(value, first)
+            found |= {f"{name}.{part}": of for part, of in inner.items()}
+        elif isinstance(value, Mapping):
+            found[name] = {
+                key: unlike_initially(v, first[key]) if isinstance(v, Spec) else v
+                for key, v in value.items()
+                if v != first[key]
+            }
+        else:
+            found[name] = value
+    return found
 
 
 def _partly(ours: Any, theirs: Any) -> bool:

@@ -18,14 +18,17 @@ from functools import partial
 from typing import Any, ClassVar
 from unittest import TestCase
 
-from hypothesis import HealthCheck, Phase, Verbosity, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
+try:
+    from hypothesis import HealthCheck, Phase, Verbosity, settings
+    from hypothesis import strategies as st
+    from hypothesis.stateful import (
+        RuleBasedStateMachine,
+        initialize,
+        rule,
+        run_state_machine_as_test,
+    )
+except ImportError as error:
+    raise ImportError("`stateful` draws by Hypothesis: install `herdproof[testing]`") from error
 
 from herdproof.conformance.adapter import Adapter, AdapterError, method_of
 from herdproof.conformance.draws import BYTES, Turns
@@ -204,13 +207,13 @@ def run(machine: type[InStep], chosen: settings, *, shorten: float = SECONDS) ->
 
 
 def _look_what_is_missing(walks: Walks) -> None:
-    """Fail if a pass shows nothing, or if code was left behind again and again."""
+    """Fail if a pass shows nothing, or if most runs left something behind."""
     report = walks.report
     name = walks.adapter.__name__
     if not report.steps:
         raise AdapterError(f"{name} took no step of {walks.spec.name}: nothing was shown")
-    often = [what for what, times in report.left.items() if times > 1]
-    if often:
+    often = [what for what, times in report.left.items() if 2 * times > report.runs > 1]
+    if often:  # a library's own threads and files are opened in one run, and stay
         raise AdapterError(
             f"{name}.end leaves behind {', '.join(often)}: close what `begin` opened"
         )

@@ -26,11 +26,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from herdproof.central_coordinator.tracing import CONSUMER, COORDINATOR, CentralLine
+from herdproof.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdproof.conformance.traces.groups import Missing, by_group, gaps, groups_of
 from herdproof.link.central_consumers import CONSUMERS
 from herdproof.link.central_coordinators import COORDINATORS
-from herdproof.link.central_lines import Placed, read_central
+from herdproof.link.central_lines import CentralStep, Placed, read_central
 from herdproof.link.central_replay import GroupReplay, Watch
 from herdproof.link.central_view import NoElement, View
 from herdspec.check.conform import Outcome, Progress, Verdict
@@ -94,7 +94,7 @@ def conform_lines(
 VERIFIED = CENTRAL_COORDINATOR
 
 
-def untraced(lines: Sequence[CentralLine]) -> Iterator[Missing]:
+def untraced(lines: Sequence[CentralStep]) -> Iterator[Missing]:
     """Whose traces are missing: consumers that registered, coordinators that were obeyed."""
     consumers = {line.node for line in lines if line.role == CONSUMER}
     epochs = {line.epoch for line in lines if line.action == "coordinator_startup"}

@@ -21,9 +21,8 @@ from herdproof.link.edges import Edges, Taken
 from herdproof.link.election import Choice, Differs, Lockstep
 from herdproof.link.flawed_election import FLAWS
 from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
-from herdproof.pipeline.election_trace import Line, trace_line
 from herdproof.pipeline.replays import replay_election
-from herdproof.trace import Tracers
+from herdproof.trace import TraceLine, Tracers
 from herdspec.protocols.election_properties import ELECTION
 
 STEPS = 300
@@ -65,9 +64,9 @@ class Election:
         walk.go()
         return walk.ran()
 
-    def replay(self, lines: Sequence[Line], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
+    def replay(self, lines: Sequence[TraceLine], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
         """The trace in the spec; its edges are those of the walk."""
-        found = replay_election([(trace_line(line), line.place) for line in lines])
+        found = replay_election(lines)
         counted = {action: ran.counts.get(action, 0) for action in found.taken}
         return replace(found, taken=counted), ran.taken, sum(ran.counts.values())
 

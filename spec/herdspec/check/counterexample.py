@@ -95,8 +95,11 @@ class Reader:
 
     def number(self, e: Expr) -> int:
         """A value as a slot holds it."""
-        term = self.emit.formula(expand(e, self.model.elements))
-        return self._number(e.kind, self.model.z3.eval(term, model_completion=True))
+        return self.read(e.kind, self.emit.formula(expand(e, self.model.elements)))
+
+    def read(self, kind: Type, term: Any) -> int:
+        """A term's value as a slot holds it."""
+        return self._number(kind, self.model.z3.eval(term, model_completion=True))
 
     def _number(self, kind: Type, value: Any) -> int:
         match kind:

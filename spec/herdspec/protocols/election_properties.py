@@ -275,6 +275,55 @@ def what_it_is_told_of_its_node_is_true(s: Election) -> bool:
     )
 
 
+# ── Lemmas about the shape of a state: code is put into states, and these are all that it has ──
+
+
+@lemma
+def only_a_node_that_stands_is_a_former_sessions(s: Election) -> bool:
+    """Only a node that stands belongs to a former session."""
+    return not s.orphan or s.holder is not None
+
+
+@lemma
+def only_lagging_servers_have_a_view(s: Election) -> bool:
+    """A server that is up to date shows what is true."""
+    return all(s.behind[b] or (s.view[b] == View.ABSENT and s.view_epoch[b] == 0) for b in Broker)
+
+
+@lemma
+def answers_are_to_the_call_under_way(s: Election) -> bool:
+    """Each call is answered in its own way."""
+    return all(
+        s.answer[b] == Answer.NONE
+        or (
+            s.call[b] in (Call.LOOK, Call.RECALL)
+            and s.answer[b] in (Answer.ABSENT, Answer.OTHERS, Answer.MINE)
+        )
+        or (s.call[b] == Call.READ and s.answer[b] == Answer.EPOCH)
+        or (s.call[b] == Call.CREATE and s.answer[b] in (Answer.CREATED, Answer.REFUSED))
+        or (s.call[b] == Call.DELETE and s.answer[b] in (Answer.DELETED, Answer.REFUSED))
+        for b in Broker
+    )
+
+
+@lemma
+def only_what_tells_an_epoch_carries_one(s: Election) -> bool:
+    """No other call or answer carries an epoch than a creation, or what tells of one."""
+    return all(
+        s.number[b] == 0
+        or s.answer[b] == Answer.EPOCH
+        or tells_epoch(s, b)
+        or (s.call[b] == Call.CREATE and s.answer[b] != Answer.REFUSED)
+        for b in Broker
+    )
+
+
+@lemma
+def who_leads_stands(s: Election) -> bool:
+    """Whoever leads stands for election."""
+    return all(not s.leads[b] or s.stands[b] for b in Broker)
+
+
 def tells_epoch(s: Election, b: Broker) -> bool:
     """The answer to a recall says that the node is the broker's own."""
     return s.call[b] == Call.RECALL and s.answer[b] == Answer.MINE
@@ -292,9 +341,15 @@ POSSIBLE = (
     a_former_sessions_node_still_stands, a_lagging_server_misleads, a_reply_is_lost,
     a_stale_write_is_refused,
 )  # fmt: skip
+SHAPE = (
+    only_a_node_that_stands_is_a_former_sessions, only_lagging_servers_have_a_view,
+    answers_are_to_the_call_under_way, only_what_tells_an_epoch_carries_one, who_leads_stands,
+)  # fmt: skip
+"""What no other promise needs: it says which states code may be put into."""
 LEMMAS = (
     no_epoch_is_given_to_two, the_present_epoch_is_its_winners, epochs_given_have_been,
     epochs_begin_at_one, who_is_not_connected_asks_nothing, what_it_is_told_of_its_node_is_true,
+    *SHAPE,
 )  # fmt: skip
 
 ELECTION = specification(Election, *PROMISES, one_coordinator_at_a_time, *POSSIBLE, *LEMMAS)

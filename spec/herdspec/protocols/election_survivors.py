@@ -32,7 +32,6 @@ LOOKS_AFTER_REFUSAL = (
     "a step promise that who is refused and stands looks again would kill it; whoever was faster "
     "fired the watch of its first look, so that it looks anyway"
 )
-RESIGNED = "an always promise that only who stands leads would kill it; its writes stay fenced"
 HANDLED = (
     "a promise that every inbox can come to be empty would kill it; the answer stays, and to "
     "handle it again changes nothing until the broker stands, resigns or begins anew"
@@ -54,17 +53,6 @@ NEW_PROCESS = (
 
 # ── Missing promises about what ZooKeeper answers, and whom it tells ────────────────────────
 
-REFUSAL_WITHOUT_NUMBER = (
-    "an always promise that a refusal carries no epoch would kill it; nobody reads that number"
-)
-VIEW_FORGOTTEN = (
-    "an always promise that a server shows no old epoch once it is up to date would kill it; "
-    "nobody reads it before the server lags again, which sets it"
-)
-ORPHAN_STANDS = (
-    "an always promise that an orphan is a node that stands would kill it; the watches that fire "
-    "once more cost a look"
-)
 DELETION_TOLD = (
     "a possibility that a broker is told of its deletion would kill it; asked once more, the "
     "deletion is refused, which ends the call as well"
@@ -159,7 +147,6 @@ ELECTION = {
     ),
     **because(LOOKS_AFTER_RECALL, "handle_look: drop `self.call[b] == Call.LOOK`"),
     **because(LOOKS_AFTER_REFUSAL, "handle_delete: drop `self.call[b] == Call.DELETE`"),
-    **because(RESIGNED, "resign: skip `self.leads[b] = False`"),
     **because(
         HANDLED,
         "handle_look: skip `self.finish(b)`",
@@ -181,13 +168,6 @@ ELECTION = {
         "restart: skip `self.finish(b)`",
         "restart: skip `self.token[b] = 0`",
     ),
-    **because(
-        REFUSAL_WITHOUT_NUMBER,
-        "serve_create: skip `self.number[b] = 0`",
-        "serve_create: `self.number[b] = 0` becomes `self.number[b] = 1`",
-    ),
-    **because(VIEW_FORGOTTEN, "keep_up: skip `self.view_epoch[b] = 0`"),
-    **because(ORPHAN_STANDS, "vacate: skip `self.orphan = False`"),
     **because(DELETION_TOLD, "serve_delete: skip `self.answer[b] = Answer.DELETED`"),
     **because(
         TOLD_OF_CHANGE,

@@ -40,6 +40,10 @@ class TraceError(HerdError):
     """A trace cannot be read, or used: which file, which line, and what is wrong there."""
 
 
+class UnknownVersion(TraceError):
+    """A line is of a version that its reader does not know."""
+
+
 class Line(Struct, kw_only=True, gc=False):
     """What every line of a trace has: one step of one node, and where it stands."""
 
@@ -110,9 +114,9 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
 _ENCODER = msgspec.json.Encoder()
 
 Formats = Mapping[tuple[int, str], type[Any]]
-"""By version and protocol, the struct of its lines."""
-ONLY_THIS: Formats = MappingProxyType({})
-"""Nothing but version 2."""
+"""By version and protocol (empty: any), the struct of its lines."""
+ANY_PROTOCOL: Formats = MappingProxyType({(SCHEMA, ""): TraceLine})
+"""Version 2."""
 
 
 class _Head(Struct):
@@ -126,9 +130,9 @@ _HEAD = msgspec.json.Decoder(_Head).decode
 _DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}
 
 
-def read_line(text: str, place: str = "", formats: Formats = ONLY_THIS) -> Any:
+def read_line(text: str, place: str = "", formats: Formats = ANY_PROTOCOL) -> Any:
     """
-    One line of a trace: a `TraceLine`, or what `formats` has for its version and protocol.
+    One line of a trace, as what `formats` has for its version and protocol: a `TraceLine`.
 
     Fields that are unknown are skipped. Raises `TraceError`, which does not say the place.
     """
@@ -138,10 +142,8 @@ def read_line(text: str, place: str = "", formats: Formats = ONLY_THIS) -> Any:
         raise TraceError("a line of a trace is a JSON object") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from None
-    made = formats.get((head.schema, head.protocol)) if _is_head(head) else None
-    if made is None:
-        _check_head(head, formats)
-        made = TraceLine
+    _check_head(head, formats)
+    made = formats.get((head.schema, head.protocol)) or formats[head.schema, ""]
     return decoded(made, text, place)
 
 
@@ -160,23 +162,18 @@ def decoded(made: type[Any], text: str, place: str) -> Any:
     return line
 
 
-def _is_head(head: _Head) -> bool:
-    return type(head.schema) is int and isinstance(head.protocol, str)
-
-
 def _check_head(head: _Head, formats: Formats) -> None:
     """Raise `TraceError` for a version or a protocol that nobody reads."""
-    versions = sorted({SCHEMA, *(schema for schema, _ in formats)})
+    versions = sorted({schema for schema, _ in formats})
     if type(head.schema) is not int or head.schema not in versions:
         known = f"version{'s' if len(versions) > 1 else ''} {' and '.join(map(str, versions))}"
-        raise TraceError(f"the schema's version is {head.schema!r}; this reader knows {known}")
+        raise UnknownVersion(f"the schema's version is {head.schema!r}; this reader knows {known}")
+    protocols = sorted(name for schema, name in formats if schema == head.schema)
     if not isinstance(head.protocol, str):
         raise TraceError(f"the protocol is {head.protocol!r}; write the name of its spec")
-    if head.schema != SCHEMA:
-        known = " and ".join(repr(name) for _, name in sorted(formats))
-        raise TraceError(
-            f"the protocol is {head.protocol!r}; known in version {head.schema} are {known}"
-        )
+    if "" not in protocols and head.protocol not in protocols:
+        are = f"{'are' if len(protocols) > 1 else 'is'} {' and '.join(map(repr, protocols))}"
+        raise TraceError(f"the protocol is {head.protocol!r}; known {are}")
 
 
 _MISSING = re.compile(r"Object missing required field `([^`]*)`(?: - at `\$\.?(.*)`)?")
@@ -206,7 +203,7 @@ def _wrong(problem: str) -> str:
 # ── Files ───────────────────────────────────────────────────────────────────────────────────
 
 
-def read_files(paths: Sequence[Path], formats: Formats = ONLY_THIS) -> list[Any]:
+def read_files(paths: Sequence[Path], formats: Formats = ANY_PROTOCOL) -> list[Any]:
     """
     The lines of all files of one run, file by file, each with its place.
 
@@ -221,7 +218,7 @@ def read_files(paths: Sequence[Path], formats: Formats = ONLY_THIS) -> list[Any]
     return lines
 
 
-def read_file(path: Path, formats: Formats = ONLY_THIS) -> list[Any]:
+def read_file(path: Path, formats: Formats = ANY_PROTOCOL) -> list[Any]:
     """Every line of a trace, in order, each with its place; raises `TraceError`."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -233,7 +230,7 @@ def read_file(path: Path, formats: Formats = ONLY_THIS) -> list[Any]:
 
 
 def read_texts(
-    texts: Iterable[str], name: str, formats: Formats = ONLY_THIS, *, ended: bool = True
+    texts: Iterable[str], name: str, formats: Formats = ANY_PROTOCOL, *, ended: bool = True
 ) -> list[Any]:
     """Lines of one file or stream, each with its place; the last may be cut off (not `ended`)."""
     texts = list(texts)

@@ -18,7 +18,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
-from herdproof.conformance.traces.line import TraceLine
+from herdproof.conformance.traces.line import TraceError, TraceLine
 
 
 class Numbered(Protocol):
@@ -127,6 +127,28 @@ def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
     return found
 
 
+def numbered(found: Ordered[L], start: str) -> list[L]:
+    """
+    The lines in their order; `TraceError` for numbers that cannot be.
+
+    Two lines of one number must be the same; `start` is the action of the line with the number 1.
+    """
+    for line in found.lines:
+        if (line.sequence == 1) != (line.action == start):
+            raise TraceError(
+                f"{line.place}: its number is {line.sequence}, its action {line.action}: a process"
+                f" begins with {start!r}, which has the number 1, and goes on with 2, 3, …"
+            )
+    known = {(x.role, x.node, x.sequence, x.written()) for x in found.lines if found.twice}
+    for line in found.twice:
+        if (line.role, line.node, line.sequence, line.written()) not in known:
+            raise TraceError(
+                f"{line.place}: {line.node} has told another line {line.sequence} already: each"
+                f" process of a node numbers its lines 1, 2, 3, …, and has them in one trace"
+            )
+    return found.lines
+
+
 def _is_caused(entries: Sequence[Entry[L]]) -> bool:
     """Whether everything comes after what it needs, if that is there at all."""
     early: set[Hashable] = set()
@@ -202,12 +224,24 @@ def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
     """One node's lines by process, as these started, each in the order of its numbers."""
     every = sorted(lines, key=_BY_NUMBERS)
     starts = sorted({line.time_ns for line in every if line.sequence == 1})
+    before, every = _headless(every, starts)
     if len(starts) < 2:
-        return [_numbered(every, twice)]
-    of: dict[int, list[L]] = defaultdict(list)
-    for line in every:
-        of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
-    return [_numbered(of[number], twice) for number in sorted(of)]
+        found = [every] if every else []
+    else:
+        of: dict[int, list[L]] = defaultdict(list)
+        for line in every:
+            of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
+        found = [of[number] for number in sorted(of)]
+    return [_numbered(own, twice) for own in ([before, *found] if before else found)]
+
+
+def _headless(every: list[L], starts: Sequence[int]) -> tuple[list[L], list[L]]:
+    """The lines of a process of which the first is missing, and all others: by numbers in both."""
+    at = next((k for k, line in enumerate(every) if starts and line.time_ns >= starts[0]), 0)
+    before, rest = every[:at], every[at:]
+    if {line.sequence for line in before} & {line.sequence for line in rest}:
+        return before, rest
+    return [], every
 
 
 _BY_NUMBERS = attrgetter("time_ns", "sequence", "place")

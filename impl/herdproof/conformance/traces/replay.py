@@ -27,7 +27,7 @@ from herdproof.conformance.traces.groups import (
 )
 from herdproof.conformance.traces.line import START, TraceError, TraceLine, read_files
 from herdproof.conformance.traces.mapping import Bound, Told, TraceMap, bound
-from herdproof.conformance.traces.ordering import Causes, Ordered, ordered
+from herdproof.conformance.traces.ordering import Causes, numbered, ordered
 from herdproof.conformance.traces.values import NoValue, Values, unlike
 from herdspec.check.conform import CAP, Outcome, Progress, Verdict
 from herdspec.check.conform import conform as conform_raw
@@ -73,16 +73,9 @@ def conform_lines(
                 f"{line.place}: this is a trace of {line.protocol}, and the map is of {table.name}:"
                 f" give a map of {line.protocol} (--spec, --map), or say TraceMap(protocol=…)"
             )
-        if (line.sequence == 1) != (line.action == START):
-            raise TraceError(
-                f"{line.place}: its number is {line.sequence}, its action {line.action}: a process"
-                f" begins with {START!r}, which has the number 1, and goes on with 2, 3, …"
-            )
-    found = ordered(lines, Causes(lines))
-    _check_twice(found)
-    missing = [*gaps(found.lines), *_unsent(found.lines)]
+    whole = numbered(ordered(lines, Causes(lines)), START)
+    missing = [*gaps(whole), *_unsent(whole)]
     promises = invariants_of(table.specification, failing) if invariants else []
-    whole = found.lines
 
     def replay(group: str, upto: int) -> Outcome:
         of = [(k, line) for k, line in enumerate(whole[:upto]) if line.group in ("", group)]
@@ -94,19 +87,6 @@ def conform_lines(
     if table.nodes and table.raw is None:
         missing += _untraced(whole, table)
     return by_group(groups_of(whole) or [""], len(whole), missing, replay)
-
-
-def _check_twice(found: Ordered[TraceLine]) -> None:
-    """Raise `TraceError` if two lines have one number, and are not the same."""
-    if not found.twice:
-        return
-    known = {(x.role, x.node, x.sequence, x.written()): x for x in found.lines}
-    for line in found.twice:
-        if (line.role, line.node, line.sequence, line.written()) not in known:
-            raise TraceError(
-                f"{line.place}: {line.node} has told another line {line.sequence} already: each"
-                f" process of a node numbers its lines 1, 2, 3, …, and has them in one trace"
-            )
 
 
 def _unsent(lines: Sequence[TraceLine]) -> Iterator[Missing]:
