@@ -307,6 +307,16 @@ def test_a_choice_of_the_code_among_very_many_is_one_that_the_spec_allows() -> N
             held.offer("plan")
 
 
+def test_a_silent_action_with_very_many_choices_is_refused() -> None:
+    """What the code does by itself is tried with all choices: of too many, the adapter is told."""
+
+    class Silent(Planner):
+        silent = ("plan",)
+
+    with pytest.raises(AdapterError, match=r"Plans has 1,310,982,144 choices .*`chosen`"):
+        Held(PLANS, Silent, Part=9, Member=4)
+
+
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
