@@ -19,15 +19,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 from unittest import mock
 
 from herdproof.central_coordinator.consumer_reports import What
-from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.events import ConsumerEffect, ConsumerEvent, Received, Report
 from herdproof.cli import app
 from herdproof.consumer import Consumer, RebalanceListener
+from herdproof.link.flawed_central import coordinator_with
 from herdproof.wire.messages import Stop, TopicPartition
 
 _one_line = threading.Lock()
@@ -105,7 +104,7 @@ def consumers(told: str) -> None:
 
 def flawed_coordinator(flaw: str, *arguments: str) -> None:
     """`herdproof coordinator`, whose core has one of the drafts' mistakes."""
-    flawed = partial(Coordinator, flaws=frozenset({flaw}))
+    flawed = coordinator_with(frozenset({flaw}))
     with mock.patch("herdproof.central_coordinator.server.Coordinator", flawed):
         app(["coordinator", *arguments])
 

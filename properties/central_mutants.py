@@ -3,8 +3,9 @@ Mistakes in the cores of system B, each a small change of the very code: are the
 
 A mutant says which function it changes, and which words of it into which others; a change whose
 words are not there (any more) is refused, so that no mutant can quietly become the code itself. The
-switches that the cores have (`flaws`) are the drafts' mistakes; these here are slips that somebody
-who works on the code could make. What catches them, and how soon: `test_central_mutants.py`.
+drafts' mistakes are subclasses of the cores (`herdproof.link.flawed_central`); these here are slips
+that somebody who works on the code could make. What catches them, how soon:
+`test_central_mutants.py`.
 """
 
 from __future__ import annotations
@@ -142,7 +143,9 @@ MUTANTS: tuple[Mutant, ...] = (
             Rebalancer._stop_all,
             "group.plan = plan\n",
             "group.plan = plan\n"
-            "    self._write_owners(group, lambda *_: None)\n"
+            "    self._owners_written = lambda *_: None\n"
+            "    self._write_owners(group, group.generation + 1)\n"
+            "    del self._owners_written\n"
             "    group.phase = Phase.STOPPING\n",
         ),
     ),
@@ -194,7 +197,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "delivers_after_the_lease",
         "a consumer delivers until it stops, whatever its lease says",
-        Change(ConsumerCore.may_deliver, "now_ms < until_ms", "until_ms > 0"),
+        Change(
+            ConsumerCore.may_deliver,
+            "now_ms < self.delivers_until_ms",
+            "self.delivers_until_ms > 0",
+        ),
         world=PAUSES,
     ),
     Mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from herdproof.central_coordinator.consumer import ConsumerCore, Phase
+from herdproof.central_coordinator.consumer import Phase
 from herdproof.central_coordinator.consumer_settings import ConsumerSettings
 from herdproof.central_coordinator.events import (
     Connected,
@@ -17,6 +17,8 @@ from herdproof.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.central_coordinator.server_cluster import Address
+from herdproof.central_coordinator.steps import Step
+from herdproof.link.flawed_central import consumer_with
 from herdproof.wire.messages import (
     BrokerInfo,
     ConsultResponse,
@@ -37,17 +39,18 @@ SESSION_MS, PING_MS = 10_000, 3_000
 
 
 class Script:
-    """A consumer's core with a clock, and the effects of the last event."""
+    """A consumer's core with a clock; of the last event, the steps and the other effects."""
 
     def __init__(
         self, topic_count: str = '{"t": 1}', flaws: frozenset[str] = frozenset(),
         start_index: int = 0, brokers: tuple[Address, ...] = KNOWN, **settings: Any,
     ) -> None:  # fmt: skip
-        self.core = ConsumerCore(
-            "g", "c", topic_count, ConsumerSettings(**settings), brokers, start_index, flaws
+        self.core = consumer_with(flaws)(
+            "g", "c", topic_count, ConsumerSettings(**settings), brokers, start_index
         )
         self.now_ms = 0
         self.effects: list[ConsumerEffect] = []
+        self.steps: list[Step] = []
         self.wakes_ms: int | None = None
         self.correlation_id = 100
 
@@ -56,7 +59,9 @@ class Script:
         self.now_ms += after_ms
         if isinstance(event, Tick):
             self.wakes_ms = None
-        self.effects = self.core.receive(event, self.now_ms)
+        told = self.core.receive(event, self.now_ms)
+        self.steps = [effect for effect in told if isinstance(effect, Step)]
+        self.effects = [effect for effect in told if not isinstance(effect, Step)]
         for wake in self.of(WakeAt):
             self.wakes_ms = wake.time_ms
         return self

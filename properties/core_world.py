@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.events import (
     Answered,
     Ask,
@@ -35,7 +34,9 @@ from herdproof.central_coordinator.events import (
 from herdproof.central_coordinator.groups import Phase
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.settings import Settings
+from herdproof.central_coordinator.steps import Step
 from herdproof.central_coordinator.store import lineage
+from herdproof.link.flawed_central import coordinator_with
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.wire.messages import (
     Consult,
@@ -130,14 +131,16 @@ class World:
                      "/brokers/topics", "/brokers/ids"):  # fmt: skip
             self.zookeeper.perform(self.operator, Create(path))
         self.session = self.zookeeper.open()
-        self.core = Coordinator(broker_id, settings, frozenset(flaws))
+        self.core = coordinator_with(frozenset(flaws))(broker_id, settings)
         self.now_ms = 1_000_000
         self.wake_ms: int | None = None
         self.consumers: dict[int, Consumer] = {}
         self.reports: list[Report] = []
         self.stepped_down: list[str] = []
         self.effects: list[CoordinatorEffect] = []
-        """All effects that there ever were."""
+        """All effects that there ever were, but for the steps."""
+        self.steps: list[Step] = []
+        """All steps that there ever were."""
         self.held: deque[Ask] | None = None
         """Questions that wait for `release`, if they are held."""
         self.asked: list[Operation] = []
@@ -151,7 +154,7 @@ class World:
     # ── Events ──────────────────────────────────────────────────────────────────────────────
 
     def give(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """Give the core an event, and all that follows from it; answer with all effects."""
+        """Give the core an event, and all that follows from it; all effects but for the steps."""
         effects: list[CoordinatorEffect] = []
         self._inbox.append(event)
         while True:
@@ -160,6 +163,8 @@ class World:
             if not self._inbox:
                 return effects
             told = self.core.receive(self._inbox.popleft(), self.now_ms)
+            self.steps += [effect for effect in told if isinstance(effect, Step)]
+            told = [effect for effect in told if not isinstance(effect, Step)]
             effects += told
             self.effects += told
             for effect in told:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 from pathlib import Path
+from tempfile import gettempdir
 
 from typer.testing import CliRunner, Result
 
@@ -134,3 +137,13 @@ def it_glows_at_last(s: Lamps) -> bool:
 def run(*arguments: str | Path, answers: str = "") -> Result:
     """Run a command in this process; it reads these lines."""
     return CliRunner().invoke(app, [str(a) for a in arguments], input=answers)
+
+
+def run_alone(*arguments: str | Path) -> Result:
+    """Run a command as in a new process: temporary files that were imported are read again."""
+    linecache.clearcache()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.startswith(gettempdir()):
+            del sys.modules[name]
+    return run(*arguments)

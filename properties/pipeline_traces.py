@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from herdproof.central_coordinator.tracing import CENTRAL
+from herdproof.link.central_lines import CentralStep as Line
 from herdproof.link.central_runs import traced
-from herdproof.pipeline.central_trace import Line, line_of
 from herdproof.pipeline.judge import judge
 from herdproof.pipeline.tables import Rows
 from herdproof.simulator.central import DEFAULT
@@ -21,12 +21,7 @@ Trace = list[Line]
 
 @cache
 def _run(seed: int, config: Config) -> tuple[Line, ...]:
-    lines = []
-    for placed in traced(seed, config).lines:
-        line = line_of(placed.line)
-        line.place = placed.where
-        lines.append(line)
-    return tuple(lines)
+    return tuple(placed.line for placed in traced(seed, config).lines)
 
 
 def run_of(seed: int, config: Config = DEFAULT) -> Trace:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from herdproof.central_coordinator.consumer import FLAWS, NEXT, Phase
+from herdproof.central_coordinator.consumer import NEXT, Phase
 from herdproof.central_coordinator.events import (
     Close,
     Closed,
@@ -25,6 +25,7 @@ from herdproof.central_coordinator.events import (
     Subscribe,
     Tick,
 )
+from herdproof.link.flawed_central import CONSUMERS, ReconnectsFetching
 from herdproof.wire.messages import (
     NO_COORDINATOR,
     NO_OFFSET,
@@ -88,7 +89,9 @@ HAPPENINGS = st.one_of(
 @given(
     happenings=st.lists(st.tuples(HAPPENINGS, st.sampled_from([0, 0, 1, 700, 4_000, 9_999]))),
     listens=st.booleans(),
-    flaws=st.one_of(st.just(frozenset[str]()), st.sets(st.sampled_from(sorted(FLAWS)), max_size=1)),
+    flaws=st.one_of(
+        st.just(frozenset[str]()), st.sets(st.sampled_from(sorted(CONSUMERS)), max_size=1)
+    ),
 )
 @example(  # nothing that "go on" could do after a broker answered wrongly
     happenings=[(OLD_PING, 0), (Tick, 700), (OLD_PING, 0), ("go on", 0)],
@@ -173,7 +176,7 @@ class Shell:
                 case _:
                     pass
         assert self.fetching != core.fetcher_stopped
-        if core.may_deliver(now_ms) and "reconnects_fetching" not in core.flaws:
+        if core.may_deliver(now_ms) and not isinstance(core, ReconnectsFetching):
             assert core.connector is not None
             assert core.connector.registered
             assert now_ms < core.connector.lease_ends_ms

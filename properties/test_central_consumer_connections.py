@@ -503,9 +503,3 @@ def test_a_setting_that_cannot_work_is_refused(setting: dict[str, int], said: st
     """The error names the setting, and what it must be."""
     with pytest.raises(BadSettings, match=said):
         ConsumerSettings(**setting)  # type: ignore[arg-type]
-
-
-def test_an_unknown_flaw_is_refused() -> None:
-    """A flaw that is misspelt would be a test that cannot fail."""
-    with pytest.raises(ValueError, match="no such flaw: no_laese"):
-        Script(flaws=frozenset({"no_laese"}))

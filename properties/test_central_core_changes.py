@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.events import Received
 from herdproof.central_coordinator.groups import Phase
 from herdproof.central_coordinator.reports import What
@@ -317,9 +316,3 @@ def test_a_crowd_is_rebalanced_together() -> None:
     assert settled(w, *crowd)
     assert w.generation() <= 2
     assert sum(isinstance(operation, Multi) for operation in w.asked) < 20
-
-
-def test_unknown_flaws_are_refused() -> None:
-    """A switch that the core does not have is a mistake of who names it."""
-    with pytest.raises(ValueError, match="no such flaw: no_barier"):
-        Coordinator(1, flaws=frozenset({"no_barier"}))

@@ -19,9 +19,9 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from herdproof.central_coordinator.consumer import FLAWS as CONSUMER_FLAWS
 from herdproof.central_coordinator.events import Closed, Report, Shutdown
-from herdproof.central_coordinator.flaws import FLAWS as COORDINATOR_FLAWS
+from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
+from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.simulator.central import Outcome, Run, Violation
 from herdproof.simulator.chance import TROUBLE, Config, Fault, Kind, draw_faults
 from herdproof.simulator.consumer import SimulatedConsumer
@@ -128,6 +128,12 @@ ONE_FENCE = Config(
     watches=frozenset({Sentence.FENCED_COMMAND}),
 )  # fmt: skip
 """Every other fence is down: a consumer's own is the last."""
+OLD_OWNERS = Config(
+    kinds=frozenset({Kind.EXPIRE, Kind.PART, Kind.CUT, Kind.JOIN}), faults=25,
+    consumer_flaws=frozenset({"reconnects_fetching"}),
+    watches=frozenset({Sentence.FENCED_COMMIT}),
+)  # fmt: skip
+"""Consumers come back with what they consumed before, and speak of it."""
 
 OF_COORDINATORS = {
     "no_barrier": Caught({Sentence.EXCLUSIVE}),
@@ -140,7 +146,14 @@ OF_COORDINATORS = {
     "partial_failover": Caught({Sentence.EXCLUSIVE}),
     "no_lease": Caught({Sentence.EXCLUSIVE}),
     "unfenced": Caught({Sentence.FENCED_WRITE}, LATE_FENCE),
+    "stale_commit": Caught({Sentence.FENCED_COMMIT}, OLD_OWNERS),
 }
+NOT_HUNTED = {
+    "empty_group_hangs": "whoever joins the group sets it going again",
+    "stop_keeps_ack": "it takes a write that fails when the plan has come to be the old one again",
+    "member_by_id": "two are given one partition, which no two consumed in 240 runs",
+}
+"""What the checkers found and chance seldom does (`test_central_flawed.py` shows it), and why."""
 OF_CONSUMERS = {
     "no_lease": Caught({Sentence.EXCLUSIVE}, LATE_PINGS, 120),
     "reconnects_fetching": Caught({Sentence.EXCLUSIVE}),
@@ -156,9 +169,10 @@ def first_caught(config: Config, seeds: int) -> Outcome | None:
 
 
 def test_every_flaw_of_the_cores_is_hunted() -> None:
-    """Every flaw that a core can be told to have is in one of the two tables."""
-    assert frozenset(OF_COORDINATORS) == COORDINATOR_FLAWS
-    assert frozenset(OF_CONSUMERS) == CONSUMER_FLAWS
+    """Every flaw that a core can be made to have is in one of the tables."""
+    assert OF_COORDINATORS.keys() | NOT_HUNTED.keys() == COORDINATOR_FLAWS.keys()
+    assert not OF_COORDINATORS.keys() & NOT_HUNTED.keys()
+    assert OF_CONSUMERS.keys() == CONSUMER_FLAWS.keys()
 
 
 @pytest.mark.parametrize("flaw", OF_COORDINATORS)
@@ -203,7 +217,9 @@ def test_a_coordinator_that_goes_on_is_caught_when_it_is_deposed() -> None:
     assert outcome.violation.sentence is Sentence.COMMANDS_NOBODY
 
 
-@pytest.mark.parametrize("world", [LOST_MEMBERS, LATE_PINGS, LATE_FENCE, LATE_DEPOSED, ONE_FENCE])
+@pytest.mark.parametrize("world", [
+    LOST_MEMBERS, LATE_PINGS, LATE_FENCE, LATE_DEPOSED, ONE_FENCE, OLD_OWNERS
+])  # fmt: skip
 def test_the_worlds_of_the_flaws_break_nothing_by_themselves(world: Config) -> None:
     """It is the flaw that breaks a promise, not the world in which it is hunted."""
     assert failures(world, range(8)) == []
@@ -385,7 +401,7 @@ FENCED = frozenset({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize("flaw", sorted(CONSUMER_FLAWS - {"ignores_epoch"}))
+@pytest.mark.parametrize("flaw", sorted(CONSUMER_FLAWS.keys() - {"ignores_epoch"}))
 def test_the_fenced_promises_need_no_assumption(flaw: str) -> None:
     """
     Whatever clocks and consumers do, nothing is accepted from who does not own.

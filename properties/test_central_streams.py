@@ -96,7 +96,7 @@ def test_when_the_lease_is_over_nothing_is_handed_out() -> None:
     Reference: B, ruling 2.
     """
     desk = Desk()
-    desk.put(7, 8, 9)
+    desk.put(7, 8)
     desk.now_ms = LEASE_MS - 1
     assert desk.take() == 7
 
@@ -105,9 +105,6 @@ def test_when_the_lease_is_over_nothing_is_handed_out() -> None:
 
     desk.streams.hand_out_until(2 * LEASE_MS)
     assert desk.take() == 8
-    desk.now_ms = 10 * LEASE_MS
-    desk.streams.hand_out_until(None)  # the flaw of a draft
-    assert desk.take() == 9
 
 
 def test_a_reader_that_waits_is_woken_when_the_lease_is_renewed() -> None:

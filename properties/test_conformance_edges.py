@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from threading import Event, Lock, Thread
 from typing import Any, ClassVar
 
 import pytest
@@ -44,19 +45,27 @@ def test_every_edge_of_two_clients_is_taken(by: str, report: Report) -> None:
     assert found.is_complete
     assert found.missed == []
     assert found.unseen == ("wish",)
-    assert found.refused["ask"] == 52
+    assert found.refused["ask"] >= 52
 
 
-@pytest.mark.parametrize("by", BOTH)
-def test_what_code_did_not_do_by_itself_is_named(by: str, report: Report) -> None:
-    """Of three clients' 594 edges one is a grant to who came last, by a queue nobody had."""
-    found = cover(LEASE, Leases, Client=3, by=by)
+def test_what_code_did_not_do_by_itself_is_named(report: Report) -> None:
+    """Of three clients' 594 edges tours miss one: a grant by a queue that no tour had."""
+    found = cover(LEASE, Leases, Client=3, by="tours")
 
     report(f"lease: {found.line}")
     assert (found.states, found.edges, found.covered) == (176, 594, 593)
     assert reasons(found) == {("grant", edges.NOT_BY_ITSELF): 1}
     assert found.missed[0].example[-1].startswith("grant(")
     assert not found.is_complete
+
+
+def test_code_with_a_memory_is_held_in_more_than_one_way(report: Report) -> None:
+    """Snapshots of three clients take the grants of every queue, which the spec does not know."""
+    found = cover(LEASE, Leases, Client=3)
+
+    report(f"lease: {found.line}")
+    assert (found.states, found.edges, found.covered) == (176, 594, 594)
+    assert found.is_complete
 
 
 def test_tours_need_few_starts() -> None:
@@ -415,8 +424,9 @@ def test_the_election_is_taken_the_same_by_snapshots_and_by_tours() -> None:
 
 def test_what_is_seen_by_names_and_read_as_numbers_agrees() -> None:
     """`observe` and `reader` of the election's adapter lead to the same edges."""
-    members = {k: v for k, v in vars(SimulatedElectors).items() if k not in ("reader", "renamed")}
+    members = {k: v for c in SimulatedElectors.__mro__[1::-1] for k, v in vars(c).items()}
     adapter = type("ByNames", (Adapter,), members)
+    del adapter.reader, adapter.renamed  # type: ignore[attr-defined]
     graph = Graph(explored(ELECTION, {"Broker": 2}, faults=1, symmetry=False), adapter)
     assert is_exact(graph)
 
@@ -447,3 +457,48 @@ def test_shares_must_be_asked_of_exact_walks() -> None:
     walk.run()
 
     assert sum(walk.taken) == len(range(1, len(graph), 3))
+
+
+# ── Code that runs ──────────────────────────────────────────────────────────────────────────
+
+
+class Running(Leases):
+    """A server with a thread of its own, which grants whenever it comes to it."""
+
+    pumped = False
+    patience = 2.0
+
+    def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
+        """The thread begins, too."""
+        super().begin(Client)
+        self.lock, self.over = Lock(), Event()
+        self.thread = Thread(target=self._serve)
+        self.thread.start()
+
+    def end(self) -> None:
+        """The thread ends."""
+        self.over.set()
+        self.thread.join()
+
+    def _serve(self) -> None:
+        while not self.over.wait(0.0005):
+            with self.lock:
+                self.core.turn()
+
+    def pump(self) -> None:
+        """Nothing: it runs."""
+
+    def observe(self) -> dict[str, Any]:
+        """All that is seen, at one moment."""
+        with self.lock:
+            return super().observe()
+
+
+def test_code_that_runs_by_itself_is_taken_by_tours(report: Report) -> None:
+    """With a thread that grants at any time, most edges are taken, and none is said to differ."""
+    found = cover(LEASE, Running, Client=2, by="tours")
+
+    report(f"lease, running: {found.line}")
+    assert found.mismatch is None, found.mismatch.story
+    assert found.covered >= 60
+    assert found.covered + sum(m.edges for m in found.missed) == found.edges

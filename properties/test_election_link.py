@@ -14,35 +14,30 @@ from time import perf_counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import settings
 
 from herdproof.conformance.edges import Coverage
+from herdproof.conformance.held import Differs
+from herdproof.conformance.stateful import stateful
+from herdproof.conformance.walk import walk as random_walk
 from herdproof.link.cover import cover, walk
-from herdproof.link.election import Choice, Differs, Lockstep, Observer, Unlinked, act
+from herdproof.link.election import Lockstep, Observer, Unlinked, act
+from herdproof.link.election_adapter import electors
+from herdproof.link.flawed_election import FLAWS as FLAWS_OF_CORES
+from herdproof.link.flawed_election import FLAWS_OF_SHELLS
 from herdproof.link.mutants import HARMLESS_ALONE, graph, mutant, runs_without_faults
-from herdproof.simulator import election as world
 from herdproof.simulator.election import SimulatedElection
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper import elector
 from herdproof.zookeeper.shell import NothingWaits, Shell
 from herdspec.check.explore import explore
 from herdspec.engine.ground import Ground
-from herdspec.language.surface import Kind, action
+from herdspec.language.surface import action
 from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_flaws import DRAFTED, FLAWS
 from herdspec.protocols.election_properties import ELECTION
 
 Report = Callable[[str], None]
-IDLE = 64
-"""Of the turns that a rule leaves to the protocol, those below are not used: shrinking likes 0."""
 
 # ── Every edge ──────────────────────────────────────────────────────────────────────────────
 
@@ -90,101 +85,68 @@ def test_shares_of_a_walk_are_the_whole_walk() -> None:
 # ── More brokers, any number of faults ──────────────────────────────────────────────────────
 
 
-class InStep(RuleBasedStateMachine):
-    """A spec and the simulated world in lockstep; `in_step` adds a rule for each action."""
-
-    flaws: frozenset[str] = frozenset()
-    steps = 0
-
-    @initialize(size=st.integers(3, 5))
-    def begin(self, size: int) -> None:
-        """So many brokers."""
-        self.lockstep = Lockstep(ELECTION, size, flaws=self.flaws)
-        choices = [(action.name, arguments) for action, arguments in self.lockstep.machine.choices]
-        self.by_action = {a.name: [c for c in choices if c[0] == a.name] for a in ELECTION.actions}
-        protocol = [a.name for a in ELECTION.actions if a.kind is Kind.STEP]
-        self.by_itself = [choice for choice in choices if choice[0] in protocol]
-
-    def take(self, choices: list[Choice], turn: int) -> bool:
-        """Take the first of these steps that is possible, counted from `turn`, if any is."""
-        found = self.lockstep.possible(choices, turn)
-        if found is not None:
-            type(self).steps += 1
-            self.lockstep.step(*found)
-        return found is not None
-
-
-def in_step(flaws: frozenset[str] = frozenset()) -> type[InStep]:
-    """A machine with one rule for each of the spec's actions: none is written by hand."""
-    rules = {action.name: _rule(action.name) for action in ELECTION.actions}
-    return type("ElectionInStep", (InStep,), {"flaws": flaws, **rules})
-
-
-def _rule(action: str) -> Any:
-    """The action, by some broker; then, for some turns, what the protocol does by itself."""
-
-    def take(self: InStep, turn: int, then: bytes) -> None:
-        self.take(self.by_action[action], turn)
-        for byte in then:
-            if byte >= IDLE and not self.take(self.by_itself, byte):
-                return
-
-    take.__name__ = action
-    drawn = rule(turn=st.integers(0, 4), then=st.binary(min_size=8, max_size=16))
-    return precondition(lambda self: bool(self.lockstep.possible(self.by_action[action])))(
-        drawn(take)
-    )
-
-
-def run(machine: type[InStep], runs: int, *phases: Phase) -> None:
-    """So many runs of a machine, each of up to 50 rules; how slow it is never fails it."""
-    chosen = settings(
-        max_examples=runs,
-        stateful_step_count=50,
-        suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-        phases=phases or tuple(Phase),
-    )
-    try:
-        run_state_machine_as_test(machine, settings=chosen)
-    except Differs as found:
-        if found.lockstep is None:
-            raise
-        raise Differs(found.lockstep.shortened().difference) from found
+def held(flaws: frozenset[str] = frozenset()) -> Any:
+    """The generated test of the cores: a rule for each of the spec's actions, none by hand."""
+    return stateful(ELECTION, electors(flaws), Broker=(3, 5))
 
 
 def test_random_runs_of_spec_and_implementation_stay_in_step(report: Report) -> None:
     """With up to five brokers and any number of faults, spec and implementation stay in step."""
-    machine = in_step()
+    case = held()
     began = perf_counter()
 
-    run(machine, 60)
+    case("runTest").runTest()
 
-    rate = machine.steps / (perf_counter() - began)
-    report(f"election, simulated: {machine.steps:,} steps by Hypothesis, {rate:,.0f} steps/s")
-    assert machine.steps > 1_000
+    found, seconds = case.walks.report, perf_counter() - began
+    rate = found.steps / seconds
+    report(f"election, simulated: {found.steps:,} steps by Hypothesis, {rate:,.0f} steps/s")
+    assert found.steps > 1_000
+    assert found.unseen == ()
+    often = [action.name for action in ELECTION.actions if action.name not in SELDOM]
+    assert {*often} <= {*found.taken}
+
+
+SELDOM = {"expire_orphan", "expire_told", "swallow_create", "swallow_delete"}
+"""Actions that many runs do not come to."""
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_many_random_runs_of_spec_and_implementation_stay_in_step(report: Report) -> None:
-    """The same, with so many runs that they take minutes."""
-    machine = in_step()
+    """The same, with so many runs that they take minutes; no action is left out."""
+    case = held()
+    case.settings = settings(max_examples=3_000, stateful_step_count=50)
 
-    run(machine, 3_000)
+    case("runTest").runTest()
 
-    report(f"election, simulated: {machine.steps:,} steps by Hypothesis in the long run")
+    found = case.walks.report
+    report(f"election, simulated: {found.steps:,} steps by Hypothesis in the long run")
+    assert {action.name for action in ELECTION.actions} == {*found.taken}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_every_mistake_is_found_by_random_runs(flaw: str, report: Report) -> None:
+    """Each mutant differs in some run, with three or five brokers, and is told shortly."""
+    walked = random_walk(
+        ELECTION, electors(FLAWS[flaw].switches), {"Broker": (3, 5)}, runs=1_000, steps=200
+    )
+
+    assert walked.difference is not None
+    deeds = len(walked.difference.deeds)
+    report(f"mutant {flaw}: found after {walked.steps:,} random steps, told in {deeds}")
+    assert deeds <= 24
 
 
 def test_a_difference_is_told_as_a_short_story_in_the_specs_words() -> None:
     """A difference is told as the shortest story, in the spec's words, and where they differ."""
-    machine = in_step(frozenset({"no_look_after_reconnect"}))
+    case = held(frozenset({"no_look_after_reconnect"}))
 
     with pytest.raises(Differs) as told:
-        run(machine, 200, Phase.generate, Phase.shrink)
+        case("runTest").runTest()
 
-    story = re.sub(r"broker\d", "broker", str(told.value)).splitlines()
-    assert story[0] == "Election, step by step on spec and implementation:"
+    told_so, _, program = str(told.value).partition("\n\nAs a program:\n")
+    story = re.sub(r"broker\d", "broker", told_so).splitlines()
+    assert story[0] == "Election, step by step on spec and code (SimulatedElectors):"
     assert story[1::2] == [
         "  1. The connection of broker breaks; a call under way is not done, and has no answer."
         "  [cut(broker)]",
@@ -192,9 +154,10 @@ def test_a_difference_is_told_as_a_short_story_in_the_specs_words() -> None:
         "  [handle_suspended(broker)]",
         "  3. broker's session finds a server again in time; whatever was in doubt, broker will"
         " look.  [handle_reconnected(broker)]",
-        "There the implementation is elsewhere:",
+        "There the code is elsewhere:",
     ]
-    assert story[-1] == "       call[broker]: recall in the spec, none in the implementation"
+    assert story[-1] == "       call[broker]: recall in the spec, none in the code"
+    assert program.count("held.offer(") == 3
 
 
 # ── No rule by hand, and nothing left out ───────────────────────────────────────────────────
@@ -294,7 +257,7 @@ def test_every_switch_belongs_to_a_flaw_of_the_spec() -> None:
     """Every switch of the core and of the world is part of the draft, or of a flaw by itself."""
     switches = frozenset[str]().union(*(flaw.switches for flaw in DRAFT_AND_FLAWS.values()))
 
-    assert switches == elector.FLAWS | world.FLAWS
+    assert switches == FLAWS_OF_CORES.keys() | FLAWS_OF_SHELLS.keys()
 
 
 CAUGHT = {

@@ -27,6 +27,12 @@ KNOW_KAZOO = (
     "impl/herdproof/zookeeper/client.py",
     "impl/herdproof/zookeeper/kazoo_frames.py",
 )
+PRODUCTION = (
+    "impl/herdproof/central_coordinator",
+    "impl/herdproof/zookeeper",
+    "impl/herdproof/wire",
+    "impl/herdproof/consumer.py",
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -125,6 +131,20 @@ def imports_of_kazoo(root: Path) -> list[str]:
     ]
 
 
+def flaws_in_production(root: Path) -> list[str]:
+    """
+    Lines of a core, or of what runs it, that know of mistakes that a core can be made to have.
+
+    A known mistake is a subclass, put in the core's place by whoever wants to see it caught.
+    """
+    return [
+        f"{module.path}:{number} mentions flaws"
+        for module in modules(root, *PRODUCTION)
+        for number, line in enumerate(module.text.splitlines(), start=1)
+        if "flaw" in line.lower()
+    ]
+
+
 def forbidden_imports(
     root: Path, place: str, forbidden: set[str], except_in: tuple[str, ...] = ()
 ) -> list[str]:
@@ -177,6 +197,11 @@ RULES: dict[Callable[[Path], list[str]], Planted] = {
         path="impl/herdproof/simulator/a.py",
         text='"""A."""\nimport json, herdspec.check\n',
         offence="impl/herdproof/simulator/a.py:2 imports herdspec",
+    ),
+    flaws_in_production: Planted(
+        path="impl/herdproof/zookeeper/a.py",
+        text='"""A."""\n\n\ndef f(flaws: str) -> str:\n    return f\n',
+        offence="impl/herdproof/zookeeper/a.py:4 mentions flaws",
     ),
     imports_of_kazoo: Planted(
         path="impl/herdproof/zookeeper/a.py",

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
+from properties.files import run_alone
 
 HOLDS, FAILS, NOT_ASKED = 0, 1, 2
 
@@ -63,23 +64,45 @@ def test_the_test_that_comes_with_it_passes(spec: Path) -> None:
     done = subprocess.run([*command, test], cwd=spec.parent, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed" in done.stdout
+    assert "5 passed" in done.stdout
+
+
+def test_the_code_that_comes_with_it_is_held_to_it(
+    spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new code does as the new spec says, everywhere; with a mistake it does not."""
+    monkeypatch.chdir(spec.parent)
+    asked = ["verify", "group_lock.py", "--no-prove", "--no-cache"]
+    asked += ["--code", "group_lock_code:GroupLockCode"]
+    right = run_alone(*asked)
+    code = spec.with_name("group_lock_code.py")
+    code.write_text(code.read_text().replace("if number < self.written:", "if number < 0:"))
+    wrong = run_alone(*asked)
+
+    assert right.exit_code == HOLDS, right.output
+    rows = [line for line in right.stdout.splitlines() if "✔" in line and "the code" in line]
+    assert len(rows) == 2
+    assert not any("never" in row or "not taken" in row for row in rows)
+    assert wrong.exit_code == FAILS
+    assert "The code did it, though the spec does not allow it" in wrong.stdout
 
 
 def test_nothing_is_overwritten(spec: Path) -> None:
-    """A file that exists is left as it is, whichever of the two it is."""
+    """A file that exists is left as it is, whichever of the three it is."""
     before = spec.read_text()
     spec.with_name("test_group_lock.py").unlink()
 
     first = run("new", "group_lock", "--directory", spec.parent)
     spec.unlink()
+    spec.with_name("group_lock_code.py").unlink()
     spec.with_name("test_group_lock.py").write_text("mine")
     second = run("new", "group_lock", "--directory", spec.parent)
 
     assert (first.exit_code, second.exit_code) == (NOT_ASKED, NOT_ASKED)
     assert f"{spec} exists already" in first.stderr
     assert "test_group_lock.py exists already" in second.stderr
-    assert not spec.exists(), "one of the two is not written without the other"
+    assert not spec.with_name("group_lock_code.py").exists()
+    assert not spec.exists(), "none is written without the others"
     assert "herdspec" in before
 
 

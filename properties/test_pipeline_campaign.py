@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from herdproof.central_coordinator.consumer import FLAWS as CONSUMER_FLAWS
-from herdproof.central_coordinator.flaws import FLAWS as COORDINATOR_FLAWS
 from herdproof.cli import app
 from herdproof.link import central_replay
 from herdproof.link.central import conform_lines
 from herdproof.link.central_replay import _Compiler
 from herdproof.link.central_runs import traced
 from herdproof.link.edges import Edges, Taken
+from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
+from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.pipeline import campaign as module
 from herdproof.pipeline.campaign import (
     WRITTEN,
@@ -157,7 +157,7 @@ def test_every_flaw_of_the_cores_can_be_asked_for() -> None:
     """None is left out; of two cores' flaws of one name each has its own."""
     flaws = Central().flaws
 
-    assert set(flaws) >= COORDINATOR_FLAWS
+    assert flaws.keys() >= COORDINATOR_FLAWS.keys()
     for name in CONSUMER_FLAWS:
         here = f"consumer_{name}" if name in COORDINATOR_FLAWS else name
         assert f"consumer_flaws: {name}" in flaws[here]

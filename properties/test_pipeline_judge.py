@@ -15,14 +15,15 @@ import pytest
 from msgspec.structs import replace as altered
 
 import properties.test_central_simulator as simulator
-from herdproof.central_coordinator.consumer import FLAWS as CONSUMER_FLAWS
-from herdproof.central_coordinator.flaws import FLAWS as COORDINATOR_FLAWS
 from herdproof.central_coordinator.tracing import CENTRAL
+from herdproof.conformance.traces.ordering import ordered
+from herdproof.link.central_lines import CentralStep as Line
 from herdproof.link.central_runs import traced
-from herdproof.pipeline.central_trace import OBSERVABLE, Line, line_of
+from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
+from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.pipeline.central_trace import OBSERVABLE
 from herdproof.pipeline.findings import SENTENCES, TOLD_BY
 from herdproof.pipeline.judge import CONFORMS, judge
-from herdproof.pipeline.ordering import ordered
 from herdproof.pipeline.protocols import auditor
 from herdproof.pipeline.tables import TABLES
 from herdproof.simulator.central import DEFAULT
@@ -137,6 +138,10 @@ OF_COORDINATORS: dict[str, Shown | str] = {
     "partial_failover": Shown({"EXCLUSIVE"}, 4),
     "no_lease": Shown({"EXCLUSIVE"}, 6),
     "unfenced": Shown({"FENCED_WRITE"}, 1),
+    "stale_commit": Shown({"FENCED_COMMIT"}, 5),
+    "empty_group_hangs": LIVENESS,
+    "stop_keeps_ack": LIVENESS,
+    "member_by_id": "chance seldom shows it; its replay differs (`test_central_flawed.py`)",
 }
 OF_CONSUMERS: dict[str, Shown | str] = {
     "no_lease": Shown({"EXCLUSIVE"}, 19),
@@ -178,7 +183,7 @@ def shown(found: Shown, world: Config) -> None:
     """The run's trace violates one of these, and nothing is violated without the mistake."""
     lines = []
     for placed in traced(found.seed, replace(world, watches=frozenset())).lines:
-        lines.append(altered(line_of(placed.line), place=placed.where))
+        lines.append(altered(placed.line))
     every: set[str] = set()
     for group in {line.group for line in lines} - {""}:
         every |= violated(judged(of_group(lines, group), group))
@@ -215,8 +220,8 @@ def test_a_mutant_is_found(mutant: Any) -> None:
 
 def test_every_mistake_is_accounted_for() -> None:
     """Each is found, or it is said why no trace shows it."""
-    assert OF_COORDINATORS.keys() == COORDINATOR_FLAWS
-    assert OF_CONSUMERS.keys() == CONSUMER_FLAWS
+    assert OF_COORDINATORS.keys() == COORDINATOR_FLAWS.keys()
+    assert OF_CONSUMERS.keys() == CONSUMER_FLAWS.keys()
     assert OF_MUTANTS.keys() == {mutant.name for mutant in MUTANTS}
 
 

@@ -462,7 +462,7 @@ def test_code_that_goes_elsewhere_than_its_spec_is_found() -> None:
 
     assert code is not None
     assert not code.follows
-    assert "the implementation is elsewhere" in "\n".join(code.difference)
+    assert "the code is elsewhere" in "\n".join(code.difference)
     assert not Verdict(NO_SYNC, "election/no_sync", found, code).as_expected
 
 

@@ -13,7 +13,6 @@ its three backquotes, where no reader of the rendered page sees it:
 
 from __future__ import annotations
 
-import linecache
 import re
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from shutil import copy
 
 import pytest
 
-from properties.files import run
+from properties.files import run_alone
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(\w+)[ ]?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -98,8 +97,7 @@ def check(command: list[str], shown: str, folder: Path) -> None:
         command = [sys.executable, "-c", "from herdproof.cli import app; app()", *arguments]
         told = subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout
     elif program == "herdproof":
-        linecache.clearcache()  # every command is a new process to the reader
-        told = run(*arguments).output
+        told = run_alone(*arguments).output  # a new process to the reader
     else:
         plugin = ["-p", "herdproof.testing", "-p", "no:cacheprovider"] * (program == "pytest")
         module = [] if program == "python" else ["-m", program, *plugin]

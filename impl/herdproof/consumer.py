@@ -124,8 +124,7 @@ class Consumer:
     - `max_queued_records`: how many records each stream keeps ready.
     - `trace`: a file to append a line to for each step of the protocol (docs/trace.md); `run` is
       what the traces of one run, coordinators' and consumers', are called.
-    - `observe` is told each of the core's events; `flaws` are those of `ConsumerCore`, for tests
-      that must see them caught.
+    - `observe` is told each of the core's events.
 
     Raises `BadArgument`, `BadSettings` or `KafkaUnusable` at once for what can be known at once.
     """
@@ -138,7 +137,7 @@ class Consumer:
         gives_up: bool = False, listener: RebalanceListener | None = None,
         tls: ssl.SSLContext | None = None, kafka: KafkaSettings | None = None,
         max_queued_records: int = 5_000, trace: str | Path | None = None, run: str = CENTRAL,
-        observe: Observe = ignore_event, flaws: frozenset[str] = frozenset(),
+        observe: Observe = ignore_event,
     ) -> None:  # fmt: skip
         if protocol not in PROTOCOLS:
             raise BadArgument(
@@ -182,7 +181,6 @@ class Consumer:
         self._observe = observe
         self._trace = None if trace is None else opened(Path(trace))
         self._run = run
-        self._flaws = flaws
         self._streams = Streams(max_records=max_queued_records)
         self._reader: Reader | None = None
         self._session: Session | None = None
@@ -212,7 +210,7 @@ class Consumer:
     def _begin(self, subscription: Subscription) -> Session:
         core = ConsumerCore(
             self.group, self.consumer_id, subscription.text(), self._settings, self._brokers,
-            secrets.randbelow(2**31), self._flaws,
+            secrets.randbelow(2**31),
         )  # fmt: skip
         if self._rebalance_listener is not None:
             self._listener = ListenerThread(self._rebalance_listener)

@@ -1,21 +1,92 @@
 """
-The pytest plugin: every `*.story.json` in a test folder is a regression test.
+Code held to its spec in tests: the public surface, and the pytest plugin.
 
-A story file (see `herdproof replay`) says what is expected of it: that its property `fails` along
-it, that it `holds` now, or that the story is `impossible` now. The test replays the story on the
-spec, and on the code if there is one, and fails where either does something else. A fixed bug is
-kept by saving its story, fixing it, and `herdproof replay --accept FILE`.
+`from herdproof.testing import Adapter, stateful` and so on: see `PUBLIC`, and docs/conformance.md.
+Names are imported when they are asked for.
 
-The plugin comes with the package; nothing of the checkers is imported before a story is collected.
+The plugin collects every `*.story.json` in a test folder as a regression test. A story file (see
+`herdproof replay`) says what is expected of it: that its property `fails` along it, that it `holds`
+now, or that the story is `impossible` now. The test replays the story on the spec, and on the code
+if there is some (the adapter that the file names as its `code`, else the one beside the spec), and
+fails where either does something else; where the code cannot follow, it is skipped, and says so. A
+fixed bug is kept by saving its story, fixing it, and `herdproof replay --accept FILE`.
+
+The plugin comes with the package; nothing of the checkers is imported before it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+
+if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter as Adapter
+    from herdproof.conformance.adapter import AdapterError as AdapterError
+    from herdproof.conformance.adapter import CannotLoad as CannotLoad
+    from herdproof.conformance.adapter import Refused as Refused
+    from herdproof.conformance.edges import Coverage as Coverage
+    from herdproof.conformance.edges import cover as cover
+    from herdproof.conformance.held import Differs as Differs
+    from herdproof.conformance.held import Hangs as Hangs
+    from herdproof.conformance.held import Held as Held
+    from herdproof.conformance.held import TooManyStates as TooManyStates
+    from herdproof.conformance.solved import solved as solved
+    from herdproof.conformance.solved_report import states as states
+    from herdproof.conformance.stateful import stateful as stateful
+    from herdproof.conformance.story_tests import stories as stories
+    from herdproof.conformance.suites import edges as edges
+    from herdproof.conformance.suites import suite as suite
+    from herdproof.conformance.walk import walk as walk
+    from herdproof.services import KafkaService as KafkaService
+    from herdproof.services import ZooKeeperService as ZooKeeperService
+
+_S = TypeVar("_S")
+
+PUBLIC = {
+    "Adapter": "herdproof.conformance.adapter",
+    "AdapterError": "herdproof.conformance.adapter",
+    "CannotLoad": "herdproof.conformance.adapter",
+    "Coverage": "herdproof.conformance.edges",
+    "Differs": "herdproof.conformance.held",
+    "Hangs": "herdproof.conformance.held",
+    "Held": "herdproof.conformance.held",
+    "KafkaService": "herdproof.services",
+    "Refused": "herdproof.conformance.adapter",
+    "TooManyStates": "herdproof.conformance.held",
+    "ZooKeeperService": "herdproof.services",
+    "cover": "herdproof.conformance.edges",
+    "edges": "herdproof.conformance.suites",
+    "solved": "herdproof.conformance.solved",
+    "stateful": "herdproof.conformance.stateful",
+    "states": "herdproof.conformance.solved_report",
+    "stories": "herdproof.conformance.story_tests",
+    "suite": "herdproof.conformance.suites",
+    "walk": "herdproof.conformance.walk",
+}
+"""The public names, each with the module that it is imported from when it is asked for."""
+
+
+if not TYPE_CHECKING:  # type checkers would else take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """A public name, imported now."""
+        if name not in PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module, _, attribute = PUBLIC[name].partition(":")
+        return getattr(import_module(module), attribute or name)
+
+
+def __dir__() -> list[str]:
+    """The public names, too."""
+    return sorted({*globals(), *PUBLIC})
+
+
+# ── The plugin ──────────────────────────────────────────────────────────────────────────────
 
 SUFFIX = ".story.json"
 
@@ -50,12 +121,78 @@ class StoryItem(pytest.Item):
         verdict = judged(self.path)
         if not verdict.as_expected:
             raise Unexpected("\n".join(verdict.lines))
+        if verdict.not_shown:
+            pytest.skip(verdict.not_shown)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
         """The story without a traceback; what is wrong with a file in one sentence."""
-        expected = type(excinfo.value).__name__ in ("Unexpected", "UsageError", "SpecError")
+        expected = type(excinfo.value).__name__ in (
+            "AdapterError", "SpecError", "Unexpected", "UsageError",
+        )  # fmt: skip
         return str(excinfo.value) if expected else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Where it stands, and what it is called."""
         return self.path, None, f"story: {self.name}"
+
+
+# ── Services ────────────────────────────────────────────────────────────────────────────────
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where `herdproof_zookeeper` and `herdproof_kafka` run, by the command line or a file."""
+    parser.addini("herdproof_services", "where the services run: embedded, or docker", default="")
+    parser.addini("herdproof_zookeeper_image", "the image of herdproof_zookeeper in Docker")
+    parser.addini("herdproof_kafka_image", "the image of herdproof_kafka in Docker")
+    parser.getgroup("herdproof").addoption(
+        "--herdproof-services", choices=["embedded", "docker"], default=None,
+        help="where herdproof_zookeeper and herdproof_kafka run (instead of herdproof_services)",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def _herdproof_zookeeper(pytestconfig: pytest.Config) -> Iterator[ZooKeeperService]:
+    from herdproof.services import ZOOKEEPER_IMAGE, zookeeper_service
+
+    image = pytestconfig.getini("herdproof_zookeeper_image") or ZOOKEEPER_IMAGE
+    yield from _served(zookeeper_service(_where(pytestconfig), image))
+
+
+@pytest.fixture(scope="session")
+def _herdproof_kafka(pytestconfig: pytest.Config) -> Iterator[KafkaService]:
+    from herdproof.services import KAFKA_IMAGE, kafka_service
+
+    image = pytestconfig.getini("herdproof_kafka_image") or KAFKA_IMAGE
+    yield from _served(kafka_service(_where(pytestconfig), image))
+
+
+@pytest.fixture
+def herdproof_zookeeper(_herdproof_zookeeper: ZooKeeperService) -> Iterator[ZooKeeperService]:
+    """A real ZooKeeper without nodes, and a network to it: `hosts`, `proxy`, `kill`, and more."""
+    yield _herdproof_zookeeper
+    _herdproof_zookeeper.mend()
+
+
+@pytest.fixture
+def herdproof_kafka(_herdproof_kafka: KafkaService) -> Iterator[KafkaService]:
+    """A real Kafka of one broker, and a network to it: `bootstrap`, `proxy`, `create_topic`."""
+    yield _herdproof_kafka
+    _herdproof_kafka.mend()
+
+
+def _where(config: pytest.Config) -> str:
+    """Where services are to run."""
+    said = config.getoption("herdproof_services") or config.getini("herdproof_services")
+    return str(said or "embedded")
+
+
+def _served(service: AbstractContextManager[_S]) -> Iterator[_S]:
+    """A service; one that cannot be had fails its tests in one sentence."""
+    from herdproof.errors import HerdError
+
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(service)
+        except HerdError as error:
+            pytest.fail(str(error), pytrace=False)
+        yield made

@@ -1,9 +1,9 @@
 """
 Traces: one JSON line for each step of a node's protocol, written from the core's own fields.
 
-`Tracer` is the seam's writer: give it to a shell as its observer. `read_trace` is the reader. The
-format is versioned and documented in `docs/trace.md`, where other implementations find what they
-must write.
+`Tracer` is the seam's writer: give it to a shell as its observer. What it writes is version 1 of an
+election's lines, which `docs/trace.md` documents, where other implementations find what they must
+write. Lines are read as all traces are (`conformance/traces/line.py`); `FORMATS` says as what.
 
 Every line is written with one call and flushed before the core's effects are carried out: what a
 node did is in its trace even if the node is killed then. Only the machine's crash can lose lines
@@ -13,16 +13,19 @@ cut off, which the reader names as such.
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO, assert_never
+from typing import Final, Literal, TextIO, assert_never
 
-from herdproof.errors import HerdError
+import msgspec
+from msgspec import Struct
+
+from herdproof.conformance.traces.line import Formats, Int, Line, TraceError, read_file
+from herdproof.conformance.traces.line import read_line as read_any_line
+from herdproof.conformance.traces.tracer import open_trace
 from herdproof.zookeeper.elector import (
     Answered,
     Ask,
@@ -54,10 +57,15 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 
-SCHEMA = 1
+__all__ = [
+    "BEGINNING", "ELECTION", "FORMATS", "SCHEMA", "UNNAMED", "AnswerLine", "AskLine", "State",
+    "TraceError", "TraceLine", "Tracer", "Tracers", "open_trace", "read_line", "read_trace",
+]  # fmt: skip
+
+SCHEMA: Final = 1
 """The version of the format; a reader refuses what it does not know."""
 
-ELECTION = "election"
+ELECTION: Final = "election"
 """The protocol of an election's trace."""
 
 UNNAMED = frozenset({"start", "handle_watch", "handle_wake", "handle_late", "ignore"})
@@ -66,96 +74,113 @@ UNNAMED = frozenset({"start", "handle_watch", "handle_wake", "handle_late", "ign
 NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
 
 
-class TraceError(HerdError):
-    """A trace cannot be read: which file, which line, and what is wrong there."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class State:
+class State(Struct, kw_only=True, gc=False):
     """What a core is like after a step; see `Elector`."""
 
-    link: str = Link.LOST.value
-    stands: bool = False
-    leads: bool = False
-    token: int = 0
-    call: str = Call.NONE.value
-    due: bool = False
+    link: str
+    stands: bool
+    leads: bool
+    token: Int
+    call: str
+    due: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnswerLine:
+BEGINNING = State(
+    link=Link.LOST.value, stands=False, leads=False, token=0, call=Call.NONE.value, due=False
+)
+"""What a core is like when its process starts."""
+
+
+class AnswerLine(Struct, kw_only=True, gc=False):
     """An answer that was handled, or the outcome of a write."""
 
     call: str
     """`look`, `recall`, `read`, `create`, `delete`, `write`, or `none` if nobody waits for it."""
-    number: int
+    number: Int
     """The call that it answers; 0 for a write."""
     outcome: str
     """
     `absent`, `found`, `epoch`, `done`, `refused`, `unknown`, or `late` if nobody waits for it.
     """
-    owner: int = 0
+    owner: Int
     """Found: the session that owns the leader's node."""
-    epoch: int = 0
+    epoch: Int
     """The epoch that it tells: read, created, recalled, or written under."""
-    zxid: int = 0
+    zxid: Int
     """The transaction that made what it tells, where ZooKeeper says so; else 0."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AskLine:
+class AskLine(Struct, kw_only=True, gc=False):
     """A call that was sent, read off the operation itself."""
 
     call: str
-    number: int
-    watch: bool = False
+    number: Int
+    watch: bool
     """Whether it leaves a watch."""
-    epoch: int = ANY_VERSION
+    epoch: Int
     """The epoch that its transaction checks; -1 where it checks none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TraceLine:
+class TraceLine(Line, kw_only=True, gc=False):
     """One step of one node."""
 
-    schema: int = SCHEMA
-    protocol: str = ELECTION
-    run: str
-    node: str
-    sequence: int
-    """From 1, without a gap, for each process of a node."""
-    time_ns: int
-    """Wall clock, nanoseconds since 1970."""
-    since_ns: int
+    schema: Literal[1] = SCHEMA
+    protocol: Literal["election"] = ELECTION
+    since_ns: Int
     """A write was sent then; of all other steps, `time_ns`."""
-    action: str
-    session: int
+    session: Int
     """The session after the step; 0 before the first."""
     answered: AnswerLine | None
     asked: AskLine | None
     state: State
 
+    @property
+    def role(self) -> str:
+        """The same for all."""
+        return ""
+
+    @property
+    def group(self) -> str:
+        """None: an election has no groups."""
+        return ""
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that the node led in."""
+        return self.state.token
+
+    @property
+    def generation(self) -> int:
+        """None: an election has no generations."""
+        return 0
+
+    @property
+    def shared(self) -> bool:
+        """No: whoever has a run's lines has them all."""
+        return False
+
+    @property
+    def earliest_ns(self) -> int:
+        """When the step may have happened at the earliest."""
+        return min(self.since_ns, self.time_ns)
+
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        raw = msgspec.to_builtins(self)
+        return json.dumps({name: raw[name] for name in WRITTEN}, separators=(",", ":"))
+
+
+WRITTEN = (
+    "schema", "protocol", "run", "node", "sequence", "time_ns", "since_ns", "action", "session",
+    "answered", "asked", "state",
+)  # fmt: skip
+"""The fields of a line, as they are written."""
+
+FORMATS: Formats = {(SCHEMA, ELECTION): TraceLine}
+"""What a reader of elections' traces reads."""
 
 
 # ── Writing ─────────────────────────────────────────────────────────────────────────────────
-
-
-def open_trace(path: Path) -> TextIO:
-    """
-    Open a trace to append to, one flush per line; a last line that was cut off is ended first.
-
-    The caller closes it.
-    """
-    stream = path.open("a", encoding="utf-8", buffering=1, newline="\n")
-    if path.stat().st_size:
-        with path.open("rb") as present:
-            present.seek(-1, io.SEEK_END)
-            if present.read(1) != b"\n":
-                stream.write("\n")
-    return stream
 
 
 class Tracer:
@@ -173,7 +198,7 @@ class Tracer:
         self._lock = threading.Lock()
         self._sequence = 0
         self._session = 0
-        self._state = State()
+        self._state = BEGINNING
         self._number = 0
         self._write("start")
 
@@ -198,7 +223,9 @@ class Tracer:
             elif isinstance(answer, Refusal) and answer.why not in NOBODY_KNOWS:
                 stale = answer.index == 0 and answer.why is Why.BAD_VERSION
                 outcome = "refused" if stale else "unknown"
-            told = AnswerLine(call="write", number=0, outcome=outcome, epoch=epoch, zxid=zxid)
+            told = AnswerLine(
+                call="write", number=0, outcome=outcome, owner=0, epoch=epoch, zxid=zxid
+            )
             self._write("write", told, since_ns=since_ns)
 
     def _told(self, event: Event, asked: Ask | None) -> tuple[str, AnswerLine | None]:
@@ -216,7 +243,9 @@ class Tracer:
                 return "look" if asked else "handle_wake", None
             case Answered(number=number, answer=answer):
                 if self._state.call == Call.NONE.value or number != self._number:
-                    return "handle_late", AnswerLine(call="none", number=number, outcome="late")
+                    return "handle_late", AnswerLine(
+                        call="none", number=number, outcome="late", owner=0, epoch=0, zxid=0
+                    )
                 told = answer_line(self._state.call, number, answer)
                 late = told.outcome == "unknown"
                 return "handle_late" if late else f"handle_{told.call}", told
@@ -313,20 +342,6 @@ def answer_line(call: str, number: int, answer: Answer) -> AnswerLine:
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────────
 
-_PARTS: Mapping[str, type[AnswerLine] | type[AskLine] | type[State]] = {
-    "answered": AnswerLine, "asked": AskLine, "state": State,
-}  # fmt: skip
-
-
-def protocol_of(path: Path) -> str:
-    """The protocol that a trace's first line names; "" where it names none."""
-    try:
-        with path.open(encoding="utf-8") as stream:
-            said = json.loads(stream.readline())
-    except (OSError, ValueError):
-        return ""  # its reader says what is wrong
-    return str(said.get("protocol", "")) if isinstance(said, dict) else ""
-
 
 def read_trace(path: Path) -> list[TraceLine]:
     """
@@ -334,60 +349,10 @@ def read_trace(path: Path) -> list[TraceLine]:
 
     Unknown fields are skipped, so that a writer may add some. Raises `TraceError`.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise TraceError(f"{path} cannot be read: {problem}") from problem
-    lines = text.split("\n")
-    ended = lines[-1] == ""
-    found = []
-    for number, line in enumerate(lines[:-1] if ended else lines, start=1):
-        try:
-            found.append(read_line(line))
-        except TraceError as problem:
-            cut = number == len(lines) and not ended
-            what = "the last line is cut off: its writer died, or still writes" if cut else problem
-            raise TraceError(f"{path}, line {number}: {what}") from problem
-    return found
+    return read_file(path, FORMATS)
 
 
 def read_line(text: str) -> TraceLine:
     """One line of a trace; `TraceError` says what is wrong with it."""
-    try:
-        raw = json.loads(text)
-    except ValueError as problem:
-        raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from problem
-    if not isinstance(raw, dict):
-        raise TraceError("a line of a trace is a JSON object")
-    if raw.get("schema") != SCHEMA:
-        known = f"this reader knows version {SCHEMA}"
-        raise TraceError(f"the schema's version is {raw.get('schema')!r}; {known}")
-    if raw.get("protocol") != ELECTION:
-        raise TraceError(f"the protocol is {raw.get('protocol')!r}; known is {ELECTION!r}")
-    for name, part in _PARTS.items():
-        inner = raw.get(name)
-        if name in raw and (inner is not None or part is State):
-            raw[name] = part(**_checked(part, inner, f"{name}."))
-    return TraceLine(**_checked(TraceLine, raw, ""))
-
-
-_TYPES: Mapping[str, tuple[type[Any], ...]] = {
-    "int": (int,), "str": (str,), "bool": (bool,), "State": (State,),
-    "AnswerLine | None": (AnswerLine, type(None)), "AskLine | None": (AskLine, type(None)),
-}  # fmt: skip
-
-
-def _checked(part: type[Any], raw: Any, where: str) -> dict[str, Any]:
-    """The fields of one part, each there and of its type."""
-    if not isinstance(raw, dict):
-        raise TraceError(f"`{where.rstrip('.')}` is {raw!r}; it must be a JSON object")
-    found = {}
-    for field in fields(part):
-        if field.name not in raw:
-            raise TraceError(f"the field `{where}{field.name}` is missing")
-        value, wanted = raw[field.name], _TYPES[str(field.type)]
-        if not isinstance(value, wanted) or (wanted == (int,) and isinstance(value, bool)):
-            names = " or ".join("null" if t is type(None) else t.__name__ for t in wanted)
-            raise TraceError(f"the field `{where}{field.name}` is {value!r}; it must be {names}")
-        found[field.name] = value
-    return found
+    line: TraceLine = read_any_line(text, formats=FORMATS)
+    return line

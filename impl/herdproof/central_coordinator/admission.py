@@ -21,6 +21,7 @@ from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
 from herdproof.central_coordinator.socket_server import SocketServer
+from herdproof.central_coordinator.steps import Step
 from herdproof.central_coordinator.store import Outcome, Store
 from herdproof.wire.messages import ErrorCode, Frame, Register, RegisterResponse
 from herdproof.wire.subscription import InvalidSubscription, Subscription, parse
@@ -83,11 +84,17 @@ class Admission:
         refused = self._refusal(frame.epoch, register, legacy=legacy)
         subscription = refused or read(register.topic_count)
         if isinstance(subscription, Refused):
+            # One that comes to nothing because it cannot be stored is no step of the protocol.
+            step = Step(
+                action="handle_register", group=register.group_id, consumer=register.consumer_id,
+                connection=frame.correlation_id, outcome=subscription.error.name,
+            )  # fmt: skip
+            self._outbox.emit(step)
             self._refuse(number, frame, subscription)
             return
         group = self._group_of(register.group_id)
         self._server.registers(number)
-        member = group.joining[number] = self._member(number, register, subscription)
+        member = group.joining[number] = self._member(number, frame, subscription)
         applicant = self.applicants[number] = Applicant(member, frame)
         if group.loaded:
             self._store_subscription(group, applicant)
@@ -177,7 +184,9 @@ class Admission:
 
     # ── Admission ───────────────────────────────────────────────────────────────────────────
 
-    def _member(self, number: int, register: Register, subscription: Subscription) -> Member:
+    def _member(self, number: int, frame: Frame, subscription: Subscription) -> Member:
+        register = frame.message
+        assert isinstance(register, Register)
         self.registrations += 1
         return Member(
             registration=f"{self.epoch}-{self.registrations}",
@@ -190,6 +199,7 @@ class Admission:
             ping_interval_ms=register.ping_interval_ms,
             max_ping_retries=register.max_ping_retries,
             session_timeout_ms=register.session_timeout_ms,
+            connection=frame.correlation_id,
         )
 
     def _store_subscription(self, group: Group, applicant: Applicant) -> None:
@@ -218,6 +228,7 @@ class Admission:
         del group.joining[member.channel]
         group.members[member.registration] = member
         self._server.registered(member.channel, member)
+        self._outbox.emit(member.step("handle_register", outcome="accepted"))
         response = RegisterResponse(ErrorCode.NONE)
         self._server.respond(member.channel, response, applicant.frame, generation=group.generation)
         self._admitted(group, member)

@@ -42,7 +42,7 @@ class Commits:
         group = self._groups[member.group]
         for offset in offsets:
             partition = (offset.topic, normal(offset.partition))
-            if group.owns(member, partition, generation):
+            if self._may_say(group, member, partition, generation):
                 self._offsets.note(group.name, partition, offset.offset)
         self._offsets.flush_later()
 
@@ -57,8 +57,10 @@ class Commits:
         error = ErrorCode.NONE
         if any(not partition for _, partition in offsets) or min(offsets.values(), default=0) < 0:
             error = ErrorCode.MALFORMED
-        elif not all(group.owns(member, partition, frame.generation) for partition in offsets):
+        elif not all(self._may_say(group, member, p, frame.generation) for p in offsets):
             error = ErrorCode.STALE_GENERATION
+        outcome = "accepted" if error is ErrorCode.NONE else "refused"
+        self._outbox.emit(member.step("handle_commit", frame.generation, commit.offsets, outcome))
         if error is not ErrorCode.NONE:
             self._outbox.report(
                 What.COMMIT_REFUSED, group.name, consumer=member.consumer_id, error=error.name,
@@ -71,6 +73,10 @@ class Commits:
         self._offsets.flush(
             group.name, partial(self._committed, number, frame, group.name, offsets)
         )
+
+    def _may_say(self, group: Group, member: Member, partition: Partition, generation: int) -> bool:
+        """Whether what a member says of a partition is of its present owner."""
+        return group.owns(member, partition, generation)
 
     def _committed(
         self, number: int, frame: Frame, group: str, offsets: dict[Partition, int], done: bool

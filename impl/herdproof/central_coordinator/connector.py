@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from herdproof.central_coordinator.consumer_reports import What
 from herdproof.central_coordinator.consumer_settings import ConsumerSettings
 from herdproof.central_coordinator.events import (
@@ -33,6 +35,7 @@ from herdproof.central_coordinator.events import (
     StartFetchers,
     StopFetchers,
 )
+from herdproof.central_coordinator.steps import ConsumerAction, Step
 from herdproof.central_coordinator.topic_registry import Consumption, Registry
 from herdproof.wire.errors import WireError
 from herdproof.wire.messages import (
@@ -117,12 +120,14 @@ class Connector:
 
     def __init__(
         self, channel: int, consumption: Consumption, settings: ConsumerSettings,
-        flaws: frozenset[str], now_ms: int, number: int = 0,
+        now_ms: int, number: int = 0,
     ) -> None:  # fmt: skip
         self.channel = channel
         self.consumption = consumption
         self.settings = settings
-        self.flaws = flaws
+        self.group = ""
+        self.connection: int | None = None
+        """The correlation id of its Register; None before that, and once it is given up."""
         self.registered = False
         self.leaving = False
         self.answered_ms = now_ms
@@ -137,11 +142,51 @@ class Connector:
         self._correlation_id = number * IDS_OF_A_CONNECTION % IDS
         self._pending: dict[int, Pending] = {}
         self._unstored: dict[TopicPartition, Unstored] = {}
+        self.is_told = True
+        """Nothing that the lease depends on has changed since the last step."""
+        self._told_until_ms = 0
+        """Until when records may be delivered, as that step told it."""
         self._leave_until_ms: int | None = None
         """Until when the answer to the Leave is waited for; None before that is sent."""
         self._ignored = False
         """The last commit was not answered: nor is anything else waited for."""
         self._left = False
+
+    # ── Steps ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def delivers_until_ms(self) -> int:
+        """Until when records may be delivered: not at all while no fetcher runs."""
+        return 0 if self.consumption.fetcher_stopped else self.lease_ends_ms
+
+    def tell_lease(self) -> list[Step]:
+        """Tell of a lease that ends at another time than the last step told."""
+        self.is_told = True
+        same = self._told_until_ms == self.delivers_until_ms
+        return [] if same else self._step("renew_lease")
+
+    def give_up(self, until_ms: int) -> list[Step]:
+        """Tell, once, of the last step over this connection, and until when is delivered after."""
+        told = self._step("on_lost_connection")
+        self.connection = None
+        return [replace(step, until_ms=until_ms) for step in told]
+
+    def _step(
+        self, action: ConsumerAction, generation: int = 0,
+        partitions: tuple[Offset, ...] | None = None, *, of: Frame | None = None,
+        outcome: str = "", subscription: str = "",
+    ) -> list[Step]:  # fmt: skip
+        """A step over this connection; to answer a copy `of` a request is none."""
+        if self.connection is None or (of is not None and not self._unanswered):
+            return []
+        self.is_told, self._told_until_ms = True, self.delivers_until_ms
+        step = Step(
+            action=action, group=self.group, consumer=self.consumption.consumer_id,
+            connection=self.connection, epoch=(of or self.consumption).epoch,
+            generation=generation, partitions=partitions or (), subscription=subscription,
+            outcome=outcome, until_ms=self._told_until_ms,
+        )  # fmt: skip
+        return [step]
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────
 
@@ -183,7 +228,7 @@ class Connector:
     def register(self, group: str, topic_count: str) -> Effects:
         """The first request over this connection."""
         settings = self.settings
-        return self._request(
+        request = self._request(
             Register(
                 group_id=group,
                 consumer_id=self.consumption.consumer_id,
@@ -196,6 +241,8 @@ class Connector:
             ),
             generation=0,
         )
+        self.group, self.connection = group, self._correlation_id
+        return [*self._step("register", subscription=topic_count), *request]
 
     def handle(self, frame: Frame, now_ms: int) -> Effects:
         """Take one frame of the coordinator; `Lost` if that ends the connection."""
@@ -211,7 +258,8 @@ class Connector:
             self._left = True
             return []
         if isinstance(message, Ping | Stop | Start):
-            self._renew_lease(frame.correlation_id, now_ms)
+            self._renew_lease(frame.correlation_id)
+            self.is_told = False
         match message:
             case Ping():
                 return self.handle_ping_request(frame, now_ms)
@@ -232,7 +280,9 @@ class Connector:
 
     def handle_ping_request(self, frame: Frame, now_ms: int) -> Effects:
         """Alive, with the consumed offsets if auto_commit."""
-        return self._answer(frame, PingResponse(self._own_offsets()), now_ms)
+        offsets = self._own_offsets()
+        step = self._step("handle_ping", self.consumption.generation, offsets, of=frame)
+        return [*step, *self._answer(frame, PingResponse(offsets), now_ms)]
 
     def handle_stop_request(self, frame: Frame, now_ms: int) -> Effects:
         """
@@ -240,8 +290,6 @@ class Connector:
 
         The answer says that nothing is delivered any more. A rebalance listener is heard before.
         """
-        if self.consumption.fetcher_stopped and "stop_not_answered" in self.flaws:
-            return []
         if self._last_stop is not None and self._last_stop[0] == frame.correlation_id:
             return self._answer(frame, self._last_stop[1], now_ms)
         self.barred = frame.generation
@@ -251,7 +299,11 @@ class Connector:
     def handle_start_request(self, frame: Frame, start: Start, now_ms: int) -> Effects:
         """Consume what was assigned; `ILLEGAL_STATE` while fetchers run for something else."""
         effects, code = self._start(frame.generation, start)
-        return effects + self._answer(frame, StartResponse(code), now_ms, code)
+        outcome = code.name if code else ""
+        step = self._step(
+            "handle_start", frame.generation, start.partitions, of=frame, outcome=outcome
+        )
+        return [*step, *effects, *self._answer(frame, StartResponse(code), now_ms, code)]
 
     # ── The application ─────────────────────────────────────────────────────────────────────
 
@@ -312,7 +364,8 @@ class Connector:
             return []
         self._leave_until_ms = now_ms + self.settings.request_timeout_ms
         self._left = self._ignored
-        return self._request(Leave(), self.consumption.generation)
+        step = self.give_up(self.delivers_until_ms)
+        return [*step, *self._request(Leave(), self.consumption.generation)]
 
     def has_left(self) -> bool:
         """Whether the coordinator has answered the Leave, or there is nobody to wait for."""
@@ -324,6 +377,7 @@ class Connector:
         if consumption.fetcher_stopped:
             return []
         consumption.fetcher_stopped = True
+        self.is_told = False
         self._unstored.clear()
         revoked = consumption.partitions()
         if revoked and self.settings.listens:
@@ -343,7 +397,7 @@ class Connector:
     def _check_epoch(self, frame: Frame) -> None:
         """Whoever coordinates in a past epoch is refused, and told so."""
         seen = self.consumption.epoch
-        if frame.epoch < seen and "ignores_epoch" not in self.flaws:
+        if frame.epoch < seen:
             refusal = refusal_of(frame.message)
             raise Lost(
                 f"epoch {frame.epoch} is over: {seen} has been seen",
@@ -351,11 +405,9 @@ class Connector:
             )
         self.consumption.epoch = max(seen, frame.epoch)
 
-    def _renew_lease(self, correlation_id: int, now_ms: int) -> None:
+    def _renew_lease(self, correlation_id: int) -> None:
         new = correlation_id != self.last_request
-        if "no_lease" in self.flaws:
-            self.lease_ends_ms = now_ms + self.settings.session_timeout_ms
-        elif new:
+        if new:
             self.lease_ends_ms = self.answered_ms + self.settings.session_timeout_ms
         self.last_request = correlation_id
         self._unanswered = self._unanswered or new
@@ -396,8 +448,11 @@ class Connector:
             return []
         effects: Effects = []
         if self._stop is not None:
-            answer = StopResponse(self._own_offsets())
+            offsets = self._own_offsets()
+            answer = StopResponse(offsets)
             self._last_stop = (self._stop.correlation_id, answer)
+            generation = self.consumption.generation
+            effects += self._step("handle_stop", generation, offsets, of=self._stop)
             effects += self._answer(self._stop, answer, now_ms)
             self._stop = None
             self.consumption.clear()
@@ -411,10 +466,12 @@ class Connector:
         self, offsets: tuple[Offset, ...], now_ms: int, asked: int | None = None,
         *, resolved: bool = False,
     ) -> Effects:  # fmt: skip
-        effects = self._request(Commit(offsets), self.consumption.generation)
+        generation = self.consumption.generation
+        effects: Effects = [*self._step("commit", generation, offsets)]
+        effects += self._request(Commit(offsets), generation)
         self._pending[self._correlation_id] = Pending(
             offsets=offsets,
-            generation=self.consumption.generation,
+            generation=generation,
             deadline_ms=now_ms + self.settings.request_timeout_ms,
             asked=asked,
             resolved=resolved,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from herdproof.central_coordinator.connector import Connector, Effects, Lost
 from herdproof.central_coordinator.consumer_reports import What
@@ -92,16 +92,6 @@ PERMANENT = frozenset(
 )
 """Refusals of a registration that no other attempt can change: the consumer fails."""
 
-FLAWS = frozenset(
-    {
-        "no_lease",  # any request read, a copy too, renews the lease from its reading on
-        "reconnects_fetching",  # `002`: a lost connection is replaced, and fetchers go on
-        "stop_not_answered",  # a Stop that finds the fetchers stopped gets no answer
-        "ignores_epoch",  # whoever coordinates in a past epoch is obeyed
-    }
-)
-"""Known mistakes, each a switch of the core, off by default: what the checkers must catch."""
-
 
 class ConsumerCore:
     """
@@ -112,18 +102,17 @@ class ConsumerCore:
     waits: give each consumer a random one.
     """
 
+    connector_class: ClassVar[type[Connector]] = Connector
+    """What its connectors are made by; a subclass may name another."""
+
     def __init__(
         self, group: str, consumer_id: str, topic_count: str, settings: ConsumerSettings,
-        brokers: Sequence[Address], start_index: int = 0, flaws: frozenset[str] = frozenset(),
+        brokers: Sequence[Address], start_index: int = 0,
     ) -> None:  # fmt: skip
-        unknown = flaws - FLAWS
-        if unknown:
-            raise ValueError(f"no such flaw: {', '.join(sorted(unknown))}")
         self.group = group
         self.consumer_id = consumer_id
         self.topic_count = topic_count
         self.settings = settings
-        self.flaws = flaws
         self.server_cluster = ServerCluster(brokers, start_index)
         self.consumption = Consumption(subscription.parse(topic_count), consumer_id)
         self.phase = Phase.IDLE
@@ -153,23 +142,22 @@ class ConsumerCore:
             effects += self.connector.take_leave(now_ms)
             if self.connector.has_left():
                 effects += self._end(Phase.CLOSED)
+        if self.connector is not None and not self.connector.is_told:
+            effects += self.connector.tell_lease()
         if isinstance(event, Tick):
             self._wakes_ms = None
         return effects + self._wake()
 
     def may_deliver(self, now_ms: int) -> bool:
         """Whether records may reach the application now: fetchers run, and the lease holds."""
-        until_ms = self.delivers_until_ms
-        return until_ms is None or now_ms < until_ms
+        return now_ms < self.delivers_until_ms
 
     @property
-    def delivers_until_ms(self) -> int | None:
-        """Until when records may reach the application; None: for ever (only with a flaw)."""
-        if self.consumption.fetcher_stopped:
+    def delivers_until_ms(self) -> int:
+        """Until when records may reach the application; 0 while no fetcher runs."""
+        if self.consumption.fetcher_stopped or self.connector is None:
             return 0
-        if self.connector is None:
-            return None if "reconnects_fetching" in self.flaws else 0
-        return self.connector.lease_ends_ms
+        return self.connector.delivers_until_ms
 
     @property
     def fetcher_stopped(self) -> bool:
@@ -195,24 +183,24 @@ class ConsumerCore:
     def on_lost_connection(
         self, why: str, now_ms: int, last_words: Sequence[ConsumerEffect] = ()
     ) -> Effects:
-        """
-        Consumer.onLostConnection: close the fetchers first; then consult again, after a while.
-
-        `002` only reconnects, and fetches on (the flaw `reconnects_fetching`).
-        """
+        """Consumer.onLostConnection: close the fetchers first; consult again after a while."""
         connector = self.connector
         assert connector is not None, "there is a connector wherever a connection can be lost"
-        effects: Effects = []
-        if "reconnects_fetching" not in self.flaws:
-            effects += connector.stop_fetching()
-            self.consumption.clear()
-            self.consumption.generation = 0
+        effects = self._let_go(connector)
         self.connector = None
+        effects = [*connector.give_up(self.delivers_until_ms), *effects]
         effects += [*last_words, *self._hang_up(why), *connector.abandon()]
         effects += [self._report(What.LOST_CONNECTION, why)]
         if self.phase is Phase.LEAVING:
             return effects + self._end(Phase.CLOSED)
         return effects + self._back_off(now_ms)
+
+    def _let_go(self, connector: Connector) -> Effects:
+        """Fetch nothing of the assignment that this connection brought, and forget it."""
+        effects = connector.stop_fetching()
+        self.consumption.clear()
+        self.consumption.generation = 0
+        return effects
 
     # ── Events ──────────────────────────────────────────────────────────────────────────────
 
@@ -305,13 +293,8 @@ class ConsumerCore:
                     *self._back_off(now_ms)]  # fmt: skip
         self._enter(Phase.REGISTERING)
         self._deadline_ms = None
-        self.connector = Connector(
-            event.channel,
-            self.consumption,
-            self.settings,
-            self.flaws,
-            now_ms,
-            self._number + event.channel,
+        self.connector = self.connector_class(
+            event.channel, self.consumption, self.settings, now_ms, self._number + event.channel
         )
         return self.connector.register(self.group, self.topic_count)
 
@@ -402,7 +385,10 @@ class ConsumerCore:
         connector, self.connector = self.connector, None
         self._deadline_ms = None
         self._enter(phase)
-        effects = self._hang_up("the consumer is closed")
+        effects: Effects = []
+        if connector is not None:
+            effects += connector.give_up(self.delivers_until_ms)
+        effects += self._hang_up("the consumer is closed")
         return effects + (connector.abandon() if connector else [])
 
     def _report(self, what: What, why: str) -> Report:

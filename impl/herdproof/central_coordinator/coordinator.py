@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from functools import partial
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from herdproof.central_coordinator.commits import Commits
 from herdproof.central_coordinator.directory import Directory
@@ -40,7 +40,6 @@ from herdproof.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.central_coordinator.expiry import Purgatory
-from herdproof.central_coordinator.flaws import check_flaws
 from herdproof.central_coordinator.groups import Flag, Group, Interests
 from herdproof.central_coordinator.membership import Membership
 from herdproof.central_coordinator.offsets import Offsets
@@ -49,7 +48,8 @@ from herdproof.central_coordinator.paths import Paths, unquoted
 from herdproof.central_coordinator.pings import PingScheduler
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
-from herdproof.central_coordinator.socket_server import SocketServer
+from herdproof.central_coordinator.socket_server import Channel, SocketServer
+from herdproof.central_coordinator.steps import CLOSED, LEFT, CoordinatorAction, Step
 from herdproof.central_coordinator.store import Store
 from herdproof.central_coordinator.topics import TopicListeners
 from herdproof.wire.messages import (
@@ -59,6 +59,7 @@ from herdproof.wire.messages import (
     Frame,
     Leave,
     LeaveResponse,
+    Offset,
     PingResponse,
     Register,
     StartResponse,
@@ -79,23 +80,32 @@ from herdproof.zookeeper.operations import (
 _SETTINGS = Settings()
 _PATHS = Paths()
 
+_HANDLED: dict[type[PingResponse | StopResponse | StartResponse], CoordinatorAction] = {
+    PingResponse: "handle_ping_response",
+    StopResponse: "handle_stop_response",
+    StartResponse: "handle_start_response",
+}
+
 
 class Coordinator:
     """
-    One broker's coordinator; its fields may be read at any time. `flaws` are of `flaws.py`.
+    One broker's coordinator; its fields may be read at any time.
 
     The names of the documents: this class has coordinatorStartup, handleNewSession, socketServer
     and pingScheduler, and by property the four maps and queues; `membership` has handleNewGroup and
     handleGroupMemberChange, `rebalancer` the requestHandlers and rebalance, `topics` the listeners.
     """
 
+    store_class: ClassVar[type[Store]] = Store
+    commits_class: ClassVar[type[Commits]] = Commits
+    membership_class: ClassVar[type[Membership]] = Membership
+    """What these parts are made by; a subclass may name others."""
+
     def __init__(
-        self, broker_id: int, settings: Settings = _SETTINGS,
-        flaws: frozenset[str] = frozenset(), paths: Paths = _PATHS,
-    ) -> None:  # fmt: skip
+        self, broker_id: int, settings: Settings = _SETTINGS, paths: Paths = _PATHS
+    ) -> None:
         self.broker_id = broker_id
         self.settings = settings
-        self.flaws = check_flaws(flaws)
         self.paths = paths
         self.epoch: int | None = None
         """The epoch that it coordinates in; None while it does not."""
@@ -120,18 +130,17 @@ class Coordinator:
             self.broker_id, settings, outbox, purgatory, self.handle_failure
         )
         self.ping_scheduler = PingScheduler(server, self._generation_of)
-        self.store = store = Store(
-            paths, settings, outbox, purgatory, self._refused_by_the_fence,
-            unfenced="unfenced" in self.flaws,
-        )  # fmt: skip
+        self.store = store = self.store_class(
+            paths, settings, outbox, purgatory, self._refused_by_the_fence
+        )
         self.offsets = Offsets(paths, settings, outbox, purgatory, store)
-        self.commits = Commits(outbox, server, self.offsets, self.groups)
+        self.commits = self.commits_class(outbox, server, self.offsets, self.groups)
         self.topics = TopicListeners(
             paths, settings, outbox, purgatory, self.handle_topic_change, self._topics_read
         )
-        self.membership = Membership(
+        self.membership = self.membership_class(
             paths, settings, outbox, purgatory, server, self.ping_scheduler, store, self.offsets,
-            self.topics, self.groups, self.interests, self._group_read, self.flaws,
+            self.topics, self.groups, self.interests, self._group_read,
         )  # fmt: skip
         self.rebalancer = self.membership.rebalancer
         self.directory = Directory(self.broker_id, paths, settings, outbox, server)
@@ -197,7 +206,7 @@ class Coordinator:
         if self.epoch is None or self.taken_ms is None or isinstance(event, Deposed | Elected):
             return
         paused_ms = now_ms - self.taken_ms
-        if paused_ms > self.settings.leadership_lease_ms and "deposed_goes_on" not in self.flaws:
+        if paused_ms > self.settings.leadership_lease_ms:
             self.step_down(f"paused for {paused_ms} ms")
 
     def _ask_to_be_woken(self, now_ms: int) -> None:
@@ -229,6 +238,7 @@ class Coordinator:
         self.rebalancer.epoch = self.membership.admission.epoch = epoch
         self.directory.leads = True
         self.membership.elected_ms = self.outbox.now_ms
+        self.outbox.emit(Step(action="coordinator_startup", epoch=epoch))
         self.outbox.report(What.COORDINATOR_STARTUP, epoch=epoch)
         self._read_all()
 
@@ -291,8 +301,7 @@ class Coordinator:
 
     def handle_deposed(self) -> None:
         """The election says that this broker coordinates no more, or may not."""
-        if "deposed_goes_on" not in self.flaws:
-            self.handle_new_session("deposed")
+        self.handle_new_session("deposed")
 
     def step_down(self, why: str) -> None:
         """This broker finds out by itself that it cannot coordinate."""
@@ -300,8 +309,7 @@ class Coordinator:
         self.outbox.emit(StepDown(why))
 
     def _refused_by_the_fence(self) -> None:
-        if "deposed_goes_on" not in self.flaws:
-            self.step_down("a write was refused by the fence: another epoch has begun")
+        self.step_down("a write was refused by the fence: another epoch has begun")
 
     def _doubt(self, why: str) -> None:
         """A peer claims a later epoch: ask ZooKeeper, since anybody could claim that."""
@@ -316,6 +324,8 @@ class Coordinator:
 
     def handle_new_session(self, why: str) -> None:
         """Close every channel, then forget everything."""
+        if self.epoch is not None:
+            self.outbox.emit(Step(action="step_down", epoch=self.epoch))
         self.socket_server.close_all(why)
         if self.epoch is not None:
             self.outbox.report(What.STEPPED_DOWN, epoch=self.epoch, why=why)
@@ -359,7 +369,8 @@ class Coordinator:
         """A channel is closed, and not by this coordinator."""
         channel = self.socket_server.forget(number)
         if channel is not None:
-            self.membership.gone(channel, "its connection is closed")
+            self._tell_gone(channel, "handle_closed", CLOSED)
+            self.membership.gone(channel, CLOSED)
 
     def handle_leave(self, number: int, frame: Frame) -> None:
         """A consumer fetches nothing any more, by its own word: its group waits for no lease."""
@@ -373,13 +384,18 @@ class Coordinator:
             member.may_fetch = False
         response = LeaveResponse(error)
         self.socket_server.respond(number, response, frame, generation=generation, error=error)
-        self.handle_failure(number, "it left")
+        self.handle_failure(number, LEFT, "handle_closed")
 
-    def handle_failure(self, number: int, why: str) -> None:
+    def handle_failure(self, number: int, why: str, action: CoordinatorAction = "fail") -> None:
         """A channel has failed: close it, and do without its member."""
         channel = self.socket_server.channels[number]
+        self._tell_gone(channel, action, why)
         self.socket_server.close(number, why)
         self.membership.gone(channel, why)
+
+    def _tell_gone(self, channel: Channel, action: CoordinatorAction, why: str) -> None:
+        if channel.member is not None:
+            self.outbox.emit(channel.member.step(action, outcome=why))
 
     def _handle_response(
         self, number: int, frame: Frame, message: PingResponse | StopResponse | StartResponse
@@ -395,13 +411,20 @@ class Coordinator:
         if outstanding is None or member is None:
             return
         group = self.groups[member.group]
+        error = frame.error
+        reported: tuple[Offset, ...] = ()
         if isinstance(message, StartResponse):
-            error = frame.error or message.error_code
-            self.rebalancer.started(group, member, outstanding.generation, error)
-        elif frame.error is not ErrorCode.NONE:
-            server.accuse(number, f"answers {frame.error.name}")
+            error = error or message.error_code
         else:
-            self.commits.note(member, frame.generation, message.offsets or ())
+            reported = message.offsets or ()
+        action, outcome = _HANDLED[type(message)], error.name if error else ""
+        self.outbox.emit(member.step(action, frame.generation, reported, outcome))
+        if isinstance(message, StartResponse):
+            self.rebalancer.started(group, member, outstanding.generation, error)
+        elif error is not ErrorCode.NONE:
+            server.accuse(number, f"answers {error.name}")
+        else:
+            self.commits.note(member, frame.generation, reported)
             if isinstance(message, StopResponse):
                 self.rebalancer.stopped(group, member)
         server.go_on(number)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from herdproof.central_coordinator.steps import Step
 from herdproof.wire.messages import ErrorCode, Frame, Offset, TopicPartition
 from herdproof.zookeeper.operations import Answer, Operation, Watched
 
@@ -197,7 +198,7 @@ class Report:
     details: tuple[tuple[str, str | int], ...] = ()
 
 
-CoordinatorEffect: TypeAlias = Send | Close | WakeAt | Ask | StepDown | Report
+CoordinatorEffect: TypeAlias = Send | Close | WakeAt | Ask | StepDown | Report | Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,5 +270,5 @@ class Failed:
 
 ConsumerEffect: TypeAlias = (
     Connect | Send | Close | WakeAt | StopFetchers | StartFetchers | Deliver
-    | Revoked | Assigned | Committed | Failed | Report
+    | Revoked | Assigned | Committed | Failed | Report | Step
 )  # fmt: skip

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from herdproof.central_coordinator.assignment import Partition
+from herdproof.central_coordinator.steps import CoordinatorAction, Step
+from herdproof.wire.messages import Offset
 from herdproof.wire.subscription import Named, Subscription
 
 
@@ -55,10 +57,23 @@ class Member:
     """A Start with partitions was sent to it, and no Stop answered since."""
     acked: int = 0
     """The generation whose Start it has acknowledged; 0 once it is sent a Stop."""
+    connection: int = 0
+    """The correlation id of its Register: its consumer knows the connection by that."""
 
     def patience_ms(self) -> int:
         """How long it may take to answer a Stop or a Start: as long as to fail its pings."""
         return min(self.ping_interval_ms * (self.max_ping_retries + 1), self.session_timeout_ms)
+
+    def step(
+        self, action: CoordinatorAction, generation: int = 0, partitions: tuple[Offset, ...] = (),
+        outcome: str = "",
+    ) -> Step:  # fmt: skip
+        """A step that concerns this member."""
+        return Step(
+            action=action, group=self.group, generation=generation, consumer=self.consumer_id,
+            member=self.registration, connection=self.connection, partitions=partitions,
+            outcome=outcome,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +148,6 @@ class Group:
     """Of which registrations an answer to a Stop or a Start is waited for."""
     plan: dict[Partition, str] = field(default_factory=dict)
     """The registration that each partition is meant for, while STOPPING and later."""
-    stale: dict[Partition, int] = field(default_factory=dict)
-    """Of the flaw `stale_offsets` only: offsets as they were before the Stops."""
     began_ms: int = 0
     """When the rebalance was asked for; from STOPPING on, when the Stops were sent."""
     failures: int = 0
@@ -148,6 +161,10 @@ class Group:
             or any(m.consumer_id == consumer_id for m in self.joining.values())
             or any(g.consumer_id == consumer_id for g in self.ghosts.values())
         )
+
+    def step(self, action: CoordinatorAction, outcome: str = "") -> Step:
+        """A step that concerns this group, in its present generation."""
+        return Step(action=action, group=self.name, generation=self.generation, outcome=outcome)
 
     def is_closed(self) -> bool:
         """Whether nobody is admitted, and no offset taken: its owners are being written."""

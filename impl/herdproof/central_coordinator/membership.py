@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 from herdproof.central_coordinator.admission import Admission
 from herdproof.central_coordinator.expiry import Purgatory
@@ -34,19 +35,22 @@ from herdproof.central_coordinator.topics import TopicListeners
 class Membership:
     """All groups; `read` is told of each that has been read after the election."""
 
+    rebalancer_class: ClassVar[type[Rebalancer]] = Rebalancer
+    """What its rebalancer is made by; a subclass may name another."""
+
     def __init__(
         self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
         server: SocketServer, pings: PingScheduler, store: Store, offsets: Offsets,
         topics: TopicListeners, groups: dict[str, Group], interests: Interests,
-        read: Callable[[str], None], flaws: frozenset[str],
+        read: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.elected_ms = 0
         self.groups = groups
         self.interests = interests
         self.recovery = Recovery(paths, settings, outbox, store, self._loaded)
-        self.rebalancer = Rebalancer(
+        self.rebalancer = self.rebalancer_class(
             paths, settings, outbox, purgatory, server, store, offsets, topics, self.recovery,
-            self._reopened, flaws,
+            self._reopened,
         )  # fmt: skip
         self.admission = Admission(
             paths, settings, outbox, server, store, groups, self.group_of, self._admitted,
@@ -62,7 +66,6 @@ class Membership:
         self._offsets = offsets
         self._topics = topics
         self._read = read
-        self._flaws = flaws
 
     def clear(self) -> None:
         """There are no groups, and nobody registers."""
@@ -103,9 +106,6 @@ class Membership:
 
     def _take_over(self, group: Group) -> None:
         """Wait for the consumers whom a former coordinator knew, and for the leases it granted."""
-        if "partial_failover" in self._flaws:
-            group.expected = {}
-            return
         timeout_ms = group.session_timeout_ms or self._settings.max_session_timeout_ms
         until_ms = self.elected_ms + self._settings.lease_ms(timeout_ms)
         if until_ms > self._outbox.now_ms:
@@ -215,9 +215,8 @@ class Membership:
         self.interests.unfollow(group.name, member.subscription)
         until_ms = channel.sent_ms + self._settings.lease_ms(member.session_timeout_ms)
         haunts = member.may_fetch and until_ms > self._outbox.now_ms
-        if haunts and "no_lease" not in self._flaws:
-            ghost = Ghost(member.registration, member.consumer_id, until_ms)
-            self._wait_for_lease(group, ghost)
+        if haunts:
+            self._keep_lease(group, member, until_ms)
         self._outbox.report(
             What.MEMBER_LOST, group.name, consumer=member.consumer_id, member=member.registration,
             why=why, members=len(group.members),
@@ -227,6 +226,10 @@ class Membership:
         self.rebalancer.member_lost(group, member, why)
         self.handle_group_member_change(group)
         self._retire(group)
+
+    def _keep_lease(self, group: Group, member: Member, until_ms: int) -> None:
+        """Whoever is gone may fetch until then: what it has is given to nobody before."""
+        self._wait_for_lease(group, Ghost(member.registration, member.consumer_id, until_ms))
 
     def _wait_for_lease(self, group: Group, ghost: Ghost) -> None:
         group.ghosts[ghost.registration] = ghost

@@ -48,30 +48,16 @@ def some_not_started(group: Group) -> bool:
     return any(member.acked != group.generation for member in group.members.values())
 
 
-def why_necessary(
-    group: Group, plan: Plan, existing: Set[Partition], *, by_owners_alone: bool = False
-) -> str | None:
-    """
-    Why a rebalance is necessary, or None if it is not.
-
-    `by_owners_alone` is the draft's 3.5 (the flaw `no_start`): it knows consumers by their ids.
-    """
+def why_necessary(group: Group, plan: Plan, existing: Set[Partition]) -> str | None:
+    """Why a rebalance is necessary, or None if it is not."""
     if nothing_registered(group):
         return "3.1: no owner is registered"
     if some_not_owned(group.owners, plan):
         return "3.2: a partition has no owner"
     if some_gone(group.owners, existing):
         return "3.3: a partition that has an owner is gone"
-    if by_owners_alone:
-        return None if _same_consumers(group, plan) else "3.4: the owners are not those planned"
     if some_mismatch(group.owners, plan):
         return "3.4: the owners are not those planned"
     if some_not_started(group):
         return "3.5: a consumer has not acknowledged its Start"
     return None
-
-
-def _same_consumers(group: Group, plan: Plan) -> bool:
-    """Of the flaw `no_start` only: the plan names the consumers that own the partitions."""
-    planned = {p: group.members[name].consumer_id for p, name in plan.items()}
-    return planned == {p: owner.consumer_id for p, owner in group.owners.items()}

@@ -22,7 +22,7 @@ from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
 from herdproof.central_coordinator.store import Outcome, Store
-from herdproof.wire.messages import NO_OFFSET
+from herdproof.wire.messages import NO_OFFSET, Offset
 from herdproof.zookeeper.operations import Answer, Data, Get, Refusal, Why
 
 Then = Callable[[bool], None]
@@ -117,12 +117,13 @@ class Offsets:
     def flush(self, group: str, then: Then) -> None:
         """Write what is unwritten of a group, and go on when that is done or cannot be."""
         offsets = self.unwritten.pop(group, {})
-        changes = {
-            self._paths.offset(group, *partition): str(offset).encode()
+        told = {
+            self._paths.offset(group, *partition): Offset(*partition, offset)
             for partition, offset in offsets.items()
         }
-        began_ms = self._outbox.now_ms
-        self._store.write(group, changes, partial(self._flushed, group, offsets, began_ms, then))
+        changes = {path: str(offset.offset).encode() for path, offset in told.items()}
+        flushed = partial(self._flushed, group, offsets, self._outbox.now_ms, then)
+        self._store.write(group, changes, flushed, offsets=told)
 
     def _flush_all(self) -> None:
         for group in list(self.unwritten):

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from herdproof.central_coordinator.events import Ask, CoordinatorEffect, Report
 from herdproof.central_coordinator.reports import What
+from herdproof.central_coordinator.steps import Step
 from herdproof.zookeeper.operations import Answer, Operation
 
 Then: TypeAlias = Callable[[Answer], None]
@@ -36,11 +39,14 @@ class Outbox:
         """This must happen, after what must happen already."""
         self.effects.append(effect)
 
-    def ask(self, operation: Operation, then: Then) -> None:
-        """Ask ZooKeeper, and go on with its answer."""
+    def ask(self, operation: Operation, then: Then, step: Step | None = None) -> int:
+        """Ask ZooKeeper, which may be a step, and go on with its answer; the question's number."""
         self.number += 1
         self.asked[self.number] = then
+        if step is not None:
+            self.effects.append(replace(step, number=self.number))
         self.effects.append(Ask(self.number, operation))
+        return self.number
 
     def answered(self, number: int, answer: Answer) -> None:
         """Go on with an answer; nobody waits for those that were asked before a `forget`."""

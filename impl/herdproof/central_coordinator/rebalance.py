@@ -37,14 +37,13 @@ from herdproof.central_coordinator.recovery import Recovery, owner_data, point_d
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
 from herdproof.central_coordinator.socket_server import SocketServer
+from herdproof.central_coordinator.steps import Step
 from herdproof.central_coordinator.store import Outcome, Point, Store
 from herdproof.central_coordinator.topics import TopicListeners
 from herdproof.wire.messages import NO_OFFSET, ErrorCode, Offset, Start, Stop
 
 Told: TypeAlias = Callable[[Group], None]
 Owners: TypeAlias = dict[Partition, Owner]
-Written: TypeAlias = Callable[[Group, Owners, Outcome], None]
-"""Goes on once these owners were written, or could not be."""
 
 AT_ONCE = 64
 """How many rebalances a handler begins in one event: all of a large crowd's would hold up all."""
@@ -60,7 +59,7 @@ class Rebalancer:
     def __init__(
         self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
         server: SocketServer, store: Store, offsets: Offsets, topics: TopicListeners,
-        recovery: Recovery, reopened: Told, flaws: frozenset[str],
+        recovery: Recovery, reopened: Told,
     ) -> None:  # fmt: skip
         self.epoch = 0
         self.groups_being_rebalanced: dict[str, Flag] = {}
@@ -77,7 +76,6 @@ class Rebalancer:
         self._topics = topics
         self._recovery = recovery
         self._reopened = reopened
-        self._flaws = flaws
 
     def clear(self) -> None:
         """No group is rebalanced, or waits for it."""
@@ -94,7 +92,7 @@ class Rebalancer:
             self._purgatory.clear(("rebalance", group.name))
             group.began_ms = self._outbox.now_ms
             self._queue(group)
-        elif "lost_trigger" not in self._flaws:
+        else:
             flag.dirty = True
 
     def handler_of(self, group: Group) -> int:
@@ -144,11 +142,9 @@ class Rebalancer:
             self._finish(group)  # 2.1
             return
         plan = self.plan(group)
-        owned = {topic for topic, _ in group.owners}
-        existing = {(t, number) for t in owned for number in self._topics.topics.get(t, ())}
-        by_owners_alone = "no_start" in self._flaws
-        why = why_necessary(group, plan, existing, by_owners_alone=by_owners_alone)
+        why = self._why_necessary(group, plan)
         if why is None:
+            self._outbox.emit(group.step("begin_rebalance", "unnecessary"))
             self._outbox.report(
                 What.REBALANCE_UNNECESSARY, group.name, members=len(group.members),
                 generation=group.generation,
@@ -163,9 +159,18 @@ class Rebalancer:
         topics = self._topics.of({member.subscription for member in members})
         return assign(topics, ((m.consumer_id, m.registration, m.subscription) for m in members))
 
+    def _why_necessary(self, group: Group, plan: dict[Partition, str]) -> str | None:
+        return why_necessary(group, plan, self._existing(group))
+
+    def _existing(self, group: Group) -> set[Partition]:
+        """The partitions that there are of the topics of which this group owns any."""
+        owned = {topic for topic, _ in group.owners}
+        return {(t, number) for t in owned for number in self._topics.topics.get(t, ())}
+
     # ── 4.1: Stops ──────────────────────────────────────────────────────────────────────────
 
     def _stop_all(self, group: Group, plan: dict[Partition, str], why: str) -> None:
+        self._outbox.emit(group.step("begin_rebalance", "necessary"))
         self._outbox.report(
             What.REBALANCE_STARTED, group.name, why=why, members=len(group.members),
             waited_ms=self._outbox.now_ms - group.began_ms,
@@ -173,8 +178,6 @@ class Rebalancer:
         group.phase = Phase.STOPPING
         group.began_ms = self._outbox.now_ms
         group.plan = plan
-        if "stale_offsets" in self._flaws:
-            group.stale = dict(self._offsets.known.get(group.name, {}))
         for member in group.members.values():
             self._stop(group, member)
         self._check_stopped(group)
@@ -194,10 +197,14 @@ class Rebalancer:
 
     def _check_stopped(self, group: Group) -> None:
         """The barrier: go on once nobody fetches any more."""
-        if (not group.waiting and not group.ghosts) or "no_barrier" in self._flaws:
+        if self._nobody_fetches(group):
             group.waiting.clear()
             group.phase = Phase.FLUSHING
             self._prepare(group)
+
+    def _nobody_fetches(self, group: Group) -> bool:
+        """Every member has answered its Stop, and of nobody who is gone the lease still runs."""
+        return not group.waiting and not group.ghosts
 
     # ── 4.2: owners ─────────────────────────────────────────────────────────────────────────
 
@@ -206,18 +213,18 @@ class Rebalancer:
         if not group.members:
             self._finish(group)
             return
-        if "lost_trigger" not in self._flaws:
-            group.plan = self.plan(group)
+        self._plan_again(group)
         missing = self._offsets.missing(group.name, group.plan)
         if missing:
             self._offsets.load(group.name, missing, partial(self._prepared, group))
         elif not self._offsets.is_written(group.name):
             self._offsets.flush(group.name, partial(self._prepared, group))
-        elif "owners_written_late" in self._flaws:
-            self._take_over(group, self._planned_owners(group))
-            self._start_all(group)
         else:
-            self._write_owners(group, self._owners_written)
+            self._write_owners(group, group.generation + 1)
+
+    def _plan_again(self, group: Group) -> None:
+        """Plan for what has changed since the Stops were sent."""
+        group.plan = self.plan(group)
 
     def _prepared(self, group: Group, done: bool) -> None:
         if group.phase is not Phase.FLUSHING:
@@ -227,11 +234,9 @@ class Rebalancer:
         else:
             self.fail(group, "the offsets cannot be stored")
 
-    def _write_owners(self, group: Group, then: Written) -> None:
+    def _write_owners(self, group: Group, generation: int) -> None:
         """Write generation and owners, in one transaction as far as it fits into one."""
         group.phase = Phase.WRITING
-        late = "owners_written_late" in self._flaws
-        generation = group.generation + (not late)
         changes: dict[str, bytes | None] = {
             self._paths.owner(group.name, *partition): None
             for partition in sorted(group.owners.keys() - group.plan.keys())
@@ -241,11 +246,16 @@ class Rebalancer:
             path = self._paths.owner(group.name, *partition)
             changes[path] = owner_data(owner, generation)
         lease_ms = max((m.session_timeout_ms for m in group.members.values()), default=0)
+        named = tuple((*partition, owner.registration) for partition, owner in owners.items())
         point = Point(
             self._paths.group(group.name),
             partial(point_data, generation, self.epoch, session_timeout_ms=lease_ms),
-        )
-        self._store.write(group.name, changes, partial(then, group, owners), point)
+            Step(
+                action="write_owners", group=group.name, epoch=self.epoch, generation=generation,
+                owners=named,
+            ),
+        )  # fmt: skip
+        self._store.write(group.name, changes, partial(self._owners_written, group, owners), point)
 
     def _planned_owners(self, group: Group) -> Owners:
         """The plan, as far as those whom it names still live."""
@@ -277,9 +287,7 @@ class Rebalancer:
     def _start_all(self, group: Group) -> None:
         group.phase = Phase.STARTING
         shares: dict[str, list[Offset]] = {name: [] for name in group.members}
-        offsets = self._offsets.known.get(group.name, {})
-        if "stale_offsets" in self._flaws:
-            offsets = {**offsets, **group.stale}
+        offsets = self._first_offsets(group)
         for (topic, number), owner in group.owners.items():
             if owner.registration in shares:
                 offset = offsets.get((topic, number), NO_OFFSET)
@@ -288,6 +296,10 @@ class Rebalancer:
             self._start(group, group.members[name], tuple(share))
         self._reopened(group)
         self._check_started(group)
+
+    def _first_offsets(self, group: Group) -> dict[Partition, int]:
+        """Where to begin: everything that was reported up to the Stops."""
+        return self._offsets.known.get(group.name, {})
 
     def _start(self, group: Group, member: Member, share: tuple[Offset, ...]) -> None:
         group.waiting.add(member.registration)
@@ -308,18 +320,7 @@ class Rebalancer:
     def _check_started(self, group: Group) -> None:
         if group.phase is not Phase.STARTING or group.waiting:
             return
-        if "owners_written_late" in self._flaws:
-            self._write_owners(group, self._owners_written_late)
-        else:
-            self._succeed(group)
-
-    def _owners_written_late(self, group: Group, owners: Owners, outcome: Outcome) -> None:
-        """Of the flaw `owners_written_late` only: step 5 of `002`."""
-        del owners
-        if outcome is Outcome.DONE:
-            self._succeed(group)
-        else:
-            self.fail(group, f"the owners' write is {outcome.value}")
+        self._succeed(group)
 
     # ── Members come and go meanwhile ───────────────────────────────────────────────────────
 
@@ -342,6 +343,7 @@ class Rebalancer:
     # ── 5: success and failure ──────────────────────────────────────────────────────────────
 
     def _succeed(self, group: Group) -> None:
+        self._outbox.emit(group.step("finish_rebalance"))
         self._outbox.report(
             What.REBALANCE_DONE, group.name, generation=group.generation,
             members=len(group.members), partitions=len(group.owners),
@@ -359,6 +361,7 @@ class Rebalancer:
 
     def fail(self, group: Group, why: str) -> None:
         """A rebalance has failed: reset the flag, and try again after a while, for ever."""
+        self._outbox.emit(group.step("fail_rebalance"))
         for member in group.members.values():
             self._server.withdraw(member.channel)  # a Start that waits behind a ping
         self._leave(group)
@@ -372,12 +375,14 @@ class Rebalancer:
         if exhausted:
             failures = group.failures
             self._outbox.report(What.REBALANCE_EXHAUSTED, group.name, why=why, failures=failures)
-        if not exhausted or "flag_stuck" not in self._flaws:
-            self.groups_being_rebalanced[group.name].reset()
-            due_ms = self._outbox.now_ms + again_ms
-            again = partial(self._again, group)
-            self._purgatory.watch(("rebalance", group.name), due_ms, again)
+        self._try_again(group, again_ms)
         self._reopened(group)
+
+    def _try_again(self, group: Group, after_ms: int) -> None:
+        """Reset the flag, and rebalance again after a while."""
+        self.groups_being_rebalanced[group.name].reset()
+        due_ms = self._outbox.now_ms + after_ms
+        self._purgatory.watch(("rebalance", group.name), due_ms, partial(self._again, group))
 
     def _again(self, group: Group) -> None:
         if group.name in self.groups_being_rebalanced:
@@ -388,5 +393,4 @@ class Rebalancer:
         group.phase = Phase.IDLE
         group.waiting.clear()
         group.plan = {}
-        group.stale = {}
         self._purgatory.clear(("rebalance", group.name))

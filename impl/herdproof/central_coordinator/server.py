@@ -54,6 +54,7 @@ from herdproof.central_coordinator.logs import LEVELS, fields
 from herdproof.central_coordinator.metrics import Metrics
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.registration import Registration
+from herdproof.central_coordinator.steps import Step
 from herdproof.central_coordinator.tls import server_context
 from herdproof.errors import HerdError
 from herdproof.wire.errors import WireError
@@ -316,6 +317,8 @@ class Server:
                 self._step_down(why)
             case Report():
                 self._report(effect)
+            case Step():
+                pass  # for whoever observes
             case _:
                 assert_never(effect)
 

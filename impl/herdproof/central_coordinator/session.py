@@ -49,6 +49,7 @@ from herdproof.central_coordinator.events import (
 )
 from herdproof.central_coordinator.fetchers import Fetchers
 from herdproof.central_coordinator.listener import ListenerThread
+from herdproof.central_coordinator.steps import Step
 from herdproof.central_coordinator.streams import Streams
 from herdproof.errors import HerdError
 from herdproof.wire.messages import ErrorCode, Frame, Offset
@@ -231,6 +232,8 @@ class Session:
                 self._streams.end(_FAILURES.get(error_name, HerdError)(why))
             case Report():
                 self._tell(effect.what, str(dict(effect.details).get("why", "")))
+            case Step():
+                pass  # for whoever observes
             case _:
                 assert_never(effect)
 

@@ -22,10 +22,12 @@ from herdproof.central_coordinator.groups import Member
 from herdproof.central_coordinator.outbox import Outbox
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
+from herdproof.central_coordinator.steps import CoordinatorAction
 from herdproof.wire.messages import (
     ErrorCode,
     Frame,
     Message,
+    Offset,
     Ping,
     PingResponse,
     Start,
@@ -42,6 +44,12 @@ ANSWERS: dict[type[Request], type[Message]] = {
     Ping: PingResponse,
     Stop: StopResponse,
     Start: StartResponse,
+}
+
+_SENDS: dict[type[Request], CoordinatorAction] = {
+    Ping: "send_ping",
+    Stop: "send_stop",
+    Start: "send_start",
 }
 
 
@@ -187,8 +195,11 @@ class SocketServer:
         member = channel.member
         assert member is not None, "only members are sent requests"
         request = outstanding.request
+        given: tuple[Offset, ...] = ()
         if isinstance(request, Start) and request.partitions:
             member.may_fetch = True
+            given = request.partitions
+        self._outbox.emit(member.step(_SENDS[type(request)], outstanding.generation, given))
         patience = member.ping_interval_ms if isinstance(request, Ping) else member.patience_ms()
         self._send_copy(channel, outstanding, patience)
 

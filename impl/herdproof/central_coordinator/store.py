@@ -27,6 +27,8 @@ from herdproof.central_coordinator.outbox import Outbox
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
+from herdproof.central_coordinator.steps import Step
+from herdproof.wire.messages import Offset
 from herdproof.zookeeper.elector import fenced
 from herdproof.zookeeper.operations import (
     Answer,
@@ -58,11 +60,16 @@ class Point:
     path: str
     data: Callable[[int], bytes]
     """Its data, given the number of transactions."""
+    step: Step | None = None
+    """What its write is of the protocol, if it is a step."""
 
 
 Write: TypeAlias = Create | Set | Delete
 Part: TypeAlias = list[tuple[str, bytes | None]]
 Then: TypeAlias = Callable[[Outcome], None]
+
+NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
+"""A write that is refused so may or may not have been done."""
 
 REPAIRS = 64
 """How often one transaction is built anew because ZooKeeper's tree is not what it was taken for."""
@@ -77,12 +84,16 @@ class Job:
     """The data of each path; None: nothing is to stand there."""
     thens: list[Then]
     point: Point | None = None
+    offsets: dict[str, Offset] = field(default_factory=dict)
+    """Of the paths, those that keep an offset: to write one is a step."""
     parts: deque[Part] | None = None
     """The transactions that are not done yet; None before it has begun."""
     size: int = 0
     """The number of transactions in all."""
     asked: tuple[Write, ...] = ()
     """The one that is under way."""
+    step: int = 0
+    """The number of the question that asks for that, if it is a step; else 0."""
     gone: set[str] = field(default_factory=set)
     """Paths to be deleted under which nothing stands."""
     tries: int = 0
@@ -94,7 +105,7 @@ class Store:
 
     def __init__(
         self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
-        refused: Callable[[], None], *, unfenced: bool = False,
+        refused: Callable[[], None],
     ) -> None:  # fmt: skip
         self.epoch = 0
         self.jobs: dict[str, deque[Job]] = {}
@@ -109,7 +120,6 @@ class Store:
         self._outbox = outbox
         self._purgatory = purgatory
         self._refused = refused
-        self._unfenced = unfenced
 
     # ── What stands ─────────────────────────────────────────────────────────────────────────
 
@@ -143,16 +153,21 @@ class Store:
 
     def write(
         self, group: str, changes: Mapping[str, bytes | None], then: Then,
-        point: Point | None = None,
+        point: Point | None = None, offsets: Mapping[str, Offset] | None = None,
     ) -> None:  # fmt: skip
-        """Write this after what is being written for the group, and go on with its outcome."""
+        """
+        Write this after what is being written for the group, and go on with its outcome.
+
+        `offsets` names the paths that keep an offset, and which they are given.
+        """
         jobs = self.jobs.setdefault(group, deque())
         last = jobs[-1] if len(jobs) > 1 else None
         if last is not None and last.point is None and point is None:
             last.changes.update(changes)
+            last.offsets.update(offsets or {})
             last.thens.append(then)
             return
-        jobs.append(Job(group, dict(changes), [then], point))
+        jobs.append(Job(group, dict(changes), [then], point, dict(offsets or {})))
         if len(jobs) == 1:
             self._go_on(jobs[0])
 
@@ -168,14 +183,27 @@ class Store:
         while job.parts:
             job.asked = tuple(self._operations(job))
             if job.asked:
-                self._outbox.ask(self._fenced(job.asked), partial(self._answered, job))
+                step = self._step(job)
+                then = partial(self._answered, job)
+                number = self._outbox.ask(self._fenced(job.asked), then, step)
+                job.step = number if step else 0
                 return
             job.parts.popleft()
         self._finish(job, Outcome.DONE)
 
+    def _step(self, job: Job) -> Step | None:
+        """What the transaction that is asked for now is of the protocol, if it is a step."""
+        assert job.parts
+        paths = [operation.path for operation in job.asked]
+        if job.point is not None:
+            makes_valid = len(job.parts) == 1 and job.point.path in paths
+            return job.point.step if makes_valid else None
+        offsets = tuple(job.offsets[path] for path in paths if path in job.offsets)
+        if not offsets:
+            return None
+        return Step(action="flush_offsets", group=job.group, epoch=self.epoch, partitions=offsets)
+
     def _fenced(self, operations: tuple[Write, ...]) -> Multi:
-        if self._unfenced:
-            return Multi(operations)
         return fenced(self._paths.election, self.epoch, operations)
 
     def _finish(self, job: Job, outcome: Outcome) -> None:
@@ -244,8 +272,12 @@ class Store:
 
     def _answered(self, job: Job, answer: Answer) -> None:
         """Go on after a transaction's answer."""
+        if job.step:
+            outcome = outcome_of(answer)
+            step = Step(action="answered", group=job.group, number=job.step, outcome=outcome)
+            self._outbox.emit(step)
         if isinstance(answer, Done):
-            self._note(job, answer.answers if self._unfenced else answer.answers[1:])
+            self._note(job, answer.answers[1:])
             job.tries = job.repairs = 0
             assert job.parts
             job.parts.popleft()
@@ -268,16 +300,15 @@ class Store:
 
     def _handle_refusal(self, job: Job, refusal: Refusal) -> None:
         """Step down, try again, or build the transaction anew, by why it was refused."""
-        if refusal.why in (Why.CONNECTION_LOSS, Why.SESSION_EXPIRED):
+        if refusal.why in NOBODY_KNOWS:
             self._try_again(job, refusal)
             return
         index = refusal.index if refusal.index is not None else -1
-        if not self._unfenced:
-            if index == 0:
-                self._refused()  # which clears all, unless it goes on (a flaw)
-                self._finish(job, Outcome.CONFLICT)
-                return
-            index -= 1
+        if index == 0:
+            self._refused()  # as a rule, that clears all jobs
+            self._finish(job, Outcome.CONFLICT)
+            return
+        index -= 1
         if not 0 <= index < len(job.asked) or not self._repair(job, job.asked[index], refusal.why):
             self._give_up(job, Outcome.CONFLICT, refusal.why.value)
             return
@@ -319,6 +350,13 @@ _OVERHEAD = 128
 
 _NO_VERSION = 2**31 - 1
 """A version that no node has: for one whose version is not known, so that it is refused."""
+
+
+def outcome_of(answer: Answer) -> str:
+    """What a step's `answered` says of ZooKeeper's answer."""
+    if isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS:
+        return "unknown"
+    return "done" if isinstance(answer, Done) else "refused"
 
 
 def lineage(path: str) -> Iterator[str]:

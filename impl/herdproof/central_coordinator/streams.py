@@ -53,7 +53,7 @@ class Streams:
         self._turn = 0
         self._generation: int | None = None
         self._open = False
-        self._until_ms: int | None = 0
+        self._until_ms = 0
         self._names: Mapping[tuple[str, int], str] = {}
         self._consumed: dict[tuple[str, str, int], int] = {}
         self._ended = False
@@ -88,8 +88,8 @@ class Streams:
             self._generation = None
             self._open = False
 
-    def hand_out_until(self, time_ms: int | None) -> None:
-        """The lease's end (None: there is none), as the core has it now."""
+    def hand_out_until(self, time_ms: int) -> None:
+        """The lease's end, as the core has it now."""
         with self._changed:
             self._until_ms = time_ms
             self._changed.notify_all()  # what waited for a late ping may go on
@@ -176,7 +176,7 @@ class Streams:
         self._consumed[record.topic, name, record.generation] = record.offset + 1
 
     def _next(self, reader: Reader) -> Record | None:
-        if not self._open or (self._until_ms is not None and self._clock() >= self._until_ms):
+        if not self._open or self._clock() >= self._until_ms:
             return None
         queue = self._filled() if reader.queue is None else reader.queue
         if queue is None or not self._queues.get(queue):

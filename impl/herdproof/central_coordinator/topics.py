@@ -21,6 +21,8 @@ from herdproof.central_coordinator.outbox import Outbox
 from herdproof.central_coordinator.paths import Paths, unquoted
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
+from herdproof.central_coordinator.steps import Step
+from herdproof.wire.messages import NO_OFFSET, Offset
 from herdproof.wire.subscription import Named, Subscription
 from herdproof.zookeeper.operations import Answer, Children, Data, Get, Names, Refusal, Why
 
@@ -146,6 +148,8 @@ class TopicListeners:
     def topic_partition_change_listener(self, topic: str, partitions: tuple[str, ...]) -> None:
         """TopicPartitionChangeListener: tell if the topic's partitions are not those known."""
         if self.topics.get(topic) != partitions:
+            there = tuple(Offset(topic, number, NO_OFFSET) for number in partitions)
+            self._outbox.emit(Step(action="topic_change_listener", partitions=there))
             self.topics[topic] = partitions
             if self.are_read:
                 self._changed(topic)

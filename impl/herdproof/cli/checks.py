@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from herdspec.check.conform import Outcome
 
 
-def conforms(subject: str, row: str, sentence: str, bounds: str) -> Finding:
-    """The implementation was run within these bounds (say what, and how much) and conformed."""
+def conforms(subject: str, row: str, sentence: str, bounds: str, note: str = "") -> Finding:
+    """
+    The implementation was run within these bounds (say what, and how much) and conformed.
+
+    The note says what that does not show.
+    """
     return Finding(
         subject=subject, row=row, kind="check", mark=Mark.CONFORMS, bounds=bounds,
-        sentence=sentence,
+        sentence=sentence, note=note,
     )  # fmt: skip
 
 

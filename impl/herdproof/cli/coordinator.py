@@ -76,7 +76,7 @@ def coordinator(
             where = (configuration.metrics.host, configuration.metrics.port)
             served = stack.enter_context(MetricsServer(metrics, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
-        observe = ignore_event
+        observe: Observe = ignore_event
         if trace is not None:
             stream = stack.enter_context(opened(trace, open_trace))
             observe = CoordinatorTracer(str(configuration.broker_id), run, stream)

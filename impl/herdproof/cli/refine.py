@@ -67,7 +67,8 @@ def refine(
 
 def find_refinement(wanted: str) -> tuple[str, Refinement]:
     """The refinement of this name in this file, or its only one; raises `UsageError`."""
-    from herdproof.cli.specs import imported, specs_in
+    from herdproof.cli.loading import imported
+    from herdproof.cli.specs import specs_in
     from herdspec.check.refine import Refinement
 
     path, colon, name = wanted.rpartition(":")

@@ -24,9 +24,15 @@ def replay(
         str | None,
         typer.Option("--spec", metavar="SPEC", help="Replay on this spec, not on the file's own."),
     ] = None,
+    code: Annotated[
+        str | None,
+        typer.Option("--code", metavar="MODULE:ADAPTER", help="Replay on this code, too."),
+    ] = None,
     accept: Annotated[
         bool,
-        typer.Option("--accept", help="Let each file expect what came of it now (exit 0)."),
+        typer.Option(
+            "--accept", help="Let each file expect what came of it now, and name its code (exit 0)."
+        ),
     ] = False,
     json: JsonOption = None,
 ) -> None:
@@ -36,9 +42,9 @@ def replay(
     out = Output(json)
     verdicts = []
     for path in files:
-        verdict = judged(path, on)
+        verdict = judged(path, on, code)
         if accept:
-            verdict = accepted(path, verdict)
+            verdict = accepted(path, verdict, code)
         print_verdict(out, path, verdict)
         verdicts.append(verdict)
     standing = worst(verdicts)
@@ -47,16 +53,17 @@ def replay(
     raise typer.Exit(standing.value)
 
 
-def accepted(path: Path, verdict: Verdict) -> Verdict:
+def accepted(path: Path, verdict: Verdict, code: str | None = None) -> Verdict:
     """Write what came of a story into its file, and judge it by that; never what is unknown."""
     from dataclasses import replace
 
+    from herdproof.cli.stories import relative
     from herdspec.check.replay import Expect
 
     found = verdict.replayed
-    if found.outcome is Expect.UNKNOWN or found.as_expected:
+    if found.outcome is Expect.UNKNOWN or (found.as_expected and not code):
         return verdict
-    story = found.story.expecting(found.outcome)
+    story = found.story.expecting(found.outcome, relative(code, path.parent) if code else "")
     story.write(path)
     return replace(verdict, replayed=replace(found, story=story))
 
@@ -80,7 +87,9 @@ def conclusion(verdicts: Sequence[Verdict]) -> str:
     """All verdicts in one line."""
     good = sum(v.exit_code == 0 for v in verdicts)
     stories = counted(len(verdicts), "story")
-    return f"{good} of {stories} came as expected."
+    unseen = [v for v in verdicts if v.not_shown]
+    rest = f" Of {len(unseen)} the code does not show where they end." if unseen else ""
+    return f"{good} of {stories} came as expected.{rest}"
 
 
 def verdicts_json(verdicts: Sequence[Verdict], code: int) -> dict[str, Any]:

@@ -6,22 +6,19 @@ A known spec brings the failures that are declared of it, and the size that they
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
+from herdproof.cli.loading import imported
 from herdspec.check.protocol import CONTRACT, DRAFTED, Protocol, in_order, names, protocol
 from herdspec.check.verdict import Declared
 from herdspec.language.bodies import check_module
 from herdspec.language.declared import defined
-from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.errors import UsageError
 from herdspec.language.outside import unchanged
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Property, Spec
@@ -57,6 +54,8 @@ class Subject:
     may_end: bool = False
     bound: int | None = None
     within: bool = False
+    module: str = ""
+    """The name of the module in its file, if it has one."""
     left_out: tuple[str, ...] = ()
     """What stands beside it in its file and is not held to: a sentence for each property."""
 
@@ -233,7 +232,8 @@ def subject_in(
     else:
         spec = specification(value, *properties_of(module, value))
     unchanged(spec.shape.seen.values())
-    return declared_in(module, Subject(name, spec, left_out=left_out_of(module, spec)), path)
+    left_out = left_out_of(module, spec)
+    return declared_in(module, Subject(name, spec, module=module.__name__, left_out=left_out), path)
 
 
 def left_out_of(module: ModuleType, spec: Specification) -> tuple[str, ...]:
@@ -266,45 +266,6 @@ def is_spec(value: Any, module: ModuleType) -> bool:
     if not (isinstance(value, type) and issubclass(value, Spec)):
         return False
     return value.__module__ == module.__name__
-
-
-def imported(path: Path) -> ModuleType:
-    """The module in a file, which may import its neighbours as a script may."""
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}")
-    # Two files of one name must not be taken for each other: sorts are looked up by module.
-    name = f"herdproof_spec_{path.stem}_{crc32(str(path.resolve()).encode()):08x}"
-    loader = AsItStands(name, str(path))
-    place = importlib.util.spec_from_file_location(name, path, loader=loader)
-    assert place is not None, "it was given its loader"
-    module = importlib.util.module_from_spec(place)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
-    try:
-        loader.exec_module(module)
-    except SpecError:
-        raise
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
-    except Exception as error:
-        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
-    return module
-
-
-class AsItStands(SourceFileLoader):
-    """
-    Reads a file's text, whatever was kept of it.
-
-    Python takes compiled code for a file's own if both are of one second and the text is as long
-    as it was: a bound that is changed from 2 to 3 would go unnoticed.
-    """
-
-    def get_code(self, fullname: str) -> CodeType:
-        """The code of the text as it stands."""
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
 
 
 def properties_of(module: ModuleType, spec: type[Spec]) -> list[Property]:

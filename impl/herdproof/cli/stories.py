@@ -7,6 +7,7 @@ What `herdproof replay` prints and what pytest fails by is one `Verdict`.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from herdproof.cli.specs import Subject, find
-from herdproof.protocols.implementation import OnTheCode, on_the_code
+from herdproof.conformance.stories import OnTheCode, on_the_code
+from herdproof.protocols.implementation import adapter_of
 from herdspec.check.replay import (
     Expect,
     Replayed,
@@ -26,13 +28,18 @@ from herdspec.check.replay import (
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
     from herdspec.check.explore import Story
     from herdspec.check.run import Machine
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a story file, on the spec `subject` and, if it has one, on its code."""
+    """
+    What came of a story file, on the spec `subject` and, if it has one, on its code.
+
+    Code that cannot follow does not differ: that is said, and is no failure.
+    """
 
     path: Path
     subject: str
@@ -41,15 +48,25 @@ class Verdict:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the spec does as the file expects, and the code as the spec."""
-        return self.replayed.as_expected and (self.code is None or self.code.follows)
+        """Whether the spec does as the file expects, and the code nothing else than the spec."""
+        return self.replayed.as_expected and not self.differs
+
+    @property
+    def differs(self) -> bool:
+        """Whether the code did what its spec does not allow."""
+        return self.code is not None and self.code.differs
+
+    @property
+    def not_shown(self) -> str:
+        """What the story does not show of the code, though the code does not differ, if so."""
+        if self.code is None or self.code.follows or self.code.differs:
+            return ""
+        return self.code.line
 
     @property
     def exit_code(self) -> int:
         """0 as expected, 1 not so, 3 unknown."""
-        unknown = self.replayed.outcome is Expect.UNKNOWN and (
-            self.code is None or self.code.follows
-        )
+        unknown = self.replayed.outcome is Expect.UNKNOWN and not self.differs
         return 3 if unknown else int(not self.as_expected)
 
     @property
@@ -65,18 +82,34 @@ class Verdict:
         return [*lines, r.verdict, wanted if r.as_expected else f"not {wanted}"]
 
 
-def judged(path: Path, on: str | None = None) -> Verdict:
+def judged(path: Path, on: str | None = None, code: str | None = None) -> Verdict:
     """
     Replay the story in a file, on its own spec or on the one that `on` names.
 
-    Raises `UsageError` where the file, or what it says of the spec, is wrong.
+    It is replayed on `code` (as `--code` has it), else on what the file names, else on what stands
+    beside the spec, or is entered with it. Raises `UsageError` where the file, or what it says of
+    the spec, is wrong, and `AdapterError` for code that does not fit.
     """
     story = read_story(path)
     name = on or located(story.spec, path.parent)
     subject = _found(name)
     replayed = replay(story, subject.spec, str(path))
-    code = on_the_code(subject.name, replayed.machine, replayed.steps)
-    return Verdict(path, name, replayed, code)
+    adapter = _code(subject, code or located(story.code, path.parent))
+    came = None
+    if adapter is not None:
+        came = on_the_code(replayed.machine, adapter, replayed.steps, replayed.initial)
+    return Verdict(path, name, replayed, came)
+
+
+def _code(subject: Subject, named: str) -> type[Adapter] | None:
+    """The adapter of a spec's code, by its name if that is given."""
+    from herdproof.cli.code import adapter_named, beside
+
+    if named:
+        return adapter_named(named, sys.modules[subject.spec.state.__module__])
+    if not subject.module:
+        return adapter_of(subject.name)
+    return beside(sys.modules[subject.module], [subject]).get(subject.name)
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,8 @@ and people as a page of HTML.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,6 +57,14 @@ Prove = Annotated[bool, typer.Option("--prove/--no-prove", help="Of your own: pr
 Mutate = Annotated[
     bool, typer.Option("--mutate", help="Would the properties notice mistakes? (Takes minutes.)")
 ]
+CodeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--code",
+        metavar="MODULE:ADAPTER",
+        help="Of your own: the adapter of the code to hold to it.",
+    ),
+]
 Junit = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.")
 ]
@@ -87,6 +96,7 @@ def verify(
     within: WithinOption = False,
     prove: Prove = True,
     mutate: Mutate = False,
+    code: CodeOption = None,
     json: JsonOption = None,
     junit: Junit = None,
     sarif: Sarif = None,
@@ -106,7 +116,7 @@ def verify(
     check_writable(files)
     kept = opened(cache, fresh, no_cache)
     with out.progress("reading the specs"):
-        own = Own(tuple(size or ()), faults, prove, mutate, bound, within)
+        own = Own(tuple(size or ()), faults, prove, mutate, bound, within, code)
         plans = [planned(name, QUICK if quick else FULL, own) for name in named(what, own)]
     out.note(own.notes)
     reports = carried_out(out, plans, kept, stories)
@@ -130,6 +140,7 @@ class Own:
     mutate: bool = False
     bound: int | None = None
     within: bool = False
+    code: str | None = None
     notes: list[str] = field(default_factory=list, compare=False)
     """What is to be said of them, as they are read."""
 
@@ -142,8 +153,8 @@ def named(what: list[str] | None, own: Own) -> list[str]:
     fixed = [name for name in wanted if name in names()]
     if fixed and own != Own(mutate=own.mutate):
         raise UsageError(
-            f"--size, --faults, --bound, --within and --no-prove are for specs of your own; "
-            f"{fixed[0]} has a plan (try --quick, or `herdproof explore {fixed[0]}` at any size)"
+            f"--size, --faults, --bound, --within, --no-prove and --code are for specs of your own;"
+            f" {fixed[0]} has a plan (try --quick, or `herdproof explore {fixed[0]}` at any size)"
         )
     return wanted
 
@@ -157,10 +168,26 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
     if name in names() or not is_spec(name):
         plan = plan_of(name, scale, mutate=own.mutate)
         return plan.also(*(make(plan.verified) for make in implementation(name).checks))
+    before = {*sys.modules}
     found = subjects(name)
     own.notes.extend(sentence for subject in found for sentence in subject.left_out)
     wanted = [looked(name, subject, own) for subject in found]
-    return of_specs(name, wanted, prove=own.prove, mutate=own.mutate)
+    plan = of_specs(name, wanted, prove=own.prove, mutate=own.mutate)
+    return plan.also(*held(found, wanted, own, before))
+
+
+def held(
+    found: Sequence[Subject], wanted: Sequence[Looked], own: Own, before: set[str]
+) -> list[Check]:
+    """What is checked of the code of specs of one's own, where there is some."""
+    if not found[0].module:
+        if own.code is not None:
+            raise UsageError(f"--code is for specs in a file, and {found[0].name} is in none")
+        return []
+    from herdproof.cli.code import checks_of, code_of
+
+    code = code_of(found, own.code, before)
+    return [c for of in wanted if of.subject in code for c in checks_of(of, code[of.subject])]
 
 
 def is_spec(name: str) -> bool:

@@ -95,9 +95,17 @@ def method_of(action: str) -> str:
 
 
 def controlled(spec: Specification, adapter: type[Adapter]) -> list[Action]:
-    """The actions that a test takes by itself: all that are not silent, and not absent."""
-    others = {*adapter.silent, *adapter.absent}
-    return [a for a in spec.actions if a.name not in others or hasattr(adapter, method_of(a.name))]
+    """The actions that a test has the code take: all but absent ones, and silent ones without a
+    method.
+    """
+
+    def is_offered(action: Action) -> bool:
+        has_method = getattr(adapter, method_of(action.name), None) is not None
+        return action.name not in adapter.absent and (
+            action.name not in adapter.silent or has_method
+        )
+
+    return [action for action in spec.actions if is_offered(action)]
 
 
 def given(action: Action, adapter: type[Adapter]) -> list[tuple[str, Any]]:

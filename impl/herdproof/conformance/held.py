@@ -137,6 +137,8 @@ class Report:
     """By action, how often it was refused where nobody knows if some choice was possible."""
     disturbed: dict[str, int] = field(default_factory=dict)
     """By disturbance, how often it was brought about."""
+    runs: int = 0
+    """How often the code was begun, and seen."""
     waits: int = 0
     """How often it was waited for what is due."""
     largest: int = 1
@@ -212,6 +214,7 @@ class Held:
         self._call("begin", partial(self.code.begin, **self.machine.sizes))
         starts = [Carried(state) for state in self.machine.starts()]
         self._compare(self._closed(starts, self._silent))
+        self.report.runs += 1
 
     def end(self) -> None:
         """

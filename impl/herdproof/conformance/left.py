@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
+OPEN, TASKS = "/proc/self/fd", "/proc/self/task"
+"""Where the system says what this process has open, and which threads it has."""
 SETTLES = 0.2
 """Seconds for what was told to end to be gone."""
 
@@ -49,12 +52,10 @@ def _plain(thread: str) -> str:
 def _files() -> dict[str, str]:
     """What each file descriptor is, where the system says so."""
     found = {}
-    try:
-        for fd in Path("/proc/self/fd").iterdir():
+    with suppress(OSError):
+        for fd in os.listdir(OPEN):  # noqa: PTH208 - this is done for each run
             with suppress(OSError):  # that of the listing itself
-                found[fd.name] = str(fd.readlink())
-    except OSError:
-        return {}
+                found[fd] = os.readlink(f"{OPEN}/{fd}")  # noqa: PTH115 - as above
     return found
 
 
@@ -70,7 +71,7 @@ def _processes() -> dict[str, str]:
     """The children of this process, where the system says so, by what they run."""
     found = {}
     with suppress(OSError):
-        for task in Path("/proc/self/task").iterdir():
-            for pid in (task / "children").read_text().split():
+        for task in os.listdir(TASKS):  # noqa: PTH208 - this is done for each run
+            for pid in Path(f"{TASKS}/{task}/children").read_text().split():
                 found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
     return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from math import gcd, prod
 from random import Random
 from typing import Any, TypeVar
@@ -50,6 +50,7 @@ class Possible:
         self._counts: dict[tuple[str, bool], int] = {}
         self._solvers: dict[str, Solver] = {}
         self._frozen: dict[int, tuple[Spec, Spec]] = {}
+        self._last: tuple[Spec | None, list[tuple[Action, tuple[Any, ...], bool | None]]] = None, []
         self._listed: dict[str, list[tuple[Any, ...]]] = {}
         rich = any(_is_rich(kind) for kind in machine.spec.rich.values())
         self._guards = {} if rich else {a.name: guard(a, machine) for a in machine.spec.actions}
@@ -58,8 +59,10 @@ class Possible:
         """Whether a step with all of its arguments is possible in a state."""
         quick = self._guards.get(action.name)
         if quick is not None:
-            with suppress(*NOT_THERE):  # it has no meaning, perhaps; to take it says so
+            try:
                 return bool(quick(state, *arguments))
+            except NOT_THERE:  # it has no meaning, perhaps; to take it says so
+                pass
         elif not may(self._of(state), self.machine, action.name, arguments):
             return False
         return self.machine.take(state, action.name, arguments) is not None
@@ -82,9 +85,20 @@ class Possible:
         if action.name not in self._chosen:
             return self.takes(state, action, arguments)
         if self._counted(action, chosen=True) > LISTED:
-            solved = self._solved(state, action, arguments, Random(0))
-            return solved if solved is None or solved is False else True
+            return self._some(state, action, arguments)
         return any(self.takes(state, action, w) for w in self.wholes(action, arguments))
+
+    def _some(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool | None:
+        """Whether there is a choice of the code with which a step is possible; None: unknown."""
+        if self._last[0] is not state:
+            self._last = state, []
+        for known, given, answer in self._last[1]:
+            if known is action and given == arguments:
+                return answer
+        found = self._solved(state, action, arguments, Random(0))
+        answer = True if isinstance(found, tuple) else found
+        self._last[1].append((action, arguments, answer))
+        return answer
 
     def _solved(
         self, state: Spec, action: Action, arguments: tuple[Any, ...] | None, random: Random
@@ -192,8 +206,15 @@ class Possible:
             return self._given(action, whole) if isinstance(whole, tuple) else None
         else:
             tried = self._sampled(action, Random(number))
+        plain = name not in self._chosen
+        quick = self._guards.get(name) if plain else None
         for arguments in tried:
-            allowed = self.allows(state, action, arguments)
+            try:  # the same as `allows`, for most specs: this is where a walk spends its time
+                allowed = bool(quick(state, *arguments)) if quick else None
+            except NOT_THERE:
+                allowed = None
+            if allowed is None:
+                allowed = self.allows(state, action, arguments)
             if allowed is possible or (possible and allowed is None):
                 return arguments
         return None
@@ -250,12 +271,16 @@ def _is_rich(kind: Any) -> bool:
 def turned(some: Sequence[_T], number: int) -> Iterator[_T]:
     """All of these once, in an order that a number says: from where, and in steps of how many."""
     count = len(some)
-    if not count:
-        return
-    number, at = divmod(number, count)
-    stride = 1 + number % count
-    while gcd(stride, count) != 1:
-        stride += 1
-    for _ in range(count):
-        yield some[at]
-        at = (at + stride) % count
+    if count:
+        number, at = divmod(number, count)
+        strides = _strides(count)
+        stride = strides[number % len(strides)]
+        for _ in range(count):
+            yield some[at]
+            at = (at + stride) % count
+
+
+@cache
+def _strides(count: int) -> list[int]:
+    """The steps that lead to each of so many things before they lead back."""
+    return [n for n in range(1, count + 1) if gcd(n, count) == 1]

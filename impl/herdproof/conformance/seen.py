@@ -27,9 +27,10 @@ class Seen:
         self._missing: dict[str, set[Any]] = {}
         """Of maps that were seen in part, the keys whose entries were never seen."""
 
-    @property
-    def unseen(self) -> tuple[str, ...]:
+        self.unseen = self._unseen()
         """The fields of which nothing was ever seen, and the single entries of maps."""
+
+    def _unseen(self) -> tuple[str, ...]:
         found = []
         for name in self.kinds:
             missing = self._missing.get(name, ())
@@ -48,8 +49,9 @@ class Seen:
         if not look.keys() <= self.fields:
             self._note_fields(look)
         for name, missing in self._missing.items():
-            if missing and isinstance(look.get(name), Mapping):
+            if missing and not missing.isdisjoint(look.get(name) or ()):
                 missing -= look[name].keys()
+                self.unseen = self._unseen()
 
     def _note_fields(self, look: Look) -> None:
         for name in look:
@@ -65,6 +67,7 @@ class Seen:
                 if missing:
                     self._missing[name] = missing
         self.fields |= look.keys()
+        self.unseen = self._unseen()
 
     def agrees(self, state: Spec, look: Look) -> bool:
         """Whether a state is as the code is seen to be."""

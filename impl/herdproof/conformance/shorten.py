@@ -40,8 +40,11 @@ def _do(held: Held, deeds: Sequence[Deed]) -> None:
             case "disturb":
                 held.disturb(deed.name)
             case _:
-                forbidden = deed.case is Case.NONE  # it was to be refused, or should have been
-                if forbidden or held.case(deed.name, *deed.arguments) is not Case.NONE:
+                case = held.case(deed.name, *deed.arguments)
+                if deed.taken and case is Case.SOME and deed.case is not Case.NONE:
+                    held.wait()  # then, too, the code had done by itself what it needs
+                    case = held.case(deed.name, *deed.arguments)
+                if case is not Case.NONE or deed.case is Case.NONE:  # which was to be refused
                     held.offer(deed.name, *deed.arguments)
 
 
@@ -84,7 +87,7 @@ def _dropped(held: Held, shortest: Differs, tries: int, until: float) -> tuple[D
                 if time.monotonic() >= until:
                     return shortest, False
                 found = again(held, left)
-                if found is not None:
+                if found is not None and len(found.deeds) < len(shortest.deeds):
                     shortest, at, spared = found, min(at, len(found.deeds)), True
                     break
         if size == 1 and not spared:

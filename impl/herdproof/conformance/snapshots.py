@@ -2,7 +2,9 @@
 Every edge taken from a snapshot of the code in the state where it starts, breadth first.
 
 The code that is the first to arrive somewhere is held there, until all that is possible there has
-been tried: so at most two levels of the search are held.
+been tried: so at most two levels of the search are held. Where code may do something by itself that
+was not seen yet, other code that comes there is held, too: it may have a memory of its own, such as
+the order of a queue.
 """
 
 from __future__ import annotations
@@ -18,14 +20,18 @@ from herdproof.conformance.graph import Graph
 Try = Callable[[Belief], Belief]
 
 
+VARIANTS = 16
+"""Of code that the spec sees in one state, so many snapshots are held that are not the same."""
+
+
 class Snapshots(EdgeWalk):
     """A walk over all that the code can be brought to, by `snapshot` and `restore`."""
 
     def __init__(self, graph: Graph, seconds: float | None = None) -> None:
         super().__init__(graph, seconds)
-        self._held: dict[Belief, tuple[Any, Path]] = {}
-        self._known: set[Belief] = set()
-        self._todo: deque[Belief] = deque()
+        self._known: dict[Belief, list[Any]] = {}
+        """Where the code has been: its snapshots there, as long as more may be wanted."""
+        self._todo: deque[tuple[Belief, Any, Path]] = deque()
 
     def run(self) -> None:
         """Walk to the end; raises `Wrong`."""
@@ -34,8 +40,7 @@ class Snapshots(EdgeWalk):
     def _run(self, begun: Belief) -> None:
         self._arrive(begun)
         while self._todo and not self.is_over:
-            at = self._todo.popleft()
-            snapshot, path = self._held.pop(at)
+            at, snapshot, path = self._todo.popleft()
             for attempt in self._tries(at):
                 self.path = path
                 self.call("restore", self.code.restore, snapshot, may_refuse=False)
@@ -43,17 +48,20 @@ class Snapshots(EdgeWalk):
                     self._arrive(attempt(at))
                 except Outside:
                     self.outside += 1
+            if not self._unseen(at):
+                self._known[at].clear()
 
     def _arrive(self, at: Belief) -> None:
-        """Hold the code here, if it is the first; see what it does by itself, if nobody has."""
-        if at in self._known and self._unseen(at):
-            at = self.wait(at)
-        if at in self._known:
+        """Hold the code here, if it is the first, or may do by itself what no other did."""
+        is_known = at in self._known
+        variants = self._known.setdefault(at, [])
+        if is_known and not (self._unseen(at) and len(variants) < VARIANTS):
             return
-        self._known.add(at)
         snapshot = self.call("snapshot", self.code.snapshot, may_refuse=False)
-        self._held[at] = snapshot, self.path
-        self._todo.append(at)
+        if not is_known or not any(_is_same(snapshot, other) for other in variants):
+            if self._unseen(at):
+                variants.append(snapshot)
+            self._todo.append((at, snapshot, self.path))
 
     def _unseen(self, at: Belief) -> bool:
         """Whether something that code does by itself here was not seen, as it may do now."""
@@ -84,3 +92,11 @@ def refusals(walk: EdgeWalk, at: Belief) -> Iterator[Try]:
         for given in walk.graph.given_to(name):
             if all(walk.allows(k, name, given) is False for k in closed):
                 yield partial(walk.refuse, name=name, given=given)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two snapshots are equal, as far as they can be compared."""
+    try:
+        return bool(one == other)
+    except Exception:  # whatever its own comparison raises
+        return False

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import Adapter
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from herdproof.conformance.held import Deed
 
 PROGRAM = "As a program:"
-HELD = "herdproof.conformance.held"
+HELD = "herdproof.testing"
 """From where a program takes `Held`."""
 
 
@@ -102,13 +103,20 @@ def _imported(classes: Collection[type]) -> list[str]:
     """A line of imports for each module that has some of these classes by name."""
     names: dict[str, set[str]] = {}
     for cls in classes:
-        if getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls:
-            names.setdefault(cls.__module__, set()).add(cls.__name__)
+        module = sys.modules.get(cls.__module__)
+        if getattr(module, cls.__name__, None) is cls:
+            names.setdefault(_name_of(module), set()).add(cls.__name__)
     return [
         f"from {module} import {', '.join(sorted(some))}"
         for module, some in sorted(names.items())
         if module != "__main__"
     ]
+
+
+def _name_of(module: Any) -> str:
+    """The name by which users import a module: that of its file, if it was read as a spec's."""
+    name: str = module.__name__
+    return Path(module.__file__).stem if name.startswith("herdproof_spec_") else name
 
 
 def _classes(value: Any) -> set[type]:

@@ -171,9 +171,10 @@ def summed(reports: Sequence[Report]) -> Report:
             counts: dict[str, int] = getattr(found, name)
             for key, count in getattr(report, name).items():
                 counts[key] = counts.get(key, 0) + count
+        found.runs += report.runs
         found.waits += report.waits
         found.largest = max(found.largest, report.largest)
-    seen = [r for r in reports if r.steps or r.waits or r.refused]
+    seen = [r for r in reports if r.runs]
     found.unseen = tuple(dict.fromkeys(n for r in seen for n in r.unseen if _never(n, r, seen)))
     return found
 

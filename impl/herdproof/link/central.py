@@ -21,21 +21,24 @@ was on its way: such a line is no step. What a consumer does then is judged by i
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from typing import Any
 
 from herdproof.central_coordinator.tracing import CONSUMER, COORDINATOR
+from herdproof.conformance.traces.groups import Missing, by_group, gaps, groups_of
 from herdproof.link.central_consumers import CONSUMERS
 from herdproof.link.central_coordinators import COORDINATORS
-from herdproof.link.central_lines import Placed, check_sequences, read_central
+from herdproof.link.central_lines import CentralStep, Placed, read_central
 from herdproof.link.central_replay import GroupReplay, Watch
 from herdproof.link.central_view import NoElement, View
 from herdspec.check.conform import Outcome, Progress, Verdict
+from herdspec.check.follow import Steps
+from herdspec.check.invariants import Invariants, invariants_of
+from herdspec.check.scripted import Scripted
 from herdspec.engine.scripted import Overflows
-from herdspec.language.specification import Specification
+from herdspec.language.specification import Promise, Specification
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 
 STEPS = {
@@ -50,45 +53,71 @@ Views = Callable[[], Watch]
 
 def conform_central(
     paths: Sequence[Path], *, specification: Specification = CENTRAL_COORDINATOR,
-    progress: Progress | None = None,
+    invariants: bool = True, progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
     """
-    Replay the traces of one run, one file or several; the first line that differs counts.
+    Replay the traces of one run, one file or several; each group has its own verdict.
 
-    Files are merged by time: their clocks must agree. Raises `TraceError` where one cannot be read.
+    Where a trace, or a part of one, is missing, the groups that it may be about are unknown, unless
+    they differ before. Raises `TraceError` where a file cannot be read.
     """
-    return conform_lines(read_central(paths), specification=specification, progress=progress)
+    return conform_lines(
+        read_central(paths), specification=specification, invariants=invariants, progress=progress
+    )
 
 
 def conform_lines(
     placed: Sequence[Placed], *, specification: Specification = CENTRAL_COORDINATOR,
     watch: Watch | None = None, progress: Progress | None = None, plain: bool = False,
-    numbered: bool = True, views: Views | None = None,
+    numbered: bool = True, views: Views | None = None, invariants: bool = False,
 ) -> Outcome:  # fmt: skip
     """
     Replay lines that are in the order of time.
 
-    `plain`: by the spec's own Python. `numbered`: each process's lines should be all there.
-    `views` makes a watch that is content with views of compiled states: one for each try of a
-    group's replay, of which the last one counts.
+    `plain`: by the spec's own Python. `numbered`: all processes' lines should be there, and all of
+    them. `views` makes a watch that is content with views of compiled states: one for each try of a
+    group's replay, of which the last one counts. `invariants`: what was proved of every state is
+    evaluated in each.
     """
-    began = perf_counter()
-    objection = check_sequences(placed) if numbered else None
-    groups = sorted({p.line.group for p in placed if p.line.group})
-    found = Outcome(
-        Verdict.CONFORMS, len(placed), len(placed), {}, frozenset(), 1, 0.0, mismatch=objection
-    )
-    if objection is not None:
-        return replace(found, verdict=Verdict.DIFFERS, matched=0)
-    for group in groups:
-        replayed = _replayed(placed, group, specification, watch, progress, plain, views)
-        found = _worse(found, replayed)
-    return replace(found, seconds=perf_counter() - began)
+    lines = [p.line for p in placed]
+    missing = [*gaps(lines), *untraced(lines)] if numbered else []
+    # Of a variant nothing was proved.
+    proved = invariants_of(specification) if invariants and specification is VERIFIED else ()
+
+    def replay(group: str, upto: int) -> Outcome:
+        with_all = placed if upto == len(placed) else placed[:upto]
+        return _replayed(with_all, group, specification, watch, progress, plain, views, proved)
+
+    return by_group(groups_of(lines), len(lines), missing, replay)
+
+
+VERIFIED = CENTRAL_COORDINATOR
+
+
+def untraced(lines: Sequence[CentralStep]) -> Iterator[Missing]:
+    """Whose traces are missing: consumers that registered, coordinators that were obeyed."""
+    consumers = {line.node for line in lines if line.role == CONSUMER}
+    epochs = {line.epoch for line in lines if line.action == "coordinator_startup"}
+    named: set[Any] = set()
+    for k, line in enumerate(lines):
+        if line.action == "handle_register" and line.outcome == "accepted":
+            who = line.consumer
+            if who not in consumers and (who, line.group) not in named:
+                named.add((who, line.group))
+                why = f"the trace of consumer {who} of {line.group} is missing"
+                yield Missing(why, k, frozenset({line.group}))
+        elif line.action in COMMANDED and line.epoch not in epochs | named:
+            named.add(line.epoch)
+            yield Missing(f"the trace of the coordinator of epoch {line.epoch} is missing", k)
+
+
+COMMANDED = frozenset({"handle_ping", "handle_stop", "handle_start"})
+"""What consumers do because a coordinator said so."""
 
 
 def _replayed(
     placed: Sequence[Placed], group: str, specification: Specification, watch: Watch | None,
-    progress: Progress | None, plain: bool, views: Views | None,
+    progress: Progress | None, plain: bool, views: Views | None, proved: Sequence[Promise],
 ) -> Outcome:  # fmt: skip
     """A group's replay, by the smallest spec that has members enough, compiled where it can be."""
     plain = plain or watch is not None  # who watches is told of the spec's own states
@@ -98,22 +127,36 @@ def _replayed(
         view.most_members = min(most, members)
         told = views() if views else watch
         try:
-            found = GroupReplay(view, STEPS, specification, told, plain=plain).run(progress)
+            replay = GroupReplay(view, STEPS, specification, told, plain=plain)
+            if proved:
+                replay.follower.hold_to(_promises(replay.follower.steps, proved))
+            found = replay.run(progress)
         except NoElement:
             members *= 2
         except Overflows:  # plain Python has no bound that a channel could overflow
             plain = True
         else:
             if plain or found.mismatch is None:
-                return found
+                return _doubted(found, replay.follower.doubts)
             plain = True  # what differs is told at these sizes, not at those compiled before
         view = View.of(placed, group)
 
 
-def _worse(a: Outcome, b: Outcome) -> Outcome:
-    """What two groups come to together."""
-    first = min(a, b, key=lambda o: o.matched)
-    return replace(
-        first, named=Counter(a.named) + Counter(b.named), inferred=a.inferred | b.inferred,
-        largest=max(a.largest, b.largest), steps=a.steps + b.steps,
-    )  # fmt: skip
+_PROMISES: dict[Steps, Invariants] = {}
+"""What is compiled of promises, by compiled steps, which are kept as well."""
+
+
+def _promises(steps: Steps, proved: Sequence[Promise]) -> Invariants:
+    if not isinstance(steps, Scripted):
+        return Invariants(steps, proved)
+    if steps not in _PROMISES:
+        _PROMISES[steps] = Invariants(steps, proved)
+    return _PROMISES[steps]
+
+
+def _doubted(found: Outcome, doubts: Sequence[str]) -> Outcome:
+    """An outcome; unknown where what was proved may have been broken."""
+    if not doubts or found.verdict is not Verdict.CONFORMS:
+        return found
+    reason = f"what was proved may be broken: {doubts[0]}"
+    return replace(found, verdict=Verdict.UNKNOWN, reason=reason)

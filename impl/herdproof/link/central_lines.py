@@ -1,103 +1,148 @@
-"""Reading the traces of system B: files into lines, each in its place, merged by time."""
+"""
+Lines of the traces of system B: version 1 of their format, and what orders them.
+
+What its tracers write (`central_coordinator/tracing.py`) is documented in `docs/central_trace.md`.
+Lines are read and ordered as all traces are (`conformance/traces`); `FORMATS` says as what.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from heapq import merge
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from herdproof.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR, CentralLine
+from herdproof.central_coordinator.tracing import SCHEMA as VERSION
+from herdproof.conformance.traces.line import (
+    Formats,
+    Int,
+    Line,
+    TraceError,
+    read_files,
+    read_line,
+    read_texts,
+)
+from herdproof.conformance.traces.ordering import Link, numbered, ordered
 
-from herdproof.central_coordinator.tracing import CENTRAL, SCHEMA, CentralLine
-from herdproof.trace import TraceError
-from herdspec.check.mismatch import Mismatch
+__all__ = ["FORMATS", "CentralStep", "Messages", "Placed", "TraceError", "read_central"]
+
+
+class CentralStep(Line, kw_only=True, gc=False):
+    """A line of a coordinator or of a consumer; see `CentralLine`."""
+
+    schema: Literal[1]
+    protocol: Literal["central_coordinator"]
+    role: str
+    group: str = ""
+    epoch: Int = 0
+    generation: Int = 0
+    consumer: str = ""
+    member: str = ""
+    connection: Int = 0
+    subscription: str = ""
+    partitions: tuple[tuple[str, str, Int], ...] = ()
+    owners: tuple[tuple[str, str, str], ...] = ()
+    number: Int = 0
+    outcome: str = ""
+    until_ns: Int = 0
+
+    @property
+    def shared(self) -> bool:
+        """Whether its process's numbers run through the lines of several groups."""
+        return self.role == COORDINATOR
+
+    def written(self) -> str:
+        """The line as it stands in a file, without its end."""
+        raw = {name: getattr(self, name) for name in NAMES}
+        return json.dumps(raw, separators=(",", ":"))
+
+
+NAMES = CentralLine.__dataclass_fields__.keys()
+"""The fields of a line, as they are written."""
+
+FORMATS: Formats = {(VERSION, CENTRAL): CentralStep}
+"""What a reader of these traces reads."""
 
 
 class Placed(NamedTuple):
-    """A line of a trace, and where it stands; `time` never goes back within a file."""
+    """A line of a trace, and where it stands; times never go back."""
 
-    line: CentralLine
+    line: Any
+    """A `CentralStep`; a tracer's own `CentralLine` has the same fields."""
     where: str
     time: int
 
 
-_LINE = TypeAdapter(CentralLine)
-
-
 def read_central(paths: Sequence[Path]) -> list[Placed]:
-    """The lines of all files, merged by time; `TraceError` if they are not of one run."""
-    placed = list(merge(*map(_read, paths), key=lambda p: p.time))
-    runs = sorted({p.line.run for p in placed})
-    if len(runs) > 1:
-        raise TraceError(f"these are traces of different runs ({', '.join(runs)}): give one run's")
-    if not placed:
-        raise TraceError(f"no line in {', '.join(map(str, paths))}: was anything traced?")
-    return placed
+    """The lines of all files, in their order; `TraceError` if they are not of one run."""
+    return placed(numbered(ordered(read_files(paths, FORMATS), Messages()), "start"))
 
 
-def _read(path: Path) -> list[Placed]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise TraceError(f"{path} cannot be read: {problem}") from problem
-    texts = text.split("\n")
-    ended = texts.pop() == "" if texts else True
-    if not ended:
-        texts = text.split("\n")
-    return list(placed_lines(texts, str(path), ended=ended))
+def placed_lines(texts: Iterable[str], name: str) -> list[Placed]:
+    """Lines of one stream of several processes, in its order."""
+    return placed(read_texts(texts, name, FORMATS))
 
 
-def placed_lines(texts: Iterable[str], name: str, *, ended: bool = True) -> list[Placed]:
-    """Lines of one file or stream, in its order."""
-    found: list[CentralLine] = []
-    texts = list(texts)
-    for number, text in enumerate(texts, start=1):
-        try:
-            found.append(read_central_line(text))
-        except TraceError as problem:
-            cut = number == len(texts) and not ended
-            what = "the last line is cut off: its writer died, or still writes" if cut else problem
-            raise TraceError(f"{name}, line {number}: {what}") from problem
-    times = accumulate((line.time_ns for line in found), max)
-    return [
-        Placed(line, f"{name}, line {number}", time)
-        for number, (line, time) in enumerate(zip(found, times, strict=True), start=1)
-    ]
+def placed(lines: Sequence[CentralStep]) -> list[Placed]:
+    """Lines in their order, each with the place at which it was read."""
+    times = accumulate((line.time_ns for line in lines), max)
+    return [Placed(line, line.place, time) for line, time in zip(lines, times, strict=True)]
 
 
-def read_central_line(text: str) -> CentralLine:
+def read_central_line(text: str) -> CentralStep:
     """One line of a trace; `TraceError` says what is wrong with it."""
-    try:
-        raw = json.loads(text)
-    except ValueError as problem:
-        raise TraceError(f"this is no JSON ({problem}): {text[:60]!r}") from problem
-    if not isinstance(raw, dict):
-        raise TraceError("a line of a trace is a JSON object")
-    if raw.get("schema") != SCHEMA:
-        known = f"this reader knows version {SCHEMA}"
-        raise TraceError(f"the schema's version is {raw.get('schema')!r}; {known}")
-    if raw.get("protocol") != CENTRAL:
-        raise TraceError(f"the protocol is {raw.get('protocol')!r}; known is {CENTRAL!r}")
-    try:
-        return _LINE.validate_python(raw)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise TraceError(f"the field `{field}`: {first['msg']}") from problem
+    line: CentralStep = read_line(text, formats=FORMATS)
+    return line
 
 
-def check_sequences(placed: Sequence[Placed]) -> Mismatch | None:
-    """Whether each process's lines are all there, by their numbers."""
-    last: dict[tuple[str, str], int] = {}
-    for p in placed:
-        line = p.line
-        node = (line.role, line.node)
-        wanted = 1 if line.action == "start" else last.get(node, 0) + 1
-        if line.sequence != wanted:
-            told = f"its number is {line.sequence}, expected is {wanted}: lines are missing"
-            return Mismatch(p.where, line.action, "nothing", (told,))
-        last[node] = line.sequence
-    return None
+# ── Order ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Messages:
+    """
+    What messages, and generations that were written, say of the order of lines.
+
+    They are known by what they carry, not by their number: a line that is missing moves no other.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[tuple[str, str, int], int] = {}
+        """By role and connection, the generation of the last Start."""
+
+    def __call__(self, line: CentralStep) -> Link | None:
+        """What a line needs to have been said before, and what it says; told in a node's order."""
+        kind = _MESSAGES.get(line.action)
+        if kind is None:
+            return None
+        consumer, connection, number = line.consumer, line.connection, line.generation
+        if kind == "generation":
+            says = line.action == "write_owners"
+            return ((), ((kind, number),)) if says else (((kind, number),), ())
+        if kind == "start":
+            self._started[line.role, consumer, connection] = number
+            begins, begun = (kind, consumer, connection, number), (consumer, connection, number)
+            return ((), (begins,)) if line.action == "send_start" else ((begins,), (begun,))
+        if kind == "started":
+            return ((consumer, connection, number),), ()
+        if kind == "register":
+            return (), ((kind, consumer, connection),)
+        accepted = ("accepted", consumer, connection)
+        if kind == "registered":
+            said = (accepted,) if line.outcome == "accepted" else ()
+            return (("register", consumer, connection),), said
+        if kind == "stopped":
+            number = self._started.get((line.role, consumer, connection), 0)
+        told = (kind, consumer, connection, number if kind == "stopped" else 0, line.partitions)
+        return ((accepted,), (told,)) if line.role == CONSUMER else ((told,), ())
+
+
+_MESSAGES = {
+    "register": "register", "handle_register": "registered",
+    "send_start": "start", "handle_start": "start", "handle_start_response": "started",
+    "handle_stop": "stopped", "handle_stop_response": "stopped",
+    "handle_ping": "said", "handle_ping_response": "said",
+    "commit": "said", "handle_commit": "said",
+    "write_owners": "generation", "begin_rebalance": "generation",
+}  # fmt: skip

@@ -14,20 +14,24 @@ enters, as the broker that the spec begins with, or, if it is not the node's fir
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from heapq import merge
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from herdproof.conformance.traces.groups import Missing, by_group, gaps
+from herdproof.conformance.traces.line import read_files
+from herdproof.conformance.traces.ordering import numbered, ordered
 from herdproof.link.ledger import Ledger
-from herdproof.trace import UNNAMED, AnswerLine, TraceError, TraceLine, read_trace
+from herdproof.trace import FORMATS, UNNAMED, AnswerLine, TraceLine
 from herdspec.check.conform import Outcome, Progress, Verdict, conform
+from herdspec.check.invariants import invariants_of
 from herdspec.check.mismatch import Mismatch
 from herdspec.check.possible import Line
-from herdspec.language.specification import Specification
+from herdspec.language.specification import Promise, Specification
 from herdspec.protocols.election import Answer, Broker, Call, Link
+from herdspec.protocols.election_flaws import AT_ONCE
 from herdspec.protocols.election_properties import ELECTION
 
 NAMED = frozenset({
@@ -41,73 +45,80 @@ NEVER = frozenset({"pause", "resume"})
 """What need not be inferred: a pause only withholds steps."""
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A line of a trace, and where it stands; `time` never goes back within a file."""
-
-    line: TraceLine
-    where: str
-    time: int
-
-
 def conform_files(
     paths: Sequence[Path], *, specification: Specification = ELECTION, slack_ns: int = 0,
-    progress: Progress | None = None,
+    invariants: bool = True, progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
     """
     Replay the traces of one run, one file or several; lines are counted over all of them.
 
-    The lines of one file come in its order; files are merged by time. `slack_ns` is how far the
-    clocks of the machines that wrote them may be apart, in nanoseconds: 0 on one machine. Raises
+    `slack_ns` is how far the clocks of the machines that wrote them may be apart, in nanoseconds: 0
+    on one machine. `invariants`: what was proved of every state is evaluated in each. Where a
+    trace, or a part of one, is missing, the outcome is unknown, unless it differs before. Raises
     `TraceError` where a file cannot be read.
     """
-    placed = read_all(paths)
-    return conform_placed(placed, specification=specification, slack_ns=slack_ns, progress=progress)
+    return conform_lines(
+        read_all(paths), specification=specification, slack_ns=slack_ns, invariants=invariants,
+        progress=progress,
+    )  # fmt: skip
 
 
-def conform_placed(
-    placed: Sequence[Placed], *, specification: Specification = ELECTION, slack_ns: int = 0,
-    progress: Progress | None = None,
+def conform_lines(
+    lines: Sequence[TraceLine], *, specification: Specification = ELECTION, slack_ns: int = 0,
+    invariants: bool = False, progress: Progress | None = None, whole: bool = True,
 ) -> Outcome:  # fmt: skip
-    """Replay lines that are in the order of time."""
-    nodes = {p.line.node: None for p in placed}
+    """Replay lines that are in their order; `whole`: all that were ever written should be there."""
+    # Of a variant nothing was proved.
+    proved = invariants_of(ELECTION, AT_ONCE) if specification is ELECTION and invariants else ()
+    missing = [*gaps(lines), *untraced(lines)] if whole else []
+
+    def replay(group: str, upto: int) -> Outcome:
+        del group  # there is one
+        return _replayed(lines[:upto], specification, slack_ns, proved, progress)
+
+    return replace(by_group([""], len(lines), missing, replay), groups={})
+
+
+def _replayed(
+    lines: Sequence[TraceLine], specification: Specification, slack_ns: int,
+    proved: Sequence[Promise], progress: Progress | None,
+) -> Outcome:  # fmt: skip
+    nodes = {line.node: None for line in lines}
     brokers = {node: index for index, node in enumerate(nodes)}
     ledger = Ledger()
-    lines: list[tuple[int, Line]] = []
+    made: list[tuple[int, Line]] = []
     objection = None
     entering = Entering()
-    for number, p in enumerate(placed):
-        objection = ledger.objection(p.line)
+    times = accumulate((line.time_ns for line in lines), max)
+    for number, (line, time) in enumerate(zip(lines, times, strict=True)):
+        objection = ledger.objection(line)
         if objection is not None:
             break
-        broker = brokers[p.line.node]
-        lines += ((number, line) for line in entering.lines(p, broker))
+        broker = brokers[line.node]
+        made += ((number, of) for of in entering.lines(line, broker, time))
     outcome = conform(
-        specification, {"Broker": max(1, len(brokers))}, [line for _, line in lines],
-        named=NAMED, never=NEVER, inbox="answer", slack=slack_ns, progress=progress,
+        specification, {"Broker": max(1, len(brokers))}, [line for _, line in made],
+        named=NAMED, never=NEVER, inbox="answer", slack=slack_ns, promises=proved,
+        progress=progress,
     )  # fmt: skip
-    outcome = _counted(outcome, [number for number, _ in lines], placed, objection, ledger)
+    outcome = _counted(outcome, [number for number, _ in made], lines, objection, ledger)
     return replace(outcome, mismatch=_renamed(outcome.mismatch, list(nodes)))
 
 
-def read_all(paths: Sequence[Path]) -> list[Placed]:
-    """The lines of all files, merged by time; `TraceError` if they are not of one run."""
-    placed = list(merge(*map(_read, paths), key=lambda p: p.time))
-    runs = sorted({p.line.run for p in placed})
-    if len(runs) > 1:
-        raise TraceError(f"these are traces of different runs ({', '.join(runs)}): give one run's")
-    if not placed:
-        raise TraceError(f"no line in {', '.join(map(str, paths))}: was anything traced?")
-    return placed
+def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+    """Sessions that own the leader's node, and are nobody's whose trace is here."""
+    sessions = {line.session for line in lines}
+    for k, line in enumerate(lines):
+        owner = 0 if line.answered is None else line.answered.owner
+        if owner and owner not in sessions:
+            sessions.add(owner)
+            why = f"session {owner}, which {line.node} found to lead ({line.place}), is of nobody"
+            yield Missing(f"{why} whose trace is here", k)
 
 
-def _read(path: Path) -> list[Placed]:
-    lines = read_trace(path)
-    times = accumulate((line.time_ns for line in lines), max)
-    return [
-        Placed(line, f"{path}, line {number}", time)
-        for number, (line, time) in enumerate(zip(lines, times, strict=True), start=1)
-    ]
+def read_all(paths: Sequence[Path]) -> list[TraceLine]:
+    """The lines of all files, in their order; `TraceError` if they are not of one run."""
+    return numbered(ordered(read_files(paths, FORMATS)), "start")
 
 
 class Entering:
@@ -121,15 +132,14 @@ class Entering:
         self.due: dict[int, bool] = {}
         """What each broker's last line told of `due`."""
 
-    def lines(self, placed: Placed, broker: int) -> list[Line]:
+    def lines(self, line: TraceLine, broker: int, time: int) -> list[Line]:
         """A trace's line as the spec's: none, one, or two where a process enters."""
-        line = placed.line
         if line.action == "start":
             self.entered.discard(broker)
         was_due = self.due.get(broker, False)
         self.due[broker] = line.state.due
         if broker in self.entered:
-            return [spec_line(placed, broker, was_due)]
+            return [spec_line(line, broker, was_due, time)]
         if line.action != "handle_new_session":
             return []
         again = broker in self.known
@@ -138,16 +148,15 @@ class Entering:
         end = Line(
             node=broker, action="stand" if line.state.stands else None,
             arguments=(Broker(broker),) if line.state.stands else (),
-            after=seen_after(line), became=became(line), time=placed.time, where=placed.where,
+            after=seen_after(line), became=became(line), time=time, where=line.place,
         )  # fmt: skip
         begin = replace(end, action="restart", arguments=(Broker(broker),), after={}, became={})
         return [begin, end] if again else [end]
 
 
-def spec_line(placed: Placed, broker: int, was_due: bool) -> Line:
+def spec_line(line: TraceLine, broker: int, was_due: bool, time: int) -> Line:
     """A step of a broker that takes part; its line before told `was_due`."""
-    line = placed.line
-    plain = Line(node=broker, action=None, time=placed.time, where=placed.where)
+    plain = Line(node=broker, action=None, time=time, where=line.place)
     if line.action == "write":
         return _write(line, plain)
     plain = replace(plain, after=seen_after(line, was_due), became=became(line))
@@ -210,16 +219,16 @@ def seen_before(answered: AnswerLine, session: int) -> dict[str, Any]:
 
 
 def _counted(
-    outcome: Outcome, numbers: Sequence[int], placed: Sequence[Placed],
+    outcome: Outcome, numbers: Sequence[int], lines: Sequence[TraceLine],
     objection: str | None, ledger: Ledger,
 ) -> Outcome:  # fmt: skip
     """The outcome in lines of the trace; the ledger's objection, where the spec has none before."""
     matched = ledger.accepted if outcome.matched == len(numbers) else numbers[outcome.matched]
-    outcome = replace(outcome, lines=len(placed), matched=matched)
+    outcome = replace(outcome, lines=len(lines), matched=matched)
     if objection is None or outcome.verdict is not Verdict.CONFORMS:
         return outcome
-    p = placed[matched]
-    mismatch = Mismatch(p.where, p.line.action, "nothing", (objection,))
+    line = lines[matched]
+    mismatch = Mismatch(line.place, line.action, "nothing", (objection,))
     return replace(outcome, verdict=Verdict.DIFFERS, mismatch=mismatch)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
 from multiprocessing import get_context
 from time import perf_counter
 
 from herdproof.conformance.edges import Coverage, covered
 from herdproof.conformance.graph import Graph
 from herdproof.conformance.graph import explored as explored_of
-from herdproof.link.election_adapter import SimulatedElectors
-from herdproof.simulator.election import SimulatedElection
+from herdproof.link.election_adapter import electors
 from herdspec.check.explore import Explorer
 from herdspec.protocols.election_properties import ELECTION
 
@@ -20,12 +18,6 @@ from herdspec.protocols.election_properties import ELECTION
 def explored(size: int, faults: int) -> Explorer:
     """The verified election's graph at this size."""
     return explored_of(ELECTION, {"Broker": size}, faults=faults)
-
-
-def electors(flaws: frozenset[str]) -> type[SimulatedElectors]:
-    """The adapter of cores with these switches on."""
-    world = staticmethod(partial(SimulatedElection, flaws=flaws))
-    return type("SimulatedElectors", (SimulatedElectors,), {"world_of": world})
 
 
 def walk(

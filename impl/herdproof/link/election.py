@@ -14,6 +14,7 @@ from types import MappingProxyType, new_class
 from typing import Any, Self, cast
 
 from herdproof.errors import HerdError
+from herdproof.link.flawed_election import MineByData, simulated_with
 from herdproof.simulator.election import Broker, SimulatedElection
 from herdproof.simulator.gated import Impossible
 from herdproof.simulator.tree import Nodes
@@ -185,7 +186,7 @@ def _decoded(broker: Broker, answer: Answer) -> tuple[int, int]:
 def _is_mine(broker: Broker, stat: Stat) -> bool:
     """Whether the broker takes a leader's node for its own; a flawed one goes by its name alone."""
     if stat.ephemeral_owner in broker.former:
-        return "mine_by_data" in broker.shell.core.flaws
+        return isinstance(broker.shell.core, MineByData)
     return stat.ephemeral_owner == broker.session
 
 
@@ -239,7 +240,7 @@ class Lockstep:
     """
     A spec in plain Python and a simulated world, taken through the same steps.
 
-    `specification` may be a flawed one; `flaws` are the switches of the world that it describes.
+    `specification` may be a flawed one; `flaws` are those of the world that it describes.
     """
 
     def __init__(
@@ -247,7 +248,8 @@ class Lockstep:
         observe: Observe = ignore_event,
     ) -> None:  # fmt: skip
         self.machine = Machine(Ground(specification, {"Broker": size}, BOUND, faults=0))
-        self.world = SimulatedElection(size, flaws=flaws, observe=observe)
+        self.flaws = flaws
+        self.world = simulated_with(flaws, size, observe=observe)
         self.observer = Observer(self.machine.ground)
         self._freezer: type[_Frozen] = cast(
             type[_Frozen],
@@ -317,9 +319,7 @@ class Lockstep:
         shortest, at = self, len(self.steps) - 1
         while at >= 0:
             steps = [*shortest.steps[:at], *shortest.steps[at + 1 :]]
-            tried = Lockstep(
-                self.machine.spec, self.machine.sizes["Broker"], flaws=self.world.flaws
-            )
+            tried = Lockstep(self.machine.spec, self.machine.sizes["Broker"], flaws=self.flaws)
             try:
                 tried.follow_where_possible(steps)
             except Differs:

@@ -16,10 +16,12 @@ from herdproof.link.election import (
     read_world,
 )
 from herdproof.link.election_loaded import load, no_server_lags
+from herdproof.link.flawed_election import simulated_with
 from herdproof.simulator.election import SimulatedElection, Snapshot
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper.shell import NothingWaits
 from herdspec.engine.ground import Ground
+from herdspec.language.specification import Specification
 from herdspec.language.types import Bool, MapOf, Nat
 from herdspec.language.values import decode
 from herdspec.protocols.election import Broker, Election
@@ -51,7 +53,7 @@ _OF_THE_WORLD = [(name, _reader(_KINDS[name])) for name in OF_THE_WORLD if name 
 _OF_A_BROKER = [(name, _reader(_KINDS[name])) for name in OF_A_BROKER]
 
 
-class SimulatedElectors(Adapter):
+class _Electors(Adapter):
     """
     Brokers with real cores; the gates of their shells let a test decide what comes when.
 
@@ -61,6 +63,8 @@ class SimulatedElectors(Adapter):
     refusals = (Refused, Impossible, NothingWaits)
     timeout = None
     loadable = no_server_lags
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """The mistakes of the cores."""
     world_of: ClassVar[Callable[[int], SimulatedElection]] = SimulatedElection
     """Makes the world; another one for cores with a mistake."""
 
@@ -104,13 +108,27 @@ class SimulatedElectors(Adapter):
         return partial(Observer(ground), self.world)
 
 
+def electors(
+    switches: frozenset[str] = frozenset(), spec: Specification = ELECTION
+) -> type[_Electors]:
+    """The adapter of cores with these mistakes, for a spec of the election that has them, too."""
+    methods = {action.name: _method(action.name) for action in spec.actions}
+    world = staticmethod(partial(simulated_with, switches))
+    members = {"world_of": world, "switches": switches, **methods}
+    return type("SimulatedElectors", (_Electors,), members)
+
+
 def _method(action: str) -> Callable[..., None]:
     """Does to the world what an action names."""
 
-    def method(self: SimulatedElectors, *brokers: Broker) -> None:
+    def method(self: _Electors, *brokers: Broker) -> None:
         act(self.world, action, [broker.index for broker in brokers])
 
     return method
+
+
+class SimulatedElectors(_Electors):
+    """The verified cores."""
 
 
 for _action in ELECTION.actions:

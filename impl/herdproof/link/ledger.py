@@ -11,7 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
-from herdproof.trace import UNNAMED, AnswerLine, State, TraceLine
+from msgspec.structs import replace
+
+from herdproof.trace import BEGINNING, UNNAMED, AnswerLine, State, TraceLine
 
 OUTCOMES = {
     "look": {"absent", "found"},
@@ -38,7 +40,7 @@ class Process:
     sequence: int = 0
     session: int = 0
     number: int = 0
-    state: State = field(default_factory=State)
+    state: State = field(default_factory=lambda: BEGINNING)
     tokens: set[int] = field(default_factory=lambda: {0})
 
 
@@ -84,7 +86,7 @@ class Ledger:
         known = UNNAMED | PLAIN | {f"handle_{call}" for call in OUTCOMES} - {"handle_write"}
         if line.action not in known | {"write"}:
             return f"the action {line.action!r} is unknown"
-        if line.action == "start" and (line.state != State() or line.session):
+        if line.action == "start" and (line.state != BEGINNING or line.session):
             return "a process starts with a session, or with knowledge"
         if line.action == "write" and line.state != process.state:
             return "a write changed the elector"
@@ -242,4 +244,4 @@ def _idle(told: AnswerLine) -> str | None:
 
 def _acts(line: TraceLine) -> bool:
     """Whether a line shows more than the wish to stand."""
-    return line.state != State(stands=line.state.stands)
+    return line.state != replace(BEGINNING, stands=line.state.stands)

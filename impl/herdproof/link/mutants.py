@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from herdproof.conformance.edge_walk import Mismatch
 from herdproof.link.cover import explored, walk
-from herdproof.simulator.election import SimulatedElection
+from herdproof.link.flawed_election import simulated_with
 from herdspec.check.explore import Explorer
 from herdspec.protocols.election_flaws import FLAWS
 
@@ -58,7 +58,7 @@ def mutant(flaw: str, switches: frozenset[str]) -> Mutant:
 
 def runs_without_faults(flaws: frozenset[str]) -> bool:
     """Whether one broker is elected and resigns, and another is elected after it."""
-    simulated = SimulatedElection(2, flaws=flaws)
+    simulated = simulated_with(flaws, 2)
     leads = []
     for b, broker in enumerate(simulated.brokers):
         simulated.stand(b)

@@ -24,6 +24,7 @@ from typing import Any
 
 from herdproof.errors import HerdError
 from herdproof.link.election import BOUND, Differs, Observer, Unlinked, unlike
+from herdproof.link.flawed_election import elector_with
 from herdproof.link.real_world import RealElection, Session
 from herdproof.simulator.election import SimulatedElection
 from herdproof.simulator.tree import Node
@@ -137,7 +138,7 @@ class RealLockstep:
 
     def begin(self, flaws: frozenset[str] = frozenset()) -> None:
         """Begin anew, on both sides."""
-        self.world.reset(flaws)
+        self.world.reset(elector_with(flaws))
         self.initial = self.state = self.machine.initial()
         self.steps: list[Step] = []
         self._compare()

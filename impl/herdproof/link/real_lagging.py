@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from herdproof.link.real_world import NEEDS_A_TIMEOUT, Broker, RealElection, Session
 from herdproof.simulator.gated import Impossible
+from herdproof.zookeeper.elector import Elector
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Exists
 
@@ -73,10 +74,10 @@ class LaggingElection(RealElection):
         for reader in self.readers:
             reader.client.close()
 
-    def reset(self, flaws: frozenset[str] = frozenset()) -> None:
+    def reset(self, elector: type[Elector] = Elector) -> None:
         """Begin anew, with no server behind."""
         self._all_catch_up()
-        super().reset(flaws)
+        super().reset(elector)
         self._await_watches()
 
     def fall_behind(self, b: int) -> None:

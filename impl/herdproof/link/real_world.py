@@ -173,7 +173,7 @@ class RealElection(GatedElection[Broker]):
         self.size = size
         self.observe = observe
         self.mail = Mail(patience_s)
-        self.flaws: frozenset[str] = frozenset()
+        self.elector: type[Elector] = Elector
         self.brokers: list[Broker] = []
         self.lagging: set[int] = set()
         """The brokers whose server lags: here none ever."""
@@ -237,10 +237,10 @@ class RealElection(GatedElection[Broker]):
             broker.proxy.stop()
         self.outsider.client.close()
 
-    def reset(self, flaws: frozenset[str] = frozenset()) -> None:
-        """Begin anew: other nodes, new cores with these flaws; clients only where needed."""
+    def reset(self, elector: type[Elector] = Elector) -> None:
+        """Begin anew: other nodes, new cores of this class; clients only where needed."""
         self._clear()
-        self.flaws = flaws
+        self.elector = elector
         self.stale_write_accepted = False
         self._place()
         nodes = [Create(path) for path in (self.root, self.paths.epoch, self.written)]
@@ -291,7 +291,7 @@ class RealElection(GatedElection[Broker]):
 
     def _start(self, broker: Broker) -> Shell:
         """A new process: a core that knows nothing, told of its first session."""
-        shell = Shell(Elector(broker.name, self.paths, self.flaws), observe=self.observe)
+        shell = Shell(self.elector(broker.name, self.paths), observe=self.observe)
         shell.give(LinkChanged(Link.CONNECTED, broker.session))
         return shell
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from herdproof.conformance.traces.ordering import Ordered
 from herdproof.errors import HerdError
 from herdproof.pipeline.events import Event
-from herdproof.pipeline.ordering import Ordered
 
 
 class Malformed(HerdError):

@@ -12,12 +12,13 @@ from dataclasses import fields, replace
 from functools import cache, partial
 from typing import Any
 
-from herdproof.central_coordinator.consumer import FLAWS as CONSUMER_FLAWS
-from herdproof.central_coordinator.flaws import FLAWS as COORDINATOR_FLAWS
+from herdproof.link.central_lines import CentralStep
 from herdproof.link.central_runs import Tracers
 from herdproof.link.edges import Edges, Taken
+from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
+from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.link.flawed_election import FLAWS as ELECTOR_FLAWS
 from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
-from herdproof.pipeline.central_trace import Line
 from herdproof.pipeline.replays import replay_central
 from herdproof.simulator.central import DEFAULT, Outcome, Run
 from herdproof.simulator.chance import ALL, TROUBLE, Config, Kind
@@ -25,7 +26,6 @@ from herdproof.simulator.contract import Sentence
 from herdproof.simulator.shrink import NothingToShrink, shrink
 from herdproof.simulator.story import Line as Logged
 from herdproof.simulator.story import sentence
-from herdproof.zookeeper.elector import FLAWS as ELECTOR_FLAWS
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 
 CONSUMERS = frozenset({
@@ -80,6 +80,11 @@ _FLAWS: Mapping[str, Change] = {
         coordinator_flaws=frozenset({"deposed_goes_on", "unfenced"}),
         watches=frozenset({Sentence.FENCED_COMMAND}),
     ),
+    "stale_commit": partial(
+        replace, coordinator_flaws=frozenset({"stale_commit"}),
+        consumer_flaws=frozenset({"reconnects_fetching"}),
+        watches=frozenset({Sentence.FENCED_COMMIT}),
+    ),
 }  # fmt: skip
 
 
@@ -118,7 +123,7 @@ class Central:
             {s.name: s.value for s in Sentence if s in config.watches}, broken(outcome),
         )  # fmt: skip
 
-    def replay(self, lines: Sequence[Line], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
+    def replay(self, lines: Sequence[CentralStep], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
         """A group's lines in the spec; every step is counted, those that no line names as well."""
         del ran  # the trace has it all
         tries: list[Taken] = []
@@ -127,7 +132,7 @@ class Central:
             tries.append(Taken(_edges()))
             return tries[-1]
 
-        found = replay_central([(line, line.place) for line in lines], views)
+        found = replay_central(lines, views)
         taken = tries[-1]
         counted = {action: taken.counts[action] for action in found.taken}
         return replace(found, taken=counted), taken.actions, taken.counts.total()

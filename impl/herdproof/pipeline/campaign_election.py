@@ -19,11 +19,10 @@ from typing import Any
 
 from herdproof.link.edges import Edges, Taken
 from herdproof.link.election import Choice, Differs, Lockstep
+from herdproof.link.flawed_election import FLAWS
 from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
-from herdproof.pipeline.election_trace import Line, trace_line
 from herdproof.pipeline.replays import replay_election
-from herdproof.trace import Tracers
-from herdproof.zookeeper.elector import FLAWS as ELECTOR_FLAWS
+from herdproof.trace import TraceLine, Tracers
 from herdspec.protocols.election_properties import ELECTION
 
 STEPS = 300
@@ -57,7 +56,7 @@ class Election:
             name: f"{STEPS} steps of {size} brokers, {share:.0%} of them faults"
             for name, (size, share) in self._mixes.items()
         }
-        self.flaws = {name: f"elector_flaws: {name}" for name in sorted(ELECTOR_FLAWS)}
+        self.flaws = {name: f"elector_flaws: {name}" for name in sorted(FLAWS)}
 
     def run(self, asked: Asked) -> Ran:
         """Walk as the seed says, the spec and the cores together."""
@@ -65,9 +64,9 @@ class Election:
         walk.go()
         return walk.ran()
 
-    def replay(self, lines: Sequence[Line], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
+    def replay(self, lines: Sequence[TraceLine], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
         """The trace in the spec; its edges are those of the walk."""
-        found = replay_election([(trace_line(line), line.place) for line in lines])
+        found = replay_election(lines)
         counted = {action: ran.counts.get(action, 0) for action in found.taken}
         return replace(found, taken=counted), ran.taken, sum(ran.counts.values())
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from herdproof.central_coordinator.steps import LEFT
 from herdproof.pipeline.events import (
     Assigned,
     Began,
@@ -284,7 +285,7 @@ class CentralTeller:
         own.noted.pop(line.member, None)
         own.changed = True
         how = "failed" if line.action == "fail" else "closed"
-        how = "left" if line.outcome == "it left" else how
+        how = "left" if line.outcome == LEFT else how
         return [
             _at(Left, line, epoch=own.epoch, member=line.member, consumer=line.consumer, how=how)
         ]

@@ -7,128 +7,14 @@ An election has no groups: what is judged is the run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta, Struct
-from msgspec import field as struct_field
-
+from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.pipeline.auditor import Auditor, Replayed
 from herdproof.pipeline.events import Deposed, Elected, Event, ProcessStarted, Wrote
-from herdproof.pipeline.lines import MOST, Reader
-from herdproof.pipeline.ordering import Ordered, ordered
+from herdproof.pipeline.lines import Reader
 from herdproof.pipeline.replays import replay_election
-from herdproof.trace import ELECTION, SCHEMA, AnswerLine, AskLine, State, TraceLine, read_line
-
-Int = Annotated[int, Meta(ge=-MOST, le=MOST - 1)]
-
-
-class Answered(Struct, kw_only=True, gc=False):
-    """As `AnswerLine`."""
-
-    call: str
-    number: Int
-    outcome: str
-    owner: Int
-    epoch: Int
-    zxid: Int
-
-
-class Asked(Struct, kw_only=True, gc=False):
-    """As `AskLine`."""
-
-    call: str
-    number: Int
-    watch: bool
-    epoch: Int
-
-
-class After(Struct, kw_only=True, gc=False):
-    """As `State`."""
-
-    link: str
-    stands: bool
-    leads: bool
-    token: Int
-    call: str
-    due: bool
-
-
-class Line(Struct, kw_only=True, gc=False):
-    """A line as `TraceLine`, and where it stands."""
-
-    schema: Literal[1]
-    protocol: Literal["election"]
-    run: str
-    node: str
-    sequence: Int
-    time_ns: Int
-    since_ns: Int
-    action: str
-    session: Int
-    answered: Answered | None
-    asked: Asked | None
-    state: After
-    place: str = struct_field(default="", name="(place)")
-
-    @property
-    def group(self) -> str:
-        """There is none."""
-        return ""
-
-    @property
-    def role(self) -> str:
-        """All have the same."""
-        return ""
-
-    @property
-    def epoch(self) -> int:
-        """The last epoch that the node led in."""
-        return self.state.token
-
-    @property
-    def generation(self) -> int:
-        """There is none."""
-        return 0
-
-    @property
-    def shared(self) -> bool:
-        """No: whoever has a run's lines has them all."""
-        return False
-
-    def written(self) -> str:
-        """The line as it stands in a file, without its end."""
-        return trace_line(self).written()
-
-
-_NAMES = ("run", "node", "sequence", "time_ns", "since_ns", "action", "session")
-
-
-def line_of(line: TraceLine) -> Line:
-    """A line that the protocol's own reader has read, or that a tracer wrote."""
-    answered, asked = line.answered, line.asked
-    return Line(
-        schema=1, protocol="election",
-        answered=None if answered is None else Answered(**_same(AnswerLine, answered)),
-        asked=None if asked is None else Asked(**_same(AskLine, asked)),
-        state=After(**_same(State, line.state)),
-        **{name: getattr(line, name) for name in _NAMES},
-    )  # fmt: skip
-
-
-def trace_line(line: Line) -> TraceLine:
-    """The line as everybody else has it."""
-    answered, asked = line.answered, line.asked
-    return TraceLine(
-        answered=None if answered is None else AnswerLine(**_same(AnswerLine, answered)),
-        asked=None if asked is None else AskLine(**_same(AskLine, asked)),
-        state=State(**_same(State, line.state)),
-        **{name: getattr(line, name) for name in _NAMES},
-    )
-
-
-def _same(kind: type[Any], part: Any) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in kind.__dataclass_fields__}
-
+from herdproof.trace import ELECTION, FORMATS, TraceLine
 
 _NO_GROUPS = "an election has no groups, members or offsets"
 
@@ -156,7 +42,7 @@ class ElectionTeller:
         self._leads: dict[str, int] = {}
         """Who believes that it leads, and in which epoch."""
 
-    def tell(self, line: Line) -> list[Event]:
+    def tell(self, line: TraceLine) -> list[Event]:
         """What a line, the next one in order, says that happened."""
         told: list[Event] = []
         where: dict[str, Any] = {
@@ -187,14 +73,14 @@ class ElectionAuditor(Auditor):
     observable = OBSERVABLE
 
     def __init__(self) -> None:
-        self._read = Reader(Line, SCHEMA, read_line, line_of)
+        self._read = Reader(FORMATS)
 
-    def read(self, text: str, place: str) -> Line:
+    def read(self, text: str, place: str) -> TraceLine:
         """A line of a trace, or `Malformed`."""
-        line: Line = self._read(text, place)
+        line: TraceLine = self._read(text, place)
         return line
 
-    def ordered(self, lines: Sequence[Line]) -> Ordered[Line]:
+    def ordered(self, lines: Sequence[TraceLine]) -> Ordered[TraceLine]:
         """A run's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines)
 
@@ -203,6 +89,6 @@ class ElectionAuditor(Auditor):
         del run, group
         return ElectionTeller()
 
-    def replay(self, lines: Sequence[Line]) -> Replayed:
+    def replay(self, lines: Sequence[TraceLine]) -> Replayed:
         """A run's lines, in order, replayed in the spec."""
-        return replay_election([(trace_line(line), line.place) for line in lines])
+        return replay_election(lines)

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from herdproof.conformance.traces.ordering import processes
 from herdproof.pipeline.events import Event, Missing, Resumed
 from herdproof.pipeline.findings import TOLD_BY
 from herdproof.pipeline.history import History
 from herdproof.pipeline.judge import CONFORMS, RAW, Gap, duplicate, is_gap
 from herdproof.pipeline.numbers import Node, Numbers
-from herdproof.pipeline.ordering import processes
 from herdproof.pipeline.protocols import auditors
 from herdproof.pipeline.tables import Row, Rows
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from herdproof.conformance.traces.ordering import Ordered
 from herdproof.pipeline.auditor import Auditor, Replayed
 from herdproof.pipeline.events import Event, Missing, Resumed
 from herdproof.pipeline.findings import TOLD_BY
 from herdproof.pipeline.history import History
-from herdproof.pipeline.ordering import Ordered
 from herdproof.pipeline.protocols import auditors
 from herdproof.pipeline.tables import TABLES, Row, Rows
 

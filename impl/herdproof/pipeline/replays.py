@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
-from typing import Any
 
 from herdproof.link.central import Views, conform_lines
-from herdproof.link.central_lines import Placed
-from herdproof.link.conform import Placed as PlacedElection
-from herdproof.link.conform import conform_placed
+from herdproof.link.central_lines import CentralStep, placed
+from herdproof.link.conform import conform_lines as replay_lines
 from herdproof.pipeline.auditor import Replayed
 from herdproof.trace import TraceLine
 from herdspec.check.conform import Outcome
@@ -18,31 +15,24 @@ from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATO
 from herdspec.protocols.election_properties import ELECTION
 
 
-def replay_central(lines: Sequence[tuple[Any, str]], views: Views | None = None) -> Replayed:
+def replay_central(lines: Sequence[CentralStep], views: Views | None = None) -> Replayed:
     """
-    One group's lines, each with its place, replayed in the spec of the central coordinator.
+    One group's lines, in order, replayed in the spec of the central coordinator.
 
-    A line has the fields of a `CentralLine`. Their numbers are not looked at: other groups' lines
-    would be gaps. (What is one is known before.) `views` as in `conform_lines`.
+    Their numbers are not looked at: other groups' lines would be gaps. (What is one is known
+    before.) `views` as in `conform_lines`.
     """
-    times = accumulate((line.time_ns for line, _ in lines), max)
-    placed = [Placed(*told, time) for told, time in zip(lines, times, strict=True)]
-    outcome = conform_lines(placed, views=views, numbered=False)
+    outcome = conform_lines(placed(lines), views=views, numbered=False)
     at = outcome.matched
-    time_ns = placed[at].line.time_ns if at < len(placed) else None
+    time_ns = lines[at].time_ns if at < len(lines) else None
     return replayed(outcome, CENTRAL_COORDINATOR, time_ns)
 
 
-def replay_election(lines: Sequence[tuple[TraceLine, str]]) -> Replayed:
-    """A run's lines, each with its place, replayed in the spec of the election."""
-    time = 0
-    placed = []
-    for line, place in lines:
-        time = max(time, line.time_ns)
-        placed.append(PlacedElection(line, place, time))
-    outcome = conform_placed(placed)
+def replay_election(lines: Sequence[TraceLine]) -> Replayed:
+    """A run's lines, in order, replayed in the spec of the election; what is missing is known."""
+    outcome = replay_lines(lines, whole=False)
     at = outcome.matched
-    return replayed(outcome, ELECTION, placed[at].line.time_ns if at < len(placed) else None)
+    return replayed(outcome, ELECTION, lines[at].time_ns if at < len(lines) else None)
 
 
 def replayed(outcome: Outcome, spec: Specification, time_ns: int | None) -> Replayed:

@@ -56,7 +56,9 @@ def simulated_runs(subject: str) -> Check:
     return Check(f"simulate and replay {SIMULATED_RUNS} runs", run, of_central_coordinator)
 
 
-def conform(traces: Sequence[Path], slack_ns: int, progress: Progress) -> Outcome:
+def conform(
+    traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
+) -> Outcome:
     """Replay the traces of one run in the spec, group by group."""
     from herdproof.link.central import conform_central
 
@@ -65,7 +67,7 @@ def conform(traces: Sequence[Path], slack_ns: int, progress: Progress) -> Outcom
             "--slack: traces of the central coordinator are replayed in the order of their times;"
             " record them on one machine, or with clocks that agree"
         )
-    return conform_central(traces, progress=progress)
+    return conform_central(traces, invariants=invariants, progress=progress)
 
 
 def auditor() -> Auditor:

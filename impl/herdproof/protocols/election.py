@@ -8,17 +8,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from herdproof.cli.checks import conforms, differs, implementation, replayed, unknown
-from herdproof.protocols.implementation import Implementation, OnTheCode
+from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
 from herdspec.check.verdict import counted
 from herdspec.check.verify import Check, Tell
 from herdspec.protocols.election_plan import PROTOCOL
 
 if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
     from herdspec.check.conform import Outcome, Progress
-    from herdspec.check.run import Machine, Step
 
 EDGES_BROKERS, EDGES_FAULTS = 2, 2
 
@@ -122,26 +122,21 @@ def real_runs(subject: str) -> Check:
 # ── Stories and traces ──────────────────────────────────────────────────────────────────────
 
 
-def follow(variant: str, machine: Machine, steps: Sequence[Step]) -> OnTheCode:
-    """A story on the electors' cores and the simulated ZooKeeper, with the variant's mistake."""
-    from herdproof.link.election import Differs, Lockstep
+def adapter(variant: str) -> type[Adapter]:
+    """The electors' cores on the simulated ZooKeeper, with the variant's mistakes."""
+    from herdproof.link.election_adapter import electors
 
     flaw = PROTOCOL.drafted() if variant == "drafted" else PROTOCOL.flaws().get(variant)
-    switches = flaw.switches if flaw else frozenset[str]()
-    try:
-        lockstep = Lockstep(machine.spec, machine.sizes["Broker"], flaws=switches)
-        lockstep.follow(steps)
-    except Differs as differs:
-        taken = len(differs.lockstep.steps) if differs.lockstep else 0
-        return OnTheCode(taken, switches, tuple(str(differs).splitlines()))
-    return OnTheCode(len(steps), switches)
+    return electors(flaw.switches, flaw.spec) if flaw else electors()
 
 
-def conform(traces: Sequence[Path], slack_ns: int, progress: Progress) -> Outcome:
+def conform(
+    traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
+) -> Outcome:
     """Replay the traces of one run in the election's spec."""
     from herdproof.link.conform import conform_files
 
-    return conform_files(traces, slack_ns=slack_ns, progress=progress)
+    return conform_files(traces, slack_ns=slack_ns, invariants=invariants, progress=progress)
 
 
 def auditor() -> Auditor:
@@ -159,6 +154,6 @@ def simulated() -> Simulated:
 
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(edges, real_edges, real_runs), follow=follow, conform=conform,
+    PROTOCOL, checks=(edges, real_edges, real_runs), adapter=adapter, conform=conform,
     auditor=auditor, simulated=simulated,
 )  # fmt: skip

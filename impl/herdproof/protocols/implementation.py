@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Protocol as Shape
 
-from herdspec.check.protocol import Protocol, entry, names, protocol
+from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol
 
 if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
+    from herdproof.conformance.stories import OnTheCode
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
     from herdspec.check.conform import Outcome, Progress
@@ -25,45 +27,17 @@ if TYPE_CHECKING:
     from herdspec.check.verify import Check
 
 
-@dataclass(frozen=True)
-class OnTheCode:
-    """
-    How far the code came along a story: so many `steps`, with these `switches` on.
-
-    `difference` tells where it went elsewhere; it is empty if the code followed.
-    """
-
-    steps: int
-    switches: frozenset[str]
-    difference: tuple[str, ...] = ()
-
-    @property
-    def follows(self) -> bool:
-        """Whether the code took every step, and arrived where the spec does."""
-        return not self.difference
-
-    @property
-    def line(self) -> str:
-        """In one line."""
-        on = ", ".join(sorted(self.switches))
-        with_ = f" (with the switch {on})" if on else ""
-        if self.follows:
-            return f"the code follows, {self.steps} steps{with_}"
-        return f"the code goes elsewhere at step {self.steps}{with_}"
-
-
-class Follow(Shape):
-    """Takes a story on the code of a variant (empty for the verified protocol)."""
-
-    def __call__(self, variant: str, machine: Machine, steps: Sequence[Step], /) -> OnTheCode:
-        """How far the code came."""
-
-
 class Conform(Shape):
     """Replays the traces of one run in the spec."""
 
-    def __call__(self, traces: Sequence[Path], slack_ns: int, progress: Progress, /) -> Outcome:
-        """`slack_ns` is how far the clocks of the machines that wrote them may be apart."""
+    def __call__(
+        self, traces: Sequence[Path], slack_ns: int, progress: Progress, /, *, invariants: bool
+    ) -> Outcome:
+        """
+        `slack_ns` is how far the clocks of the machines that wrote them may be apart.
+
+        With `invariants`, the spec's promises are evaluated in every state.
+        """
 
 
 @dataclass(frozen=True)
@@ -73,8 +47,8 @@ class Implementation:
     protocol: Protocol
     checks: tuple[Callable[[str], Check], ...] = ()
     """What `verify` checks of the code: each makes a check for the column that it is told."""
-    follow: Follow | None = None
-    """Takes stories along on the code."""
+    adapter: Callable[[str], type[Adapter]] | None = None
+    """Its code, or that of a variant (by name; empty for the verified one), held to the spec."""
     conform: Conform | None = None
     """Replays traces."""
     auditor: Callable[[], Auditor] | None = None
@@ -104,10 +78,18 @@ def simulators() -> Mapping[str, Simulated]:
     return {found.name: found for found in (make() for make in made if make)}
 
 
-def on_the_code(subject: str, machine: Machine, steps: Sequence[Step]) -> OnTheCode | None:
-    """How far the code comes along a story of a spec; None for a spec without an implementation."""
+def adapter_of(subject: str) -> type[Adapter] | None:
+    """The adapter of the code of a known spec; None of a spec without an implementation."""
     from herdproof.cli.specs import variant_of
 
     name, variant = variant_of(subject)
-    follow = implementation(name).follow if name in names() else None
-    return follow(variant, machine, steps) if follow else None
+    made = implementation(name).adapter if name in names() else None
+    return made(variant) if made and variant != CONTRACT.removeprefix("-") else None
+
+
+def on_the_code(subject: str, machine: Machine, steps: Sequence[Step]) -> OnTheCode | None:
+    """What comes of a known spec's story on its code; None for a spec without an implementation."""
+    from herdproof.conformance.stories import on_the_code as followed
+
+    adapter = adapter_of(subject)
+    return followed(machine, adapter, steps) if adapter else None

@@ -32,6 +32,7 @@ from herdproof.central_coordinator.events import (
 )
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.settings import Settings
+from herdproof.central_coordinator.steps import Step
 from herdproof.simulator.chance import Config
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.contract import Contract
@@ -65,6 +66,8 @@ class BrokerWorld(World, Protocol):
     """What a broker needs of its world."""
 
     config: Config
+    coordinator: type[Coordinator]
+    elector: type[Elector]
     contract: Contract
     service: Service
     settings: Settings
@@ -80,9 +83,8 @@ class SimulatedBroker(Process):
         self.here = world
         self.number = number
         self.broker = str(number)
-        config = world.config
-        self.core = Coordinator(number, world.settings, config.coordinator_flaws, world.paths)
-        elector = Elector(self.broker, world.paths.election, config.elector_flaws)
+        self.core = world.coordinator(number, world.settings, world.paths)
+        elector = world.elector(self.broker, world.paths.election)
         self.election = Shell(elector, elected=self._elected, deposed=self._deposed)
         self.channels = 0
         self.known: set[int] = set()
@@ -289,6 +291,8 @@ class SimulatedBroker(Process):
                 self.timeline.after(0, self.post, "election", self._step_down)
             case Report(what):
                 self.here.contract.count(what)
+            case Step():
+                pass  # for whoever observes
             case _:
                 assert_never(effect)
 

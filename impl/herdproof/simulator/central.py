@@ -20,6 +20,8 @@ from typing import TypeAlias
 from herdproof.central_coordinator.paths import Paths
 from herdproof.central_coordinator.server_cluster import Address
 from herdproof.central_coordinator.settings import Settings
+from herdproof.link.flawed_central import consumer_with, coordinator_with
+from herdproof.link.flawed_election import elector_with
 from herdproof.simulator.broker import SimulatedBroker
 from herdproof.simulator.chance import (
     Config,
@@ -96,6 +98,9 @@ class Run:
     ) -> None:  # fmt: skip
         self.seed = seed
         self.config = config
+        self.coordinator = coordinator_with(config.coordinator_flaws)
+        self.consumer = consumer_with(config.consumer_flaws)
+        self.elector = elector_with(config.elector_flaws)
         self.faults = draw_faults(config, seed) if faults is None else tuple(faults)
         self.chance = Random(f"{seed}/world")
         self.fate = Random(f"{seed}/fate")

@@ -90,8 +90,10 @@ class Config:
     topics: tuple[tuple[str, int], ...] = (("logs", 2), ("orders", 3))
     """The topics that are there from the beginning, with their numbers of partitions."""
     coordinator_flaws: frozenset[str] = frozenset()
+    """Mistakes of the cores, by the names of `herdproof.link.flawed_central`."""
     consumer_flaws: frozenset[str] = frozenset()
     elector_flaws: frozenset[str] = frozenset()
+    """By those of `herdproof.link.flawed_election`."""
     watches: frozenset[Sentence] = frozenset(Sentence)
     """The promises that a run is held to: fewer, where two mistakes are to be told apart."""
     late_election_ms: int = 250

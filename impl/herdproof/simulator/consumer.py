@@ -43,6 +43,7 @@ from herdproof.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.central_coordinator.server_cluster import Address
+from herdproof.central_coordinator.steps import Step
 from herdproof.simulator.chance import Config, Member
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.contract import Contract
@@ -74,6 +75,7 @@ class ConsumerWorld(World, Protocol):
     """What a consumer needs of its world."""
 
     config: Config
+    consumer: type[ConsumerCore]
     contract: Contract
     kafka: Kafka
     addresses: tuple[Address, ...]
@@ -102,9 +104,9 @@ class SimulatedConsumer(Process):
             backoff_max_ms=1_000,
             listens=self.chance.random() < 0.3,
         )
-        self.core = ConsumerCore(
+        self.core = world.consumer(
             member.group, member.consumer_id, member.subscription, settings, world.addresses,
-            self.chance.randrange(1_000), config.consumer_flaws,
+            self.chance.randrange(1_000),
         )  # fmt: skip
         self.generation = 0
         """Of the `StartFetchers` that was last carried out."""
@@ -215,7 +217,7 @@ class SimulatedConsumer(Process):
                 if self.core.settings.listens:
                     slow = self.chance.random() < 0.1
                     self._later(3_000.0 if slow else 60.0, self.give, RevocationHandled())
-            case Committed() | Assigned() | Report() | Failed():
+            case Committed() | Assigned() | Report() | Failed() | Step():
                 pass
             case _:
                 assert_never(effect)

@@ -31,9 +31,7 @@ from herdproof.zookeeper.shell import Observe, Shell, ignore_event
 
 WRITTEN = "/herdproof/election/written"
 """The node that the brokers' applications write, each under its epoch."""
-FLAWS = frozenset({"no_sync"})
-"""Known mistakes of a shell: the first read after a reconnection may come from a lagging server."""
-CONSTANT = frozenset({"paths", "flaws"})
+CONSTANT = frozenset({"paths"})
 """What of a core never changes, and needs no snapshot."""
 
 
@@ -70,12 +68,13 @@ class Snapshot(NamedTuple):
 
 
 class SimulatedElection(GatedElection[Broker]):
-    """`size` brokers; `flaws` are switches of the cores, or of the world (`no_sync`)."""
+    """`size` brokers, whose cores `elector` makes; `observe` is told each of their events."""
 
     def __init__(
-        self, size: int, *, flaws: frozenset[str] = frozenset(), observe: Observe = ignore_event
-    ) -> None:
-        self.flaws = flaws
+        self, size: int, *, elector: Callable[[str, Paths], Elector] = Elector,
+        observe: Observe = ignore_event,
+    ) -> None:  # fmt: skip
+        self.elector = elector
         self.observe = observe
         self.paths = Paths()
         self.zookeeper = ZooKeeper()
@@ -96,7 +95,7 @@ class SimulatedElection(GatedElection[Broker]):
 
     def _start(self, name: str) -> tuple[Shell, int]:
         """A new process: a core that knows nothing, told of its first session."""
-        core = Elector(name, self.paths, self.flaws - FLAWS)
+        core = self.elector(name, self.paths)
         shell, session = Shell(core, observe=self.observe), self.zookeeper.open()
         shell.give(LinkChanged(Link.CONNECTED, session))
         return shell, session
@@ -129,9 +128,7 @@ class SimulatedElection(GatedElection[Broker]):
         """The client has a connection again, and syncs before it says so."""
         broker = self.brokers[b]
         broker.connected = True
-        if "no_sync" not in self.flaws:
-            self.zookeeper.catch_up(broker.session)
-            self._deliver()
+        self._sync(b)
         broker.shell.give(LinkChanged(Link.CONNECTED, broker.session))
 
     def handle_lost(self, b: int) -> None:
@@ -268,6 +265,11 @@ class SimulatedElection(GatedElection[Broker]):
             answer(answered)
 
         broker.shell.release(submit)
+
+    def _sync(self, b: int) -> None:
+        """Have the broker's server catch up before anything is read from it."""
+        self.zookeeper.catch_up(self.brokers[b].session)
+        self._deliver()
 
     def _swallow(self, b: int, call: Call) -> None:
         self._expect(b, call)

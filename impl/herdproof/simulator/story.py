@@ -34,6 +34,7 @@ from herdproof.central_coordinator.events import (
     Tick,
     WakeAt,
 )
+from herdproof.central_coordinator.steps import Step
 from herdproof.simulator.chance import Fault
 from herdproof.wire.messages import (
     Consult,
@@ -63,17 +64,22 @@ Line: TypeAlias = tuple[float, str, object, Sequence[object]]
 
 ROUTINE = (Tick, Consumed, CommitAsked, Opened, Connected, ConnectFailed, Closed, Fired, Answered)
 """Events that are told only if something came of them."""
-QUIET = (WakeAt, Report, Committed, Assigned, Connect)
+QUIET = (WakeAt, Report, Committed, Assigned, Connect, Step)
 """Effects that are not told."""
 TALK = (Ping, PingResponse, Consult, ConsultResponse)
 """Messages that are not told."""
 
 
 def digest(lines: Iterable[Line]) -> str:
-    """A number of a whole log: that of another run is another, unless they are the same."""
+    """
+    A number of a whole log: that of another run is another, unless they are the same.
+
+    Steps are left out: they only give names to what the other effects do.
+    """
     summed = blake2b(digest_size=16)
     for time_ms, who, event, effects in lines:
-        summed.update(f"{time_ms:.3f} {who} {event!r} {effects!r}\n".encode())
+        done = effects and [effect for effect in effects if not isinstance(effect, Step)]
+        summed.update(f"{time_ms:.3f} {who} {event!r} {done!r}\n".encode())
     return summed.hexdigest()
 
 

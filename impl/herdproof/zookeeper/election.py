@@ -34,7 +34,6 @@ from herdproof.zookeeper.elector import (
     Paths,
     Resign,
     Stand,
-    fenced,
 )
 from herdproof.zookeeper.operations import (
     Answer,
@@ -96,8 +95,7 @@ class ZkElection:
     work: it is out until `stand` is called again.
 
     `session_timeout_s`, in seconds, bounds how long a dead leader keeps its place; a server may
-    grant another one. `flaws` are those of `Elector`, for tests that must see them caught.
-    `observe` is told each event with its effects; see `shell.Observe`.
+    grant another one. `observe` is told each event with its effects; see `shell.Observe`.
 
     The owner may use the session (`client`) for reads, watches and writes of its own: it is told
     of each change of the link by `on_link`, and by `on_watch` of each watch that fired. `digest`
@@ -109,13 +107,12 @@ class ZkElection:
     def __init__(
         self, hosts: str, broker: str, *, on_elected: Callable[[int], None],
         on_deposed: Callable[[int], None], session_timeout_s: float = 10.0,
-        paths: Paths = DEFAULT_PATHS, flaws: frozenset[str] = frozenset(),
-        observe: Observe | None = None, digest: Digest | None = None,
+        paths: Paths = DEFAULT_PATHS, observe: Observe | None = None, digest: Digest | None = None,
         on_link: Callable[[Link, int], None] = ignore_link,
         on_watch: Callable[[Watched], None] = ignore_watch,
         on_over: Callable[[], None] = ignore_end,
     ) -> None:  # fmt: skip
-        self._core = Elector(broker, paths, flaws)
+        self._core = Elector(broker, paths)
         self._on_elected = on_elected
         self._on_deposed = on_deposed
         self._observe = observe or ignore_event
@@ -212,11 +209,7 @@ class ZkElection:
                 f"{self.broker} cannot write under epoch {self.epoch if epoch is None else epoch}: "
                 f"epochs count from 1; write once on_elected has told one."
             )
-        if epoch is None or "unfenced_write" in self._core.flaws:
-            transaction = self._core.fenced(*operations)
-        else:
-            transaction = fenced(self._core.paths, epoch, operations)
-        answer = self._client.perform(transaction, timeout_s)
+        answer = self._client.perform(self._core.fenced(*operations, epoch=epoch), timeout_s)
         assert isinstance(answer, Done | Refusal), f"a transaction was answered by {answer}"
         return answer
 

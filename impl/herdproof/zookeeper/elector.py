@@ -148,26 +148,6 @@ class Call(Enum):
     """Resigned: delete the node of my epoch."""
 
 
-FLAWS = frozenset(
-    {
-        "unfenced_write",  # writes do not check the epoch
-        "ignores_suspended",  # leads on while its connection is lost
-        "ignores_lost",  # leads on even when it is told of the expiry, until its next session
-        "mine_by_data",  # takes a node with its own id for its own, whoever's session it is of
-        "delete_any",  # deletes the leader's node without looking whose it is
-        "resign_keeps_node",  # stops leading but leaves its node
-        "no_watch",  # looks without a watch
-        "watch_after_check",  # looks, and sets its watch by a second call whose answer it ignores
-        "no_look_after_reconnect",  # trusts what it knew before the connection was lost
-        "creates_at_once",  # creates its node without having read the epoch that it follows
-        "uncounted_epoch",  # creates its node without counting the epoch up
-        "epoch_of_read",  # leads in the epoch that it read, not in the one that it created
-        "believes_lost_reply",  # takes a creation whose reply was lost for a success
-    }
-)
-"""Known mistakes, each a switch of the core, off by default: what the checkers must catch."""
-
-
 def fenced(
     paths: Paths, epoch: int, operations: tuple[Create | Set | Delete | Check, ...]
 ) -> Multi:
@@ -178,15 +158,9 @@ def fenced(
 class Elector:
     """One broker's elector; `leads` and `token` may be read at any time."""
 
-    def __init__(
-        self, broker: str, paths: Paths = Paths(), flaws: frozenset[str] = frozenset()
-    ) -> None:
-        unknown = flaws - FLAWS
-        if unknown:
-            raise ValueError(f"no such flaw: {', '.join(sorted(unknown))}")
+    def __init__(self, broker: str, paths: Paths = Paths()) -> None:
         self.broker = broker
         self.paths = paths
-        self.flaws = flaws
         self.link = Link.LOST
         self.session = 0
         self.stands = False
@@ -198,7 +172,6 @@ class Elector:
         self.due = False
         self.number = 0
         self.expected = 0
-        self.watches = False  # of the flaw `watch_after_check` only
 
     def receive(self, event: Event) -> list[Effect]:
         """Take one event; answer with what must now happen, in order."""
@@ -224,11 +197,9 @@ class Elector:
             case _:
                 assert_never(event)
 
-    def fenced(self, *operations: Create | Set | Delete | Check) -> Multi:
-        """The owner's writes under the last epoch that this broker led in."""
-        if "unfenced_write" in self.flaws:
-            return Multi(operations)
-        return fenced(self.paths, self.token, operations)
+    def fenced(self, *operations: Create | Set | Delete | Check, epoch: int | None = None) -> Multi:
+        """The owner's writes under this epoch; else under the last that this broker led in."""
+        return fenced(self.paths, self.token if epoch is None else epoch, operations)
 
     # ── What the owner asks for ─────────────────────────────────────────────────────────────
 
@@ -249,7 +220,7 @@ class Elector:
         if not self.stands:
             return []
         self.stands = self.due = False
-        deletes = self.leads and self.call is Call.NONE and "resign_keeps_node" not in self.flaws
+        deletes = self.leads and self.call is Call.NONE
         effects = self._step_down()
         return effects + self._delete() if deletes else effects
 
@@ -263,25 +234,17 @@ class Elector:
         self.link, self.session = Link.CONNECTED, session
         if renewed:
             return self._step_down() + self._look_again()
-        if "no_look_after_reconnect" in self.flaws:
-            return []
         return self._look() if self.stands else self._recall()
 
     def handle_suspended(self) -> list[Effect]:
         """The connection is lost: a call may or may not be done, and who leads is unsure."""
-        self.link = Link.SUSPENDED
-        self.due = False
-        lost, self.call = self.call, Call.NONE
-        if lost is Call.CREATE and "believes_lost_reply" in self.flaws:
-            return self._lead(self.expected + 1)
-        return [] if "ignores_suspended" in self.flaws else self._step_down()
+        self._cut_off(Link.SUSPENDED)
+        return self._step_down()
 
     def handle_lost(self) -> list[Effect]:
         """The session has expired, and its node with it."""
-        self.link = Link.LOST
-        self.due = False
-        self.call = Call.NONE
-        return [] if "ignores_lost" in self.flaws else self._step_down()
+        self._cut_off(Link.LOST)
+        return self._step_down()
 
     # ── Watches and answers ─────────────────────────────────────────────────────────────────
 
@@ -317,29 +280,17 @@ class Elector:
     def handle_look(self, answer: Answer) -> list[Effect]:
         """Does a leader's node stand, and is it this session's?"""
         stat = answer.stat if isinstance(answer, Found) else None
-        if "watch_after_check" in self.flaws:
-            if self.watches:
-                return self._finish()
-            if stat is not None and (stat.ephemeral_owner != self.session or self.leads):
-                mine = stat.ephemeral_owner == self.session
-                effects = [] if mine else self._step_down()
-                self.watches = True
-                return effects + self._ask(Call.LOOK, Exists(self.paths.leader, watch=True))
         if stat is None:
             return self._step_down() + (self._read() if self.stands else self._finish())
-        if stat.ephemeral_owner == self.session or "mine_by_data" in self.flaws:
+        if stat.ephemeral_owner == self.session:
             return self._finish() if self.leads else self._recall()
         return self._step_down() + self._finish()
 
     def handle_recall(self, answer: Answer) -> list[Effect]:
         """If the node is this session's, its data names the epoch that this broker holds."""
-        if isinstance(answer, Data):
-            owner, epoch = read_leader(answer.data)
-            by_data = "mine_by_data" in self.flaws and owner == self.broker
-            if answer.stat.ephemeral_owner == self.session or by_data:
-                return self._give_up() if epoch == self.over else self._hold(epoch)
-            if "mine_by_data" in self.flaws:
-                return self._step_down() + self._finish()
+        if isinstance(answer, Data) and answer.stat.ephemeral_owner == self.session:
+            _, epoch = read_leader(answer.data)
+            return self._give_up() if epoch == self.over else self._hold(epoch)
         return self._look_again()
 
     def handle_read(self, answer: Answer) -> list[Effect]:
@@ -357,8 +308,7 @@ class Elector:
     def won(self, answer: Done) -> int:
         """The epoch that an answered creation has begun."""
         counted = answer.answers[0]
-        if "epoch_of_read" in self.flaws or not isinstance(counted, Changed):
-            return self.expected
+        assert isinstance(counted, Changed), f"the epoch was to be counted up, not {counted}"
         return counted.stat.version
 
     def handle_delete(self, answer: Answer) -> list[Effect]:
@@ -373,6 +323,12 @@ class Elector:
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
 
+    def _cut_off(self, link: Link) -> None:
+        """The connection is gone: no call is answered any more, and no look is due."""
+        self.link = link
+        self.due = False
+        self.call = Call.NONE
+
     def _awaits(self, number: int) -> bool:
         return self.call is not Call.NONE and number == self.number
 
@@ -382,31 +338,29 @@ class Elector:
         return [Ask(self.number, operation)]
 
     def _look(self) -> list[Effect]:
-        self.due = self.watches = False
-        watch = not self.flaws & {"no_watch", "watch_after_check"}
-        return self._ask(Call.LOOK, Exists(self.paths.leader, watch))
+        self.due = False
+        return self._ask(Call.LOOK, Exists(self.paths.leader, watch=True))
 
     def _recall(self) -> list[Effect]:
         return self._ask(Call.RECALL, Get(self.paths.leader))
 
     def _read(self) -> list[Effect]:
-        if "creates_at_once" in self.flaws:
-            return self._create(0)
         return self._ask(Call.READ, Get(self.paths.epoch))
 
     def _create(self, version: int) -> list[Effect]:
         self.expected = version
-        counts = "uncounted_epoch" not in self.flaws
-        follows = ANY_VERSION if "creates_at_once" in self.flaws else version
-        count = Set(self.paths.epoch, self.broker.encode(), follows)
-        data = leader_data(self.broker, version + counts)
-        node = Create(self.paths.leader, data, ephemeral=True)
-        return self._ask(Call.CREATE, Multi((count, node) if counts else (node,)))
+        return self._ask(Call.CREATE, Multi((self._count_up(version), self._node(version + 1))))
+
+    def _count_up(self, version: int) -> Set:
+        """Begin the epoch that follows this one, unless another broker has."""
+        return Set(self.paths.epoch, self.broker.encode(), version)
+
+    def _node(self, epoch: int) -> Create:
+        """Take the leader's place in this epoch."""
+        return Create(self.paths.leader, leader_data(self.broker, epoch), ephemeral=True)
 
     def _delete(self) -> list[Effect]:
         node = Delete(self.paths.leader, ANY_VERSION)
-        if "delete_any" in self.flaws:
-            return self._ask(Call.DELETE, Multi((node,)))
         return self._ask(Call.DELETE, fenced(self.paths, self.token, (node,)))
 
     def _finish(self) -> list[Effect]:

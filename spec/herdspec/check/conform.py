@@ -21,10 +21,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import product
 
+from herdspec.check.invariants import InvariantsOfSets
 from herdspec.check.mismatch import Mismatch, nearest
 from herdspec.check.possible import (
     Instance,
@@ -37,6 +38,7 @@ from herdspec.check.possible import (
 )
 from herdspec.check.run import Machine
 from herdspec.engine.ground import LARGEST, Ground
+from herdspec.language.specification import Promise as Promised
 from herdspec.language.specification import Specification
 from herdspec.language.surface import sizes_of_sorts
 
@@ -80,6 +82,8 @@ class Outcome:
     mismatch: Mismatch | None = None
     steps: int = 0
     """How many steps of the spec were tried: the work done."""
+    groups: Mapping[str, Outcome] = field(default_factory=dict)
+    """Of a trace of several groups, each group's own outcome."""
 
     @property
     def covered(self) -> frozenset[str]:
@@ -98,6 +102,7 @@ def conform(
     slack: int = 0,
     cap: int = CAP,
     window: int = WINDOW,
+    promises: Sequence[Promised] = (),
     progress: Progress | None = None,
 ) -> Outcome:
     """
@@ -110,12 +115,16 @@ def conform(
     verdict (a line that is not explained is judged again without). `slack` says how far, in the
     unit of the lines' times, the nodes' clocks may be apart: lines of different nodes that are
     closer than that are tried in other orders too, where the order of time does not do.
+
+    `promises` are evaluated in every state that is carried: a line after which each of these
+    breaks one differs; where only some do, the outcome is unknown.
     """
     machine = Machine(Ground(spec, dict(sizes), bound=LARGEST, faults=1))
+    kept = InvariantsOfSets(machine, promises) if promises else None
 
     def replay(order: Sequence[Line], slack: int) -> Outcome:
         possibilities = Possibilities(machine, named, never, cap)
-        return Replay(possibilities, list(order), inbox, slack, window).run(progress)
+        return Replay(possibilities, list(order), inbox, slack, window, kept).run(progress)
 
     with sizes_of_sorts(sizes):
         outcome = replay(lines, 0)
@@ -165,9 +174,10 @@ class Replay:
 
     def __init__(
         self, possibilities: Possibilities, lines: list[Line], inbox: str | None,
-        slack: int, window: int,
+        slack: int, window: int, kept: InvariantsOfSets | None = None,
     ) -> None:  # fmt: skip
         self.possibilities = possibilities
+        self.kept = kept
         self.lines = lines
         self.slack = slack
         self.window = window
@@ -179,6 +189,8 @@ class Replay:
         self.supposed: dict[int, list[Instance]] = {}
         """Which faults explained a line, by its place."""
         self.unsure = ""
+        self.doubt = ""
+        """Which promise may have been broken, and after which line."""
 
     def run(self, progress: Progress | None) -> Outcome:
         """Replay until the end, or until a line is not explained."""
@@ -190,14 +202,18 @@ class Replay:
                 mismatch = self._next()
                 if mismatch is not None and not self.slack and self._may_be_misled():
                     mismatch = None
+                if mismatch is None and self.kept is not None:
+                    mismatch = self._broken(self.kept)
                 largest = max(largest, len(self.before[-1]))
                 if progress:
                     progress(len(self.before) - 1, len(self.before[-1]))
         except TooMany:
             reason = f"more than {self.possibilities.cap} states are possible at a line"
         matched = max(0, len(self.before) - 1)
-        if mismatch is not None:
+        if mismatch is not None and mismatch.kind != "promise":
             reason = self.unsure
+        elif mismatch is None:
+            reason = reason or self.doubt
         verdict = Verdict.UNKNOWN if reason else Verdict.DIFFERS if mismatch else Verdict.CONFORMS
         names = (line.action for line in self.lines[:matched])
         return Outcome(
@@ -205,6 +221,20 @@ class Replay:
             self.possibilities.inferred(self.before[-1] if self.before else {}), largest,
             time.perf_counter() - began, reason, mismatch, self.possibilities.taken,
         )  # fmt: skip
+
+    def _broken(self, kept: InvariantsOfSets) -> Mismatch | None:
+        """What is wrong after the last line, if every state that is possible breaks a promise."""
+        k = len(self.before) - 2
+        found = [kept.broken(carried) for carried in self.before[-1].values()]
+        if k < 0 or not any(found):
+            return None
+        line = self.lines[k]
+        if all(found):
+            action = f"{line.action or 'a step'} of {self.possibilities.nodes[line.node]!r}"
+            return Mismatch(line.where, action, "promise", tuple(found[0]))
+        broken = next(filter(None, found))[0]
+        self.doubt = self.doubt or f"{line.where}: a promise may be broken after it: {broken}"
+        return None
 
     def _promised(self) -> tuple[Promises, dict[int, Promise | None]]:
         """What is known of the inboxes at first, and of its node's after each line (by its id)."""

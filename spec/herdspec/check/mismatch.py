@@ -25,7 +25,10 @@ class Mismatch:
     action: str
     """The nearest action, as a call."""
     kind: str
-    """`after`, `before`, `answer` or `guard`: where the spec and the line part."""
+    """
+    Where the spec and the line part: `after`, `before`, `answer` or `guard`; `promise` where the
+    line is a step that breaks one; `nothing` where something else is wrong with it.
+    """
     differences: tuple[str, ...]
 
     @property
@@ -37,6 +40,7 @@ class Mismatch:
             "answer": f"{self.action} was possible, but not with this outcome:",
             "guard": f"{self.action} was not possible; of its guard this fails:",
             "nothing": f"{self.action}:",
+            "promise": f"after {self.action}, what the spec promises is broken:",
         }
         return [f"{self.where}: {heads[self.kind]}", *(f"  {d}" for d in self.differences)]
 

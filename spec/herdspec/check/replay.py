@@ -69,7 +69,9 @@ class StoryFile:
     `spec` finds the spec (a known name, or `path.py:Class` with a path relative to the file's
     folder), `digest` is of the spec that it was found in. `start` are the entries that tell the
     initial state from others, if there are others. `back` is the number of steps after which what
-    follows repeats for ever; None for a story that ends.
+    follows repeats for ever; None for a story that ends. `code` finds the code that the story is
+    replayed on, too (`module:Adapter`, or `path.py:Adapter` as for the spec), if it is of one's own
+    and does not stand beside the spec.
     """
 
     spec: str
@@ -85,10 +87,13 @@ class StoryFile:
     start: Mapping[str, Any] = field(default_factory=dict)
     back: int | None = None
     told: tuple[str, ...] = ()
+    code: str = ""
 
     def text(self) -> str:
         """The file's text: JSON, the fields in a fixed order, a step or a sentence a line."""
         fields = {"version": VERSION, **asdict(self), "expect": self.expect.value}
+        if not self.code:
+            del fields["code"]
         lines = [f"  {_json(name)}: {_json_lines(value)}" for name, value in fields.items()]
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -96,9 +101,9 @@ class StoryFile:
         """Write it."""
         path.write_text(self.text(), encoding="utf-8")
 
-    def expecting(self, expect: Expect) -> StoryFile:
-        """The same story with another expectation."""
-        return replace(self, expect=expect)
+    def expecting(self, expect: Expect, code: str = "") -> StoryFile:
+        """The same story with another expectation, and with other code, if that is given."""
+        return replace(self, expect=expect, code=code or self.code)
 
 
 def _json(value: Any) -> str:
@@ -224,6 +229,7 @@ class _Reading:
             sizes=self.sizes(), faults=self.field("faults", int), bound=self.field("bound", int),
             steps=steps, expect=Expect(expect), digest=self.field("digest", str),
             start=self.field("start", dict), back=back, told=tuple(self.field("told", list)),
+            code=self.field("code", str) if "code" in self.data else "",
         )  # fmt: skip
 
     def field(self, name: str, kind: type[Any]) -> Any:

@@ -215,7 +215,7 @@ class Machine:
 
     def arguments(self, action: Action, numbers: tuple[Number, ...]) -> tuple[Any, ...]:
         """The plain values behind an instance's numbers."""
-        sets = _sets_among(action, self.spec.shape)
+        sets = sets_among(action, self.spec.shape)
         return tuple(
             self._argument(name, p.kind, number, sets)
             for (name, p), number in zip(action.parameters, numbers, strict=True)
@@ -227,7 +227,7 @@ class Machine:
 
         Raises `KeyError`, `TypeError` or `ValueError` for a value that is none of its parameter's.
         """
-        sets = _sets_among(action, self.spec.shape)
+        sets = sets_among(action, self.spec.shape)
         found: list[Number] = []
         for (name, p), value in zip(action.parameters, arguments, strict=True):
             if isinstance(p.kind, MapOf):
@@ -299,7 +299,7 @@ def _of_python(name: str, kind: MapOf, sets: set[str]) -> SetOf | Table:
     return SetOf(kind.keys) if name in sets else Table(kind.keys, kind.value)
 
 
-def _sets_among(action: Action, shape: Shape) -> set[str]:
+def sets_among(action: Action, shape: Shape) -> set[str]:
     """Which of an action's parameters are sets to Python: the others are dicts."""
     function = shape.methods.get(action.name)
     if function is None or not any(isinstance(p.kind, MapOf) for _, p in action.parameters):

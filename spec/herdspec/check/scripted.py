@@ -8,7 +8,7 @@ the suites compare step by step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from herdspec.check.run import Machine
 from herdspec.engine.ground import LARGEST, Ground, SlotKey
 from herdspec.engine.scripted import Numbers, Scripts, Step
+from herdspec.language.graph import Expr
 from herdspec.language.rich import parts
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec
@@ -49,6 +50,7 @@ class Scripted:
         self._steps: dict[str, dict[tuple[Any, ...], Step]] = {name: {} for name in self._actions}
         self._scripts = Scripts(ground)
         self._planned = lru_cache(PLANS)(self._scripts.step)
+        self._changes: dict[tuple[str, tuple[Any, ...]], tuple[int, ...]] = {}
         views = _Views(ground, self.machine.plain, self._places)
         self._seen = views.of(specification.state, specification.shape, "")
 
@@ -60,8 +62,16 @@ class Scripted:
         return self._seen(numbers)
 
     def plain(self, seen: Any) -> Spec:
-        """The reverse of `seen`."""
+        """The reverse of `of`."""
         return self.machine.state(tuple(seen.numbers))
+
+    def of(self, state: Spec) -> Any:
+        """A state of the spec's own Python, as it is seen here."""
+        return self._seen(list(self.machine.numbers(state)))
+
+    def key(self, seen: Any) -> Hashable:
+        """What tells a state apart from others."""
+        return tuple(seen.numbers)
 
     def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
         """The state after; None where it is not possible. Raises `Overflows`."""
@@ -75,6 +85,25 @@ class Scripted:
                 self._steps[action][arguments] = step
         after = step(before.numbers)
         return None if after is None else self._seen(after)
+
+    def changed(
+        self, action: str, arguments: tuple[Any, ...], before: Any, after: Any
+    ) -> list[int]:
+        """The places of the numbers that a step has changed."""
+        try:
+            places = self._changes.get((action, arguments))
+        except TypeError:  # a map or a set among the arguments
+            places = self._scripts.changes(action, self._numbers(action, arguments))
+        if places is None:
+            places = self._scripts.changes(action, self._numbers(action, arguments))
+            self._changes[action, arguments] = places
+        was, became = before.numbers, after.numbers
+        return [place for place in places if was[place] != became[place]]
+
+    def truth(self, formula: Expr) -> Callable[[Any], bool]:
+        """A formula over the ground spec's slots, as a function of a state."""
+        holds = self._scripts.truth(formula)
+        return lambda seen: holds(seen.numbers)
 
     def _numbers(self, action: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         kinds = (p.kind for _, p in self._actions[action].parameters)

@@ -9,7 +9,7 @@ Naturals are Python's own: no bound applies to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -26,6 +26,9 @@ Numbers = list[int]
 """A state: the numbers of its slots."""
 Step = Callable[[Numbers], Numbers | None]
 """The state after; None where the step is not possible, or has no meaning."""
+
+Truth = Callable[[Numbers], bool]
+"""Whether a formula holds of a state."""
 
 Standing = Element | Place
 """What a constant of code that is shared stands for."""
@@ -59,7 +62,8 @@ class Scripts:
         self._actions = {a.name: a for a in ground.spec.actions}
         self._kinds = {f.name: f.kind for f in ground.spec.fields}
         self._first: dict[str, int] = {}
-        for place, (name, _) in enumerate(self._ground.slots):
+        self._places = {key: place for place, key in enumerate(self._ground.slots)}
+        for (name, _), place in self._places.items():
             self._first.setdefault(name, place)
         self._kept = lru_cache(KEPT)(self._emitted)
 
@@ -71,15 +75,29 @@ class Scripts:
     def step(self, action: str, arguments: tuple[Number, ...]) -> Step:
         """An action with its parameters chosen. The step raises `Overflows`."""
         shared, names = renamed(self._ground, self._actions[action].parameters, arguments)
-        code, standing = self._kept(action, shared)
-        stood_for = [x.named(names) for x in standing]
-        constants = [
-            stood_for[int(c.imag)] if isinstance(c, complex) else c for c in code.co_consts
-        ]
-        return FunctionType(code.replace(co_consts=tuple(constants)), SPACE)
+        code, standing, _ = self._kept(action, shared)
+        step: Step = _made(code, [x.named(names) for x in standing])
+        return step
 
-    def _emitted(self, name: str, arguments: tuple[Any, ...]) -> tuple[CodeType, list[Standing]]:
-        """A step's code, and what its complex constants stand for, by their numbers."""
+    def changes(self, action: str, arguments: tuple[Number, ...]) -> tuple[int, ...]:
+        """The places of the slots that this step may change."""
+        shared, names = renamed(self._ground, self._actions[action].parameters, arguments)
+        _, _, changed = self._kept(action, shared)
+        return tuple(x.named(names) for x in changed)
+
+    def truth(self, formula: Expr) -> Truth:
+        """A formula of the ground spec, over its slots, as a function of a state's numbers."""
+        code = _Code()
+        code.count([formula])
+        code.lines.append(f"return {code.of(formula)}")
+        places = [self._places[key] for key in code.standing if not isinstance(key, Element)]
+        truth: Truth = _made(_compiled("def truth(s):", code.lines, "<truth>"), places)
+        return truth
+
+    def _emitted(
+        self, name: str, arguments: tuple[Any, ...]
+    ) -> tuple[CodeType, list[Standing], list[Standing]]:
+        """A step's code, what its complex constants stand for, and the slots that it changes."""
         ground, action = self._ground, self._actions[name]
         instance = ground.instance(chosen(action, arguments), arguments)
         if len(ground.memo) > MOST_KEPT:
@@ -92,16 +110,27 @@ class Scripts:
         code.count(changes.values())
         values = [(code.place(key), code.of(new)) for key, new in changes.items()]
         code.lines += ["a = s.copy()", *(f"a[{place}] = {value}" for place, value in values)]
-        source = "\n    ".join(["def step(s):", *code.lines, "return a"])
-        module = compile(source, f"<{name}>", "exec")
-        step = next(c for c in module.co_consts if isinstance(c, CodeType))
-        return step, [self._standing(x) for x in code.standing]
+        step = _compiled("def step(s):", [*code.lines, "return a"], f"<{name}>")
+        changed = [self._standing(key) for key in changes]
+        return step, [self._standing(x) for x in code.standing], changed
 
     def _standing(self, what: Element | SlotKey) -> Standing:
         if isinstance(what, Element):
             return what
         field, index = what
         return self._ground.place(index, self._kinds.get(field, NAT), self._first[field])
+
+
+def _compiled(head: str, lines: Sequence[str], name: str) -> CodeType:
+    """The code of one function."""
+    module = compile("\n    ".join([head, *lines]), name, "exec")
+    return next(c for c in module.co_consts if isinstance(c, CodeType))
+
+
+def _made(code: CodeType, stood_for: Sequence[int]) -> Any:
+    """A function of this code, with what its complex constants stand for put in."""
+    constants = (stood_for[int(c.imag)] if isinstance(c, complex) else c for c in code.co_consts)
+    return FunctionType(code.replace(co_consts=tuple(constants)), SPACE)
 
 
 def chosen(action: Action, numbers: tuple[Number, ...]) -> Action:

@@ -456,10 +456,19 @@ class Spec:
 
 def twin(value: Any) -> Any:
     """A value that shares nothing changeable with this one."""
-    match value:
-        case dict():
-            nested = any(isinstance(v, list | set | dict | Spec) for v in value.values())
-            return {key: twin(v) for key, v in value.items()} if nested else value.copy()
-        case list() | set() | Spec():
-            return value.copy()
-    return value
+    if _is_plain(type(value)):
+        return value
+    if isinstance(value, dict) and not all(map(_is_plain, {*map(type, value.values())})):
+        return {key: twin(v) for key, v in value.items()}
+    return value.copy()
+
+
+_plain: dict[type, bool] = {}
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether values of this type cannot be changed, and may be shared."""
+    found = _plain.get(kind)
+    if found is None:
+        found = _plain[kind] = not issubclass(kind, list | set | dict | Spec)
+    return found

@@ -3,8 +3,8 @@ Lines in the order in which things happened, whoever wrote them and however they
 
 The lines of one process come by their numbers. Its node's processes, and the nodes among each
 other, are merged by time, which never goes back within a node; but where clocks are apart, what
-causes a line (a message, a generation that was written) comes before it all the same. A line that
-is there twice is known by its numbers, and so is one that is missing.
+causes a line (a message, a transaction, a generation that was written) comes before it all the
+same. A line that is there twice is known by its numbers, and so is one that is missing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
+
+from herdproof.conformance.traces.line import TraceError, TraceLine
 
 
 class Numbered(Protocol):
@@ -84,7 +87,7 @@ class Ordered(Generic[L]):
     """By the index of a line: what is missing before it."""
 
 
-Link = tuple[Hashable | None, Hashable | None]
+Link = tuple[Sequence[Hashable], Sequence[Hashable]]
 """What a line needs to have been said before, and what it says itself."""
 
 Links = Callable[[L], "Link | None"]
@@ -124,6 +127,28 @@ def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
     return found
 
 
+def numbered(found: Ordered[L], start: str) -> list[L]:
+    """
+    The lines in their order; `TraceError` for numbers that cannot be.
+
+    Two lines of one number must be the same; `start` is the action of the line with the number 1.
+    """
+    for line in found.lines:
+        if (line.sequence == 1) != (line.action == start):
+            raise TraceError(
+                f"{line.place}: its number is {line.sequence}, its action {line.action}: a process"
+                f" begins with {start!r}, which has the number 1, and goes on with 2, 3, …"
+            )
+    known = {(x.role, x.node, x.sequence, x.written()) for x in found.lines if found.twice}
+    for line in found.twice:
+        if (line.role, line.node, line.sequence, line.written()) not in known:
+            raise TraceError(
+                f"{line.place}: {line.node} has told another line {line.sequence} already: each"
+                f" process of a node numbers its lines 1, 2, 3, …, and has them in one trace"
+            )
+    return found.lines
+
+
 def _is_caused(entries: Sequence[Entry[L]]) -> bool:
     """Whether everything comes after what it needs, if that is there at all."""
     early: set[Hashable] = set()
@@ -131,12 +156,13 @@ def _is_caused(entries: Sequence[Entry[L]]) -> bool:
     for entry in entries:
         link = entry[5]
         if link is not None:
-            if link[0] is not None and link[0] not in said:
-                early.add(link[0])
-            if link[1] is not None:
-                if link[1] in early:
+            for needs in link[0]:
+                if needs not in said:
+                    early.add(needs)
+            for says in link[1]:
+                if says in early:
                     return False
-                said.add(link[1])
+                said.add(says)
     return True
 
 
@@ -145,7 +171,7 @@ def _by_cause(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
     of: dict[int, deque[Entry[L]]] = defaultdict(deque)
     for entry in sorted(entries, key=lambda entry: entry[1:3]):
         of[entry[1]].append(entry)
-    sayable = {entry[5][1] for entry in entries if entry[5] is not None}
+    sayable = {says for entry in entries if entry[5] is not None for says in entry[5][1]}
     said: set[Hashable] = set()
     ready = [(own[0][0], number) for number, own in of.items()]
     heapify(ready)
@@ -158,30 +184,64 @@ def _by_cause(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
             ready = waiting.pop(needs)
             heapify(ready)
         time, number = heappop(ready)
-        needs, says = of[number][0][5] or (None, None)
-        if needs is not None and needs in sayable and needs not in said:
-            waiting.setdefault(needs, []).append((time, number))
+        needed, says = of[number][0][5] or ((), ())
+        unmet = next((n for n in needed if n in sayable and n not in said), None)
+        if unmet is not None:
+            waiting.setdefault(unmet, []).append((time, number))
             continue
         found.append(of[number].popleft())
         if of[number]:
             heappush(ready, (of[number][0][0], number))
-        if says is not None and says not in said:
-            said.add(says)
-            for freed in waiting.pop(says, ()):
-                heappush(ready, freed)
+        for new in says:
+            if new not in said:
+                said.add(new)
+                for freed in waiting.pop(new, ()):
+                    heappush(ready, freed)
     return found
+
+
+class Causes:
+    """What lines of version 2 need and say: messages by their ids, transactions in their order."""
+
+    def __init__(self, lines: Iterable[TraceLine]) -> None:
+        placed = sorted({line.zxid for line in lines if line.zxid})
+        self._before = dict(pairwise(placed[::-1]))
+
+    def __call__(self, line: TraceLine) -> Link | None:
+        """What a line needs to have been said before, and what it says."""
+        if not (line.sent or line.received or line.zxid):
+            return None
+        needs: list[Hashable] = [("message", name) for name in line.received]
+        says: list[Hashable] = [("message", name) for name in line.sent]
+        if line.zxid:
+            says.append(("zxid", line.zxid))
+            if line.zxid in self._before:
+                needs.append(("zxid", self._before[line.zxid]))
+        return needs, says
 
 
 def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
     """One node's lines by process, as these started, each in the order of its numbers."""
     every = sorted(lines, key=_BY_NUMBERS)
     starts = sorted({line.time_ns for line in every if line.sequence == 1})
+    before, every = _headless(every, starts)
     if len(starts) < 2:
-        return [_numbered(every, twice)]
-    of: dict[int, list[L]] = defaultdict(list)
-    for line in every:
-        of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
-    return [_numbered(of[number], twice) for number in sorted(of)]
+        found = [every] if every else []
+    else:
+        of: dict[int, list[L]] = defaultdict(list)
+        for line in every:
+            of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
+        found = [of[number] for number in sorted(of)]
+    return [_numbered(own, twice) for own in ([before, *found] if before else found)]
+
+
+def _headless(every: list[L], starts: Sequence[int]) -> tuple[list[L], list[L]]:
+    """The lines of a process of which the first is missing, and all others: by numbers in both."""
+    at = next((k for k, line in enumerate(every) if starts and line.time_ns >= starts[0]), 0)
+    before, rest = every[:at], every[at:]
+    if {line.sequence for line in before} & {line.sequence for line in rest}:
+        return before, rest
+    return [], every
 
 
 _BY_NUMBERS = attrgetter("time_ns", "sequence", "place")

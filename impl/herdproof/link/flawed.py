@@ -1,0 +1,35 @@
+"""
+Cores with known mistakes, put together: each mistake is a subclass of the class that makes it.
+
+The mistakes of one class can be combined, since each overrides as little as it needs and leaves the
+rest to `super()`; where two override one method, the one that stands first in its table decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast
+
+C = TypeVar("C")
+
+
+def check_flaws(flaws: frozenset[str], known: Iterable[str]) -> None:
+    """Raises `ValueError` if one of these flaws is not known: it would be a test that passes."""
+    unknown = flaws.difference(known)
+    if unknown:
+        raise ValueError(f"no such flaw: {', '.join(sorted(unknown))}")
+
+
+def flawed(
+    core: type[C], flaws: frozenset[str], table: Mapping[str, type[Any]], **parts: type[Any]
+) -> type[C]:
+    """
+    The class with those of these flaws that are its own, by their table; itself if there are none.
+
+    `parts` are other classes for those that it makes its parts of, by the attribute.
+    """
+    mistakes = [c for name, c in table.items() if name in flaws and issubclass(c, core)]
+    changed = {name: part for name, part in parts.items() if getattr(core, name) is not part}
+    if not mistakes and not changed:
+        return core
+    return cast(type[C], type(core.__name__, (*mistakes, core), changed))

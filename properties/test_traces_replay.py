@@ -1,0 +1,602 @@
+"""
+Traces of any code, replayed in its spec by a map: three levels, groups, what is missing, attacks.
+
+The code is a small lease server (`traced_leases.py`), the spec the tutorial's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from herdproof.cli.conform import map_of
+from herdproof.conformance.traces import TraceError, TraceLine, Tracer
+from herdproof.conformance.traces.line import START, read_file, read_line
+from herdproof.conformance.traces.mapping import ANY, Raw, Row, Told, TraceMap
+from herdproof.conformance.traces.replay import conform_files, conform_lines
+from herdproof.conformance.traces.values import Scale
+from herdspec import from_source
+from herdspec.check.conform import Outcome, Verdict
+from herdspec.check.follow import Way
+from herdspec.check.possible import Line
+from herdspec.language.errors import UsageError
+from herdspec.language.specification import sort_classes
+from properties.files import run as command
+from properties.traced_leases import SPEC, run
+
+LEASE = from_source(SPEC, "Lease")
+PLAIN = TraceMap(LEASE)
+Client: Any = sort_classes(LEASE)["Client"]
+
+
+def told(outcome: Outcome) -> str:
+    """An outcome, for a test that fails."""
+    why = outcome.mismatch.lines if outcome.mismatch else [outcome.reason]
+    return "\n".join([f"{outcome.verdict} after {outcome.matched} of {outcome.lines}", *why])
+
+
+def lines_of(*steps: tuple[Any, ...] | str, node: str = "server", **more: Any) -> list[TraceLine]:
+    """Lines of one process: each an action with its arguments, and what was seen."""
+    found = []
+    for number, step in enumerate([(START,), *steps], start=1):
+        action, arguments, seen = (*step, {}, {})[:3]
+        found.append(
+            TraceLine(
+                schema=2,
+                protocol="Lease",
+                run="r",
+                node=node,
+                sequence=number,
+                time_ns=10 * number,
+                action=action,
+                arguments=arguments,
+                seen=seen,
+                place=f"{node}, line {number}",
+                **more,
+            )
+        )
+    return found
+
+
+def ask(c: str) -> tuple[str, dict[str, Any]]:
+    """A step."""
+    return "ask", {"c": c}
+
+
+def grant(c: str, **seen: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A step."""
+    return "grant", {"c": c}, seen
+
+
+# ── Without a map, and with one ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_right_code_does_conforms(seed: int, tmp_path: Path) -> None:
+    """A tracer that writes the spec's own names needs no map."""
+    outcome = conform_files([run(tmp_path / "trace", seed)], PLAIN)
+
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+    assert outcome.matched == outcome.lines > 10
+
+
+@pytest.mark.parametrize(
+    ("mistake", "action", "why"),
+    [
+        ("same term", "grant", "term: the spec has 1, the trace 0"),
+        ("grants twice", "grant", "require(self.holder is None)"),
+        ("no fence", "write", "require(self.token[c] >= self.written)"),
+    ],
+)
+def test_what_mistaken_code_does_differs(
+    mistake: str, action: str, why: str, tmp_path: Path
+) -> None:
+    """At the line of the mistake, in the code's own names."""
+    outcome = conform_files([run(tmp_path / "trace", 1, mistake=mistake)], PLAIN)
+
+    assert outcome.verdict is Verdict.DIFFERS, told(outcome)
+    assert outcome.mismatch is not None
+    assert re.match(rf"{action}\(client-\d\)", outcome.mismatch.action)
+    assert why in outcome.mismatch.differences
+    assert outcome.mismatch.where == f"{tmp_path}/trace, line {outcome.matched + 1}"
+
+
+def test_long_traces_are_compiled_and_say_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps are the same, and so is what is told of a mistake."""
+    for mistake in ("", "no fence"):
+        path = run(tmp_path / f"trace{mistake}", 3, mistake=mistake)
+        plain = conform_files([path], PLAIN)
+        monkeypatch.setattr("herdproof.conformance.traces.replay.WORTH_IT", 0)
+        compiled = conform_files([path], PLAIN)
+        monkeypatch.undo()
+        assert told(compiled) == told(plain)
+
+
+def test_other_names_are_a_matter_of_a_table() -> None:
+    """Level one: actions, arguments, fields and elements of other names; numbers that are ranks."""
+    table = TraceMap(
+        LEASE,
+        rows={
+            "asked": Row("ask", arguments={"c": "client"}),
+            "granted": Row(
+                "grant",
+                arguments={"c": lambda line: line.arguments["to"].lower()},
+                seen={"term": "number", "token[c]": "number"},
+            ),
+            "wrote": Row("write", arguments={"c": "node"}, seen=["written"]),
+            "pinged": Row(None),
+        },
+        ranks={"term": Scale(["term", "token", "written"], zero=6)},
+        names={"Client": ["b", "a"]},
+        protocol="lease-server",
+    )
+    lines = [
+        *lines_of(
+            ("asked", {"client": "a"}), ("granted", {"to": "A", "c": "a", "number": 57}),
+            ("pinged",), node="server",
+        ),
+        *lines_of(("wrote", {}, {"written": 57, "other": 3}), node="a"),
+    ]  # fmt: skip
+    for line in lines:
+        line.protocol = "lease-server"
+        line.time_ns += 100 * (line.node == "a")
+
+    outcome = conform_lines(lines, table)
+
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+    assert outcome.named == {"ask": 1, "grant": 1, "write": 1}
+
+
+def test_silent_steps_are_supposed() -> None:
+    """A lease that expired without a line: before a grant, where the table says that it may."""
+    lines = lines_of(ask("a"), ask("b"), grant("a"), grant("b", holder="b", term=2))
+    for table in (
+        TraceMap(LEASE, {"grant": Row(silent=["expire"])}),
+        TraceMap(LEASE, silent=["expire", "give_back"]),
+    ):
+        outcome = conform_lines(lines, table)
+        assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+        assert outcome.inferred & {"expire", "give_back"}
+
+    without = conform_lines(lines, TraceMap(LEASE, {"write": Row(silent=["expire"])}))
+    assert without.verdict is Verdict.DIFFERS
+    assert without.matched == 4
+
+
+def test_a_parameter_that_nobody_tells_may_be_anything() -> None:
+    """The line says that somebody gave the lease back: it can only be its holder."""
+    lines = lines_of(ask("a"), ask("b"), grant("a"), ("give_back",), grant("b"), ("write",))
+    table = TraceMap(LEASE, {n: Row(arguments={"c": ANY}) for n in ("give_back", "write")})
+
+    outcome = conform_lines(lines, table)
+
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+    assert outcome.largest == 2
+
+
+# ── With steps by hand, and with raw lines ──────────────────────────────────────────────────
+
+
+def moved(line: Told, state: Any) -> Iterable[Way]:
+    """One line for two steps of the spec: the lease goes from its holder to another client."""
+    before = [("give_back", (state.holder,))] if state.holder is not None else []
+    yield [*before, ("grant", (line.arguments["c"],))]
+
+
+def test_a_step_by_hand_stands_beside_the_table() -> None:
+    """Level two: a function of the line and the state gives the ways to it."""
+    table = TraceMap(LEASE, {"moved": Row("grant", ways=moved)})
+    good = lines_of(ask("a"), ask("b"), ("moved", {"c": "a"}), ("moved", {"c": "b"}, {"term": 2}))
+
+    outcome = conform_lines(good, table)
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+
+    bad = [*good[:-1], lines_of(*[("moved", {"c": "b"}, {"term": 3})] * 4)[-1]]
+    outcome = conform_lines(bad, table)
+    assert outcome.verdict is Verdict.DIFFERS
+    assert outcome.mismatch is not None
+    assert outcome.mismatch.differences == ("term: the spec has 2, the trace 3",)
+
+
+def raw(lines: Sequence[TraceLine]) -> Raw:
+    """All lines at once, as those of a replay that supposes what is not named."""
+    clients: dict[str, int] = {}
+    made = []
+    for line in lines:
+        if line.action == START:
+            continue
+        c = clients.setdefault(line.arguments["c"], len(clients))
+        made.append(
+            Line(
+                node=c,
+                action=line.action,
+                arguments=(Client(c),),
+                time=line.time_ns,
+                before=line.arguments.get("before", {}),
+                where=line.place,
+            )
+        )
+    return Raw({"Client": len(clients)}, made, named=["ask", "grant", "write", "give_back"])
+
+
+def test_raw_lines_are_the_third_level() -> None:
+    """What was seen *before* a step counts, and what no line names is supposed."""
+    table = TraceMap(LEASE, raw=raw)
+    good = lines_of(ask("a"), ask("b"), grant("a"), ("grant", {"c": "b", "before": {"token": 0}}))
+    outcome = conform_lines(good, table)
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+    assert outcome.inferred == {"expire"}
+
+    bad = lines_of(ask("a"), ask("b"), grant("a"), ("grant", {"c": "b", "before": {"token": 1}}))
+    outcome = conform_lines(bad, table)
+    assert outcome.verdict is Verdict.DIFFERS
+    assert outcome.mismatch is not None
+    assert outcome.mismatch.where == "server, line 5"
+
+
+# ── Several nodes ───────────────────────────────────────────────────────────────────────────
+
+
+def test_an_answer_that_came_late_may_have_been_a_step_much_earlier() -> None:
+    """A client's own line of a write comes after the next lease's, and was under way before it."""
+    server = lines_of(
+        ask("a"), ask("b"), grant("a"), ("expire",), grant("b"), ("write", {"c": "b"})
+    )
+    client = lines_of(("write", {"c": "a"}, {"written": 1}), node="a")
+    client[1].time_ns, client[1].since_ns = 900, 45
+
+    outcome = conform_lines([*server, *client], PLAIN)
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+
+    client[1].since_ns = 0
+    assert conform_lines([*server, *client], PLAIN).verdict is Verdict.DIFFERS
+    client[1].since_ns = 75  # it was sent when the other one's write was done
+    assert conform_lines([*server, *client], PLAIN).verdict is Verdict.DIFFERS
+
+
+def test_messages_order_lines_where_clocks_do_not() -> None:
+    """The server's clock is far behind its client's."""
+    server = lines_of(ask("a"), grant("a"))
+    client = lines_of(("write", {"c": "a"}), node="a")
+    client[1].time_ns = 1
+    assert conform_lines([*server, *client], PLAIN).verdict is Verdict.DIFFERS
+
+    server[2].sent = client[1].received = ("m1",)
+    outcome = conform_lines([*server, *client], PLAIN)
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+
+
+# ── What is missing ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("gone", [0, 3])
+def test_where_a_line_is_missing_nothing_is_known(gone: int) -> None:
+    """In the middle, or the first ones; what was wrong before is wrong all the same."""
+    lines = lines_of(ask("a"), ask("b"), grant("a"), ("expire",), grant("b", term=2))
+    without = [*lines[:gone], *lines[gone + 1 :]]
+
+    outcome = conform_lines(without, PLAIN)
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    wanted = "line 1" if gone == 0 else "line 4"
+    assert outcome.reason == f"lines are missing: of server, {wanted}"
+
+
+def test_what_differs_before_a_gap_differs() -> None:
+    """Up to there everything was told."""
+    lines = lines_of(ask("a"), ask("a"), grant("a"), ("expire",))
+
+    outcome = conform_lines([*lines[:3], *lines[4:]], PLAIN)
+
+    assert outcome.verdict is Verdict.DIFFERS
+    assert outcome.matched == 2
+
+
+def test_a_group_has_its_verdict_though_another_is_not_whole() -> None:
+    """Three groups: one conforms, one differs, of one a line is missing, and it is named."""
+    groups = {
+        "good": lines_of(ask("a"), grant("a"), node="s1", group="good"),
+        "bad": lines_of(ask("a"), grant("a"), grant("a"), node="s2", group="bad"),
+        "torn": lines_of(ask("a"), grant("a"), node="s3", group="torn")[:1]
+        + lines_of(ask("a"), grant("a"), node="s3", group="torn")[2:],
+    }
+
+    outcome = conform_lines([line for lines in groups.values() for line in lines], PLAIN)
+
+    found = {group: of.verdict for group, of in outcome.groups.items()}
+    assert found == {
+        "good": Verdict.CONFORMS, "bad": Verdict.DIFFERS, "torn": Verdict.UNKNOWN,
+    }  # fmt: skip
+    assert outcome.groups["torn"].reason == "lines are missing: of s3, line 2"
+    assert outcome.verdict is Verdict.DIFFERS
+    assert outcome.mismatch == outcome.groups["bad"].mismatch
+
+    del groups["bad"]
+    outcome = conform_lines([line for lines in groups.values() for line in lines], PLAIN)
+    assert outcome.verdict is Verdict.UNKNOWN
+
+
+def test_a_message_that_nobody_sent_names_a_missing_trace() -> None:
+    """Whoever sent it has a trace that is not here."""
+    lines = lines_of(ask("a"), grant("a"))
+    lines[1].received = ("m7",)
+
+    outcome = conform_lines(lines, PLAIN)
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.reason == (
+        "message m7, which server received (server, line 2), was sent by nobody whose trace is here"
+    )
+
+
+def test_who_should_write_a_trace_and_has_none_is_named() -> None:
+    """The map says that clients write traces of their own."""
+    lines = [*lines_of(ask("a"), ask("b"), grant("a")), *lines_of(node="a")]
+
+    outcome = conform_lines(lines, TraceMap(LEASE, nodes=["Client"]))
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.reason == "the trace of b, a Client, is missing"
+
+    outcome = conform_lines([*lines, *lines_of(node="b")], TraceMap(LEASE, nodes=["Client"]))
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+
+
+# ── Promises ────────────────────────────────────────────────────────────────────────────────
+
+CARELESS = SPEC.replace("        require(self.token[c] >= self.written)\n", "").replace(
+    "return all(s.token[c] <= s.term for c in Client)",
+    "return all(s.token[c] <= s.written for c in Client)",
+)
+
+
+def test_a_promise_that_a_replay_breaks_is_named_with_its_line() -> None:
+    """A spec that nobody has proved: its promise fails in what really ran."""
+    table = TraceMap(from_source(CARELESS, "Lease"))
+    lines = lines_of(ask("a"), grant("a"))
+
+    outcome = conform_lines(lines, table)
+
+    assert outcome.verdict is Verdict.DIFFERS
+    assert outcome.mismatch is not None
+    assert outcome.mismatch.kind == "promise"
+    assert outcome.mismatch.where == "server, line 3"
+    head, state = outcome.mismatch.differences
+    assert head == "terms_are_told: No client has a number that was not given out."
+    assert state.startswith("in the state Lease(wish={a: ")
+
+    for quiet in ({"failing": ["terms_are_told"]}, {"invariants": False}):
+        assert conform_lines(lines, table, **quiet).verdict is Verdict.CONFORMS
+
+
+# ── Bad input ───────────────────────────────────────────────────────────────────────────────
+
+
+def bad_map(make: Callable[[], object]) -> str:
+    """What is said of a map."""
+    with pytest.raises(UsageError) as refused:
+        make()
+    return str(refused.value)
+
+
+def test_a_map_that_cannot_be_says_what_to_write() -> None:
+    """Actions, parameters and sorts that there are not."""
+    maps: dict[str, Callable[[], object]] = {
+        "row 'grnt' names 'grnt', which is no action of Lease (did you mean grant?)":
+            lambda: TraceMap(LEASE, {"grnt": Row()}),
+        "row 'given' of the map names 'gant', which is no action of Lease (did you mean grant?)":
+            lambda: TraceMap(LEASE, {"given": Row("gant")}),
+        "row 'grant' of the map of Lease says where 'client' stands, which is no parameter:"
+        " grant has c": lambda: TraceMap(LEASE, {"grant": Row(arguments={"client": "node"})}),
+        "silent of row 'grant' names 'expires', which is no action":
+            lambda: TraceMap(LEASE, {"grant": Row(silent=["expires"])}),
+        "silent of the map names 'x', which is no action": lambda: TraceMap(LEASE, silent=["x"]),
+        "the map: silent='expire'; write a list: ['expire']":
+            lambda: TraceMap(LEASE, silent="expire"),
+        "the map of Lease names the sort 'Klient'; its sorts: Client":
+            lambda: TraceMap(LEASE, names={"Klient": ["a"]}),
+    }  # fmt: skip
+    for wanted, make in maps.items():
+        assert wanted in bad_map(make)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (("grnt", {"c": "a"}), "the line names 'grnt', which is no action of Lease (did you mean"),
+        (("grant",), "it does not tell the parameter 'c' of grant: write it (c=…)"),
+        (("grant", {"c": "a", "d": 1}), "'d' is no parameter of grant, which has c: write one of"),
+        (("grant", {"c": 3}), "3 is no Client: write the name that the code has for it"),
+        (("grant", {"c": "z"}), "'z' is none of the map's names of Client (a, b): add it to"),
+        (("grant", {"c": "a"}, {"trm": 1}), "`trm` is no field of Lease, which has wish, holder"),
+        (("grant", {"c": "a"}, {"term": "1"}), "`term` is '1': write an integer"),
+        (("grant", {"c": "a"}, {"term": -1}), "`term` is -1: write a number of at least 0, or"),
+        (("grant", {"c": "a"}, {"wish": {"a": "x"}}), "`wish` is 'x': write one of 'none', 'wai"),
+        (("grant", {"c": "a"}, {"wish": "x"}), "`wish` is 'x': write an object from keys to"),
+        (("grant", {"c": "a"}, {"holder": ["a"]}), "['a'] is no Client: write the name"),
+    ],
+)  # fmt: skip
+def test_a_line_that_no_step_can_be_made_of_says_what_to_write(
+    step: tuple[Any, ...], why: str
+) -> None:
+    """And where it stands."""
+    with pytest.raises(TraceError) as refused:
+        conform_lines(lines_of(step), TraceMap(LEASE, names={"Client": ["a", "b"]}))
+
+    assert str(refused.value).startswith("server, line 2: ")
+    assert why in str(refused.value)
+
+
+def test_a_trace_of_another_protocol_is_refused() -> None:
+    """With what to give instead."""
+    lines = lines_of(ask("a"))
+    lines[1].protocol = "Lock"
+
+    with pytest.raises(TraceError, match="a trace of Lock, and the map is of Lease: give a map of"):
+        conform_lines(lines, PLAIN)
+
+
+def test_lines_with_numbers_that_cannot_be_are_refused() -> None:
+    """Two that have one number; a first line that is a step. The same line twice is one."""
+    lines = lines_of(ask("a"), grant("a"))
+    again = read_line(lines[2].written(), "twin, line 3")
+    assert conform_lines([*lines, again], PLAIN).verdict is Verdict.CONFORMS
+
+    again.seen = {"term": 1}
+    with pytest.raises(TraceError, match="twin, line 3: server has told another line 3 already"):
+        conform_lines([*lines, again], PLAIN)
+    with pytest.raises(TraceError, match=r"server, line 2: its number is 2, its action \(start\)"):
+        conform_lines(lines_of((START,)), PLAIN)
+
+
+def test_more_states_than_may_be_carried_are_no_verdict() -> None:
+    """A bound that was hit is told, and no pass."""
+    lines = lines_of(*(ask(f"c{n}") for n in range(6)), grant("c1"))
+
+    outcome = conform_lines(lines, TraceMap(LEASE, silent=["ask", "expire", "write"]), cap=5)
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.reason == "more than 5 states are possible at server, line 1"
+
+
+# ── Attacks ─────────────────────────────────────────────────────────────────────────────────
+
+
+def values_in(raw: Any, path: tuple[Any, ...] = ()) -> Iterable[tuple[Any, ...]]:
+    """Where single values stand in a JSON object."""
+    if isinstance(raw, dict):
+        for key, inner in raw.items():
+            yield from values_in(inner, (*path, key))
+    else:
+        yield path
+
+
+def others(value: Any) -> list[Any]:
+    """Values that might stand there instead."""
+    if isinstance(value, int):
+        return [value + 1, value - 1, value + 7]
+    names = ["client-1", "client-2", "client-3", "waits", "granted", None]
+    return [name for name in names if name != value]
+
+
+@given(data=st.data(), seed=st.integers(0, 5))
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_one_value_that_was_changed_is_found_at_its_line_or_later(
+    data: st.DataObject, seed: int, tmp_path: Path
+) -> None:
+    """Whatever one line says of its arguments, of what was seen, or of its number and action."""
+    path = tmp_path / f"trace{seed}"
+    lines = read_file(path if path.exists() else run(path, seed))
+    at = data.draw(st.integers(1, len(lines) - 1))
+    raw = json.loads(lines[at].written())
+    ways = [w for w in values_in(raw) if w[0] in ("arguments", "seen", "sequence", "action")]
+    way = data.draw(st.sampled_from(ways))
+    holder = raw
+    for key in way[:-1]:
+        holder = holder[key]
+    actions = [a.name for a in LEASE.actions]
+    instead = [a for a in actions if a != raw["action"]] if way == ("action",) else others(
+        holder[way[-1]]
+    )  # fmt: skip
+    holder[way[-1]] = data.draw(st.sampled_from(instead))
+    lied = [*lines[:at], read_line(json.dumps(raw), lines[at].place), *lines[at + 1 :]]
+    refused = ""
+    try:
+        outcome = conform_lines(lied, PLAIN)
+    except TraceError as problem:
+        refused = str(problem)
+    if refused:
+        numbered = way == ("sequence",)  # of two lines with one number, the later one is refused
+        assert refused.startswith(f"{lines[at].place}: ") or numbered
+        return
+    assert outcome.verdict is not Verdict.CONFORMS or is_harmless(lines[at], way, lied[at])
+    if outcome.verdict is Verdict.DIFFERS:
+        assert outcome.matched >= at
+
+
+def is_harmless(line: TraceLine, way: tuple[Any, ...], lied: TraceLine) -> bool:
+    """
+    Whether another client may have done it just as well.
+
+    Who asks changes nothing that is seen if that client asks at no other time; who writes nothing,
+    if the numbers of both are the same, which they never are.
+    """
+    return line.action == "ask" and way[-1] == "c" and lied.action == "ask"
+
+
+# ── The command ─────────────────────────────────────────────────────────────────────────────
+
+MAP = """
+from herdproof.conformance.traces.mapping import Row, TraceMap
+
+MAP = TraceMap(Lease, {"grant": Row(silent=["expire"])})
+"""
+
+
+def test_anybody_s_traces_are_replayed_by_the_command(tmp_path: Path) -> None:
+    """With a spec, with a map, with both; exit 0, 1, 2 and 3."""
+    spec, trace = tmp_path / "lease_of_my_own.py", run(tmp_path / "good", 1)
+    spec.write_text(SPEC + MAP)
+    bad = run(tmp_path / "bad", 1, mistake="no fence")
+    torn = tmp_path / "torn"
+    torn.write_text("".join(trace.read_text().splitlines(keepends=True)[1:]))
+    for by in ([f"--spec={spec}:Lease"], [f"--map={spec}:MAP"], [f"--map={spec}"],
+               [f"--spec={spec}", f"--map={spec}:MAP"]):  # fmt: skip
+        good = command("conform", *by, trace)
+        assert good.exit_code == 0, good.output
+        assert "It conforms." in good.output
+        assert command("conform", *by, bad).exit_code == 1
+        unknown = command("conform", *by, torn)
+        assert unknown.exit_code == 3
+        assert "Unknown: lines are missing: of server, line 1" in unknown.output
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ([], "which is no protocol that is installed: say its spec by --spec FILE.py:Lease"),
+        (["--map={0}:MAPP"], "has no trace map 'MAPP'; its maps: {0}:MAP"),
+        (["--map=MAP"], "write a file and the name of a map in it, FILE.py:MAP"),
+        (["--map={0}:MAP", "--spec=election"], "which is not --spec election: give the map of"),
+        (["--spec={0}:Lease", "--slack=1"], "--slack: with --spec, lines of several nodes"),
+        (["--spec=election"], "this is a trace of Lease, and the map is of Election"),
+    ],
+)
+def test_the_command_says_what_to_write(options: list[str], why: str, tmp_path: Path) -> None:
+    """One sentence, exit 2."""
+    spec, trace = tmp_path / "lease_of_my_own.py", run(tmp_path / "good", 1)
+    spec.write_text(SPEC + MAP)
+
+    refused = command("conform", *(o.format(spec) for o in options), trace)
+
+    assert refused.exit_code == 2
+    assert why.format(spec) in refused.output
+
+
+def test_the_only_map_of_a_file_needs_no_name(tmp_path: Path) -> None:
+    """Of two, one has to be named."""
+    spec = tmp_path / "lease_of_two_maps.py"
+    spec.write_text(SPEC + MAP + "OTHER = TraceMap(Lease)\n")
+
+    with pytest.raises(UsageError, match=r"its maps: .*:MAP, .*:OTHER"):
+        map_of(str(spec))
+
+
+def test_a_tracer_that_only_started_is_no_verdict(tmp_path: Path) -> None:
+    """Nothing was done: nothing is wrong, and nothing was shown."""
+    with Tracer("Lease", "server", tmp_path / "trace"):
+        pass
+
+    outcome = conform_files([tmp_path / "trace"], PLAIN)
+
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "no step was traced")

@@ -1,0 +1,159 @@
+"""
+A lease server that traces what it does, and the tutorial's spec of it: what the suites replay.
+
+The server is small, and right; it can be told to make one mistake. Its clock is a number that its
+user moves. Its clients run in the same process, and may write traces of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from herdproof.conformance.traces import Tracer
+
+SPEC = '''
+"""A lease, as in the tutorial."""
+from enum import Enum
+
+from herdspec import *
+
+
+class Client(Sort):
+    """Whoever wants to write."""
+
+
+class Wish(Enum):
+    NONE = "none"
+    WAITS = "waits"
+    GRANTED = "granted"
+
+
+class Lease(Spec):
+    """A server leases the right to write, to one client at a time."""
+
+    wish: dict[Client, Wish] = each(Wish.NONE)
+    holder: Client | None = None
+    term: Nat = 0
+    token: dict[Client, Nat] = each(0)
+    written: Nat = 0
+
+    @action(kind=command)
+    def ask(self, c: Client) -> None:
+        """{c} asks for the lease."""
+        require(self.wish[c] == Wish.NONE)
+        self.wish[c] = Wish.WAITS
+
+    @action
+    def grant(self, c: Client) -> None:
+        """The server leases to {c}, under a new number."""
+        require(self.holder is None)
+        require(self.wish[c] == Wish.WAITS)
+        self.wish[c] = Wish.GRANTED
+        self.holder = c
+        self.term += 1
+        self.token[c] = self.term
+
+    @action
+    def expire(self) -> None:
+        """The lease expires, and its holder, which is paused, does not know."""
+        require(self.holder is not None)
+        self.holder = None
+
+    @action
+    def give_back(self, c: Client) -> None:
+        """{c} gives its lease back."""
+        require(self.holder == c)
+        self.holder = None
+
+    @action
+    def write(self, c: Client) -> None:
+        """{c} writes, and brings along the number of its lease."""
+        require(self.token[c] > 0)
+        require(self.token[c] >= self.written)
+        self.written = self.token[c]
+
+
+@always
+def terms_are_told(s: Lease) -> bool:
+    """No client has a number that was not given out."""
+    return all(s.token[c] <= s.term for c in Client)
+
+
+@lemma
+def writes_are_of_leases(s: Lease) -> bool:
+    """What was written, was written under a lease."""
+    return s.written <= s.term
+'''
+
+
+class LeaseServer:
+    """Leases to one client at a time; every step is traced."""
+
+    def __init__(self, tracer: Tracer, *, term: int = 0, mistake: str = "") -> None:
+        self.tracer = tracer
+        self.holder: str | None = None
+        self.term = term
+        self.written = 0
+        self.tokens: dict[str, int] = {}
+        self.waiting: list[str] = []
+        self.mistake = mistake
+
+    def seen(self) -> Mapping[str, Any]:
+        """What there is to be seen now."""
+        return {"holder": self.holder, "term": self.term, "token": dict(self.tokens)}
+
+    def ask(self, c: str) -> None:
+        """A client asks for the lease."""
+        self.waiting.append(c)
+        self.tracer.step("ask", c=c, seen={"wish": {c: "waits"}})
+
+    def grant(self) -> None:
+        """The next one gets it, if nobody has it."""
+        if self.waiting and (self.holder is None or self.mistake == "grants twice"):
+            c = self.holder = self.waiting.pop(0)
+            self.term += 0 if self.mistake == "same term" else 1
+            self.tokens[c] = self.term
+            self.tracer.step("grant", c=c, seen=self.seen())
+
+    def expire(self) -> None:
+        """Its time is over."""
+        if self.holder is not None:
+            self.holder = None
+            self.tracer.step("expire", seen=self.seen())
+
+    def give_back(self, c: str) -> None:
+        """A client gives it back."""
+        if self.holder == c:
+            self.holder = None
+            self.tracer.step("give_back", c=c, seen={"holder": None})
+
+    def write(self, c: str) -> None:
+        """A client writes; one under an older lease is refused."""
+        token = self.tokens.get(c, 0)
+        if token and (token >= self.written or self.mistake == "no fence"):
+            self.written = token
+            self.tracer.step("write", c=c, seen={"written": token})
+
+
+def run(
+    to: Path, seed: int, *, clients: int = 3, steps: int = 60, node: str = "server",
+    group: str = "", **more: Any,
+) -> Path:  # fmt: skip
+    """The trace of a random run."""
+    chance = Random(seed)
+    names = [f"client-{n}" for n in range(1, clients + 1)]
+    with Tracer("Lease", node, to, run="monday", group=group) as tracer:
+        server = LeaseServer(tracer, **more)
+        asked = list(names)
+        for _ in range(steps):
+            deed = chance.choice(["ask", "grant", "grant", "expire", "give_back", "write", "write"])
+            if deed in ("grant", "expire"):
+                getattr(server, deed)()
+            elif deed != "ask":
+                getattr(server, deed)(chance.choice(names))
+            elif asked:
+                server.ask(asked.pop(chance.randrange(len(asked))))
+    return to
