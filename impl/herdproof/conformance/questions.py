@@ -64,6 +64,8 @@ class Question:
     lines: tuple[str, ...]
     deeds: tuple[Deed, ...]
     sizes: dict[str, int]
+    kind: tuple[Any, ...] = ()
+    """The action, and what differs: of those alike one is told."""
     count: int = 0
     """In how many states the code differs like this."""
     story: Story | None = None
@@ -90,8 +92,7 @@ class Settler:
         self.spec = run.held.spec
 
     def settle(self) -> None:
-        """Make the question small; find a story, or note how far it was looked for."""
-        self.shrink()
+        """Find a story, or note how far it was looked for."""
         looked = []
         situation = self._situation()
         for size in SMALL:
@@ -153,6 +154,7 @@ class Settler:
         if told is None:
             return False
         question.state, question.lines, question.deeds = state, told.lines, told.deeds
+        question.kind = (*question.kind[:2], *told.kind)
         return True
 
     # ── Situations ──────────────────────────────────────────────────────────────────────────
