@@ -250,7 +250,7 @@ class Settler:
                     self._found(self._held(self.machine.sizes), run, self.question.arguments)
                     return
                 looked.append(f"all runs of {found.depth} steps to this very state")
-        far = "; ".join(looked) or "the time was over"
+        far = "; ".join(dict.fromkeys(looked)) or "the time was over"
         self.question.looked = f"no story comes to it ({far})"
 
     def _never(self, state: Spec) -> Promise:
@@ -382,7 +382,7 @@ def explored(
 def said(found: Exploration) -> str:
     """How much of a size was explored."""
     sizes = ", ".join(f"{n} × {sort}" for sort, n in found.sizes.items()) or "the spec's one size"
-    all_of = "every one of" if found.complete else "the first of"
+    all_of = "every one of the" if found.complete else "the first"
     few = f", at most {found.faults} faults"
     return f"{all_of} {found.states:,} states with {sizes}{few}"
 
