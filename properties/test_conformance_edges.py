@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 import pytest
 
 from herdproof.conformance import edges
-from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.conformance.adapter import Adapter, AdapterError, Refused
 from herdproof.conformance.edges import Coverage, cover
 from herdproof.conformance.exact import Exact, is_exact
 from herdproof.conformance.graph import Graph, explored
 from herdproof.link.election_adapter import SimulatedElectors
 from herdspec import Nat, Sort, Spec, action, each, initial, require, weak
+from herdspec.language.errors import UsageError
+from herdspec.protocols.election import Broker
 from herdspec.protocols.election_properties import ELECTION
 from properties.leases import LEASE, Client, Leases
 
@@ -434,6 +436,44 @@ def test_what_is_seen_by_names_and_read_as_numbers_agrees() -> None:
 
     assert found.is_complete
     assert not found.is_symmetric
+
+
+class Offering(SimulatedElectors):
+    """It is offered what the spec forbids, so that it is not taken up to renaming."""
+
+    offered = ("resume",)
+
+    def resume(self, b: Broker) -> None:
+        """Only of a broker that is paused."""
+        if not self.world.brokers[b.index].paused:
+            raise Refused
+        self.world.resume(b.index)
+
+
+def test_a_graph_up_to_renaming_is_refused_where_nobody_can_rename() -> None:
+    """Symmetry is taken only where each step can be renamed; a graph with it is else refused."""
+    explorer = explored(ELECTION, {"Broker": 2}, faults=0)
+
+    assert edges.covered(Graph(explorer, SimulatedElectors)).is_symmetric
+    for adapter, by in ((SimulatedElectors, "tours"), (Offering, None), (Offering, "snapshots")):
+        with pytest.raises(AdapterError, match="cannot take a graph up to renaming by"):
+            edges.covered(Graph(explorer, adapter), by=by)
+
+
+def test_an_adapter_that_offers_is_taken_without_symmetry() -> None:
+    """`cover` explores anew where an adapter that can rename does more than take steps."""
+    found = cover(ELECTION, Offering, Broker=1, faults=1)
+
+    assert not found.is_symmetric
+    assert found.covered == found.edges == 302
+
+
+def test_a_way_that_is_none_is_one_sentence() -> None:
+    """A way that there is not, or that the adapter has no methods for, is refused."""
+    with pytest.raises(UsageError, match="edges cannot be taken by 'luck': write 'snapshots'"):
+        cover(LEASE, Leases, Client=2, by="luck")
+    with pytest.raises(AdapterError, match="FirstWorker has no snapshots: write"):
+        cover(Board, FirstWorker, Job=1, Worker=1, by="snapshots")
 
 
 def test_a_state_that_nobody_restores_is_not_walked_from() -> None:

@@ -103,6 +103,7 @@ def verdicts_json(verdicts: Sequence[Verdict], code: int) -> dict[str, Any]:
                 "verdict": v.replayed.verdict, "changed": v.replayed.changed,
                 "steps": len(v.replayed.steps),
                 "code": None if v.code is None else v.code.line,
+                "code_outcome": None if v.code is None else v.code.outcome.value,
                 "as_expected": v.as_expected,
             }
             for v in verdicts

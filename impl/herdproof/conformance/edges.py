@@ -15,16 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from herdproof.conformance.adapter import Adapter
+from herdproof.conformance.adapter import Adapter, AdapterError
 from herdproof.conformance.edge_walk import EdgeWalk, Mismatch, Wrong
-from herdproof.conformance.exact import Exact, is_exact
-from herdproof.conformance.graph import Graph, check_fits, explored
+from herdproof.conformance.exact import Exact, has_snapshots, is_exact, renames
+from herdproof.conformance.graph import Graph, explored
 from herdproof.conformance.snapshots import Snapshots
 from herdproof.conformance.tours import TRIES, Tours
 from herdspec.check.verdict import counted
+from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Spec
 
+SNAPSHOTS, TOURS = "snapshots", "tours"
+"""The ways in which edges are taken."""
 BEYOND = "the code may have left the bounds there"
 FIRST = "the code does not begin in the state where it starts"
 BEHIND = "only behind steps that were not taken"
@@ -132,27 +135,33 @@ def cover(
     States are taken up to renaming only if the adapter can rename (see `exact.py`).
     """
     made = spec if isinstance(spec, Specification) else specification(spec)
-    can_rename = hasattr(adapter, "renamed") and by != "tours"
-    explorer = explored(
-        made, sizes, faults=faults, bound=bound, symmetry=None if can_rename else False
-    )
-    return covered(Graph(explorer, adapter), by=by, seconds=seconds)
+    _check_way(adapter, by)
+    symmetry = None if hasattr(adapter, "renamed") and by != TOURS else False
+    graph = Graph(explored(made, sizes, faults=faults, bound=bound, symmetry=symmetry), adapter)
+    if symmetry is None and not renames(graph):
+        graph = Graph(explored(made, sizes, faults=faults, bound=bound, symmetry=False), adapter)
+    return covered(graph, by=by, seconds=seconds)
 
 
 def covered(
     graph: Graph, *, by: str | None = None, seconds: float | None = None, **options: Any
 ) -> Coverage:
     """The same for a graph; `options` are those of `Exact`, for code that nothing is silent of."""
-    check_fits(graph.explorer, graph.adapter)
-    has_snapshots = hasattr(graph.adapter, "snapshot") and hasattr(graph.adapter, "restore")
-    by = by or ("snapshots" if has_snapshots else "tours")
-    kind = Tours if by == "tours" else Exact if is_exact(graph) else Snapshots
+    _check_way(graph.adapter, by)
+    by = by or (SNAPSHOTS if has_snapshots(graph.adapter) else TOURS)
+    kind = Tours if by == TOURS else Exact if is_exact(graph) else Snapshots
+    is_symmetric = graph.explorer.packing.blocks > 1
+    if is_symmetric and (kind is not Exact or not renames(graph)):
+        raise AdapterError(
+            f"{graph.adapter.__name__} cannot take a graph up to renaming by {by}: explore with"
+            f" symmetry=False"
+        )
     walk: EdgeWalk = kind(graph, seconds, **options)
     explorer = graph.explorer
     coverage = Coverage(
         graph.spec.name, graph.adapter.__name__, dict(graph.machine.sizes),
         explorer.ground.faults, explorer.ground.bound, graph.states, len(graph), by,
-        is_symmetric=explorer.packing.blocks > 1, is_cut=not explorer.result.complete,
+        is_symmetric=is_symmetric, is_cut=not explorer.result.complete,
     )  # fmt: skip
     began = perf_counter()
     try:
@@ -162,6 +171,17 @@ def covered(
     coverage.seconds = perf_counter() - began
     _conclude(coverage, walk)
     return coverage
+
+
+def _check_way(adapter: type[Adapter], by: str | None) -> None:
+    """Raise for a way of taking edges that there is not, or that an adapter has no methods for."""
+    if by not in (None, SNAPSHOTS, TOURS):
+        raise UsageError(f"edges cannot be taken by {by!r}: write {SNAPSHOTS!r} or {TOURS!r}")
+    if by == SNAPSHOTS and not has_snapshots(adapter):
+        raise AdapterError(
+            f"{adapter.__name__} has no snapshots: write `def snapshot(self)` and"
+            f" `def restore(self, snapshot)`, or take edges by {TOURS!r}"
+        )
 
 
 def _conclude(coverage: Coverage, walk: EdgeWalk) -> None:

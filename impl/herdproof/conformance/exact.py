@@ -30,12 +30,22 @@ Taking = tuple[Callable[..., Any], tuple[Any, ...]]
 """An adapter's method, and its arguments."""
 
 
+def has_snapshots(adapter: type[Adapter]) -> bool:
+    """Whether code can be put back to where it was."""
+    return hasattr(adapter, "snapshot") and hasattr(adapter, "restore")
+
+
 def is_exact(graph: Graph) -> bool:
     """Whether the code is in one state at a time, as far as its adapter says."""
     adapter = graph.adapter
     tables = (adapter.silent, adapter.chosen, adapter.absent, adapter.offered, adapter.disturbed)
-    can = hasattr(adapter, "snapshot") and hasattr(adapter, "restore")
-    return can and not any(tables) and len(graph.initial) == 1
+    return has_snapshots(adapter) and not any(tables) and len(graph.initial) == 1
+
+
+def renames(graph: Graph) -> bool:
+    """Whether edges that are the same but for renaming can be taken once."""
+    can = all(hasattr(graph.adapter, name) for name in ("reader", "renamed"))
+    return can and is_exact(graph)
 
 
 class Packer:
@@ -86,14 +96,10 @@ class Rows:
         found: list[list[int]] = rows.tolist()
         return found
 
-    def look(self) -> list[int]:
-        """The words of the code's state."""
-        return self.packer(self.read())
-
-    def agrees(self, wanted: list[int], look: list[int]) -> bool:
-        """Whether the code is there, up to renaming."""
-        blocks = self.blocks
-        return sorted(look[:blocks]) + look[blocks:] == wanted
+    def arrived(self, wanted: list[int]) -> list[int] | None:
+        """The words of the code's state; None if that is not the wanted one, up to renaming."""
+        look, blocks = self.packer(self.read()), self.blocks
+        return look if sorted(look[:blocks]) + look[blocks:] == wanted else None
 
     def order(self, look: list[int]) -> list[int]:
         """How elements are ordered in the packed state."""
@@ -110,15 +116,11 @@ class Looks:
         """These states, as the spec's plain Python has them."""
         return [self.graph.plain(k) for k in states]
 
-    def look(self) -> Any:
-        """What is seen of the code."""
+    def arrived(self, wanted: Any) -> Any:
+        """What is seen of the code; None if that is not the wanted state."""
         look = self.code.observe()
         self.seen.note(look)
-        return look
-
-    def agrees(self, wanted: Any, look: Any) -> bool:
-        """Whether that is how the code is seen to be."""
-        return self.seen.agrees(wanted, look)
+        return look if self.seen.agrees(wanted, look) else None
 
     def order(self, look: Any) -> list[int]:
         """What is seen has no order: nothing is renamed."""
@@ -210,7 +212,7 @@ class Exact(EdgeWalk):
         """
         code: Any = self.code
         view, restore, snapshot = self.view, code.restore, code.snapshot
-        look, agrees = view.look, view.agrees
+        arrived = view.arrived
         order = view.order if self.graph.explorer.packing.blocks > 1 else None
         takings = [self._taking(k) for k in range(len(self.graph.instances))]
         wrong: tuple[type[BaseException], ...] = (*self.adapter.refusals, AssertionError)
@@ -220,10 +222,10 @@ class Exact(EdgeWalk):
             method, arguments = takings[instance]
             try:
                 method(*arguments)
-                found = look()
+                found = arrived(wanted)
             except wrong:
                 return None
-            if not agrees(wanted, found):
+            if found is None:
                 return None
             if not new:
                 return True

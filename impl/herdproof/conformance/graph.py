@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, given
+from herdproof.conformance.adapter import Adapter, check_adapter, given
 from herdproof.conformance.closure import owed_to
 from herdproof.conformance.possible import Instance, Possible
 from herdspec.check.bounds import TIMES, first_bound, raised
 from herdspec.check.exploration import Exploration
 from herdspec.check.explore import Explorer, is_cut_by_naturals
 from herdspec.check.verdict import counted
-from herdspec.engine.ground import FAULTS
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec
@@ -294,15 +293,3 @@ def _hashable(value: Any) -> Any:
         case list() | tuple():
             return tuple(map(_hashable, value))
     return value
-
-
-def check_fits(explorer: Explorer, adapter: type[Adapter]) -> None:
-    """Raise `AdapterError` if a graph up to renaming is to be taken by code that cannot rename."""
-    if explorer.packing.blocks > 1 and not hasattr(adapter, "renamed"):
-        raise AdapterError(
-            f"{adapter.__name__} cannot rename what it has taken: explore without symmetry, or"
-            f" write `def renamed(self, snapshot, order)`"
-        )
-
-
-__all__ = ["CHUNK", "FAULTS", "Edge", "Graph", "check_fits", "explored"]
