@@ -131,6 +131,7 @@ def tidy(text: str) -> list[str]:
     return [SECONDS.sub("… s", line.rstrip()) for line in text.strip("\n").splitlines()]
 
 
+@pytest.mark.timeout(300)  # minutes of other tests beside it are no failure
 @pytest.mark.parametrize(
     "page", ["README.md", "docs/tutorial.md", "docs/refinement.md", "docs/conformance.md"]
 )

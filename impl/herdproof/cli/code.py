@@ -47,7 +47,9 @@ class Code:
 # ── Which code ──────────────────────────────────────────────────────────────────────────────
 
 
-def code_of(subjects: Sequence[Subject], named: str | None, before: set[str]) -> dict[str, Code]:
+def code_of(
+    subjects: Sequence[Subject], named: str | None, before: frozenset[str]
+) -> dict[str, Code]:
     """
     The code of each spec of a file that has some, by the spec's name; raises `UsageError`.
 

@@ -162,7 +162,7 @@ def is_installed(path: Path) -> bool:
     return any(path.is_relative_to(place) for place in places)
 
 
-def digest_since(before: set[str]) -> str:
+def digest_since(before: frozenset[str]) -> str:
     """
     The digest of all modules that were imported since: those of the user's packages as a whole.
 

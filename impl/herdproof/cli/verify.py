@@ -143,6 +143,8 @@ class Own:
     code: str | None = None
     notes: list[str] = field(default_factory=list, compare=False)
     """What is to be said of them, as they are read."""
+    before: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules), compare=False)
+    """The modules that were imported before any of theirs."""
 
 
 def named(what: list[str] | None, own: Own) -> list[str]:
@@ -168,17 +170,14 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
     if name in names() or not is_spec(name):
         plan = plan_of(name, scale, mutate=own.mutate)
         return plan.also(*implementation(name).checks_for(plan.verified))
-    before = {*sys.modules}
     found = subjects(name)
     own.notes.extend(sentence for subject in found for sentence in subject.left_out)
     wanted = [looked(name, subject, own) for subject in found]
     plan = of_specs(name, wanted, prove=own.prove, mutate=own.mutate)
-    return plan.also(*held(found, wanted, own, before))
+    return plan.also(*held(found, wanted, own))
 
 
-def held(
-    found: Sequence[Subject], wanted: Sequence[Looked], own: Own, before: set[str]
-) -> list[Check]:
+def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[Check]:
     """What is checked of the code of specs of one's own, where there is some."""
     if not found[0].module:
         if own.code is not None:
@@ -186,7 +185,7 @@ def held(
         return []
     from herdproof.cli.code import checks_of, code_of
 
-    code = code_of(found, own.code, before)
+    code = code_of(found, own.code, own.before)
     return [c for of in wanted if of.subject in code for c in checks_of(of, code[of.subject])]
 
 
