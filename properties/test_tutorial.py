@@ -132,7 +132,9 @@ def tidy(text: str) -> list[str]:
     return [SECONDS.sub("… s", line.rstrip()) for line in text.strip("\n").splitlines()]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/refinement.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/tutorial.md", "docs/refinement.md", "docs/trace.md"]
+)
 def test_who_follows_a_page_sees_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
