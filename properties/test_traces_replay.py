@@ -377,6 +377,32 @@ def test_a_promise_that_a_replay_breaks_is_named_with_its_line() -> None:
         assert conform_lines(lines, table, **quiet).verdict is Verdict.CONFORMS
 
 
+def test_a_promise_is_evaluated_in_sets_of_states_too() -> None:
+    """By the replay that looks back: broken in every state that is possible, or in some."""
+    careless = from_source(CARELESS, "Lease")
+    clients = sort_classes(careless)["Client"]
+
+    def made(lines: Sequence[TraceLine], named: Sequence[str]) -> Raw:
+        found = [
+            Line(node=0, action=x.action, arguments=(clients(0),), where=x.place)
+            for x in lines
+            if x.action in named
+        ]
+        return Raw({"Client": 1}, found, named=named)
+
+    lines = lines_of(ask("a"), grant("a"), ("write", {"c": "a"}))
+    every = ["ask", "grant", "write", "give_back"]
+    outcome = conform_lines(lines, TraceMap(careless, raw=lambda x: made(x, every)))
+    assert outcome.verdict is Verdict.DIFFERS
+    assert outcome.mismatch is not None
+    assert (outcome.mismatch.kind, outcome.mismatch.where) == ("promise", "server, line 3")
+    assert "terms_are_told" in outcome.mismatch.differences[0]
+
+    some = conform_lines(lines[:2], TraceMap(careless, raw=lambda x: made(x, ["ask"])))
+    assert some.verdict is Verdict.UNKNOWN
+    assert "server, line 2: a promise may be broken after it: terms_are_told" in some.reason
+
+
 # ── Bad input ───────────────────────────────────────────────────────────────────────────────
 
 
