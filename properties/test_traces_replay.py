@@ -172,6 +172,48 @@ def test_silent_steps_are_supposed() -> None:
     assert without.matched == 4
 
 
+FUSE = '''
+"""A machine that may lose its guard before it is started, and shows it when it stops."""
+from herdspec import *
+
+
+class Machine(Spec):
+    """It runs, with its guard or without."""
+
+    bare: bool = False
+    runs: bool = False
+
+    @action(kind=fault)
+    def lose(self) -> None:
+        """The guard is lost, while the machine stands."""
+        require(not self.runs)
+        self.bare = True
+
+    @action
+    def start(self) -> None:
+        """It is started."""
+        self.runs = True
+
+    @action
+    def look(self) -> None:
+        """Somebody looks at it."""
+'''
+
+
+def test_a_silent_fault_may_have_come_where_no_line_needed_it() -> None:
+    """It is supposed late at first; before the trace differs, everywhere."""
+    table = TraceMap(from_source(FUSE, "Machine"), silent=["lose"], protocol="Lease")
+
+    found = conform_lines(lines_of(("start",), ("look", {}, {"bare": True})), table)
+    assert found.verdict is Verdict.CONFORMS, told(found)
+    assert found.inferred == {"lose"}
+
+    clean = conform_lines(lines_of(("start",), ("look", {}, {"bare": False})), table)
+    assert (clean.verdict, clean.largest) == (Verdict.CONFORMS, 1)
+    never = conform_lines(lines_of(("start",), ("look", {}, {"runs": False})), table)
+    assert never.verdict is Verdict.DIFFERS
+
+
 def test_a_parameter_that_nobody_tells_may_be_anything() -> None:
     """The line says that somebody gave the lease back: it can only be its holder."""
     lines = lines_of(ask("a"), ask("b"), grant("a"), ("give_back",), grant("b"), ("write",))
