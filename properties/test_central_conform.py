@@ -74,6 +74,15 @@ def test_a_run_conforms(seed: int) -> None:
     assert outcome.matched == outcome.lines == len(run(seed).lines) > 300
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
+def test_what_was_proved_holds_in_every_state_of_a_run(plain: bool) -> None:
+    """Promises and lemmas, evaluated where the replay comes: the proof's hypotheses."""
+    outcome = conform_lines(run(1).lines, invariants=True, plain=plain)
+
+    assert outcome.verdict is Verdict.CONFORMS, shown(outcome)
+    assert outcome.matched == outcome.lines == len(run(1).lines)
+
+
 def test_runs_take_every_action_of_the_spec() -> None:
     """What is never driven is not tested: all but what is rare is seen in these few runs."""
     covered: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
@@ -95,11 +96,11 @@ def test_a_silent_step_may_come_before_a_step_after_it_and_with_a_refusal(when: 
 
     with Held(LEASE, Early, Client=2) as held:
         held.offer("ask", ONE)
-        assert not held.offer("write", TWO)
+        assert held.offer("write", ONE) is (when == "after")
         assert held.offer("expire")
         held.wait()
 
-    assert held.report.taken == {"ask": 1, "expire": 1}
+    assert held.report.refused == ({} if when == "after" else {"write": 1})
 
 
 def test_a_pumped_adapter_takes_no_silent_step_between_calls() -> None:
@@ -306,6 +307,16 @@ def test_a_choice_of_the_code_among_very_many_is_one_that_the_spec_allows() -> N
             held.offer("plan")
 
 
+def test_a_silent_action_with_very_many_choices_is_refused() -> None:
+    """What the code does by itself is tried with all choices: of too many, the adapter is told."""
+
+    class Silent(Planner):
+        silent = ("plan",)
+
+    with pytest.raises(AdapterError, match=r"Plans has 1,310,982,144 choices .*`chosen`"):
+        Held(PLANS, Silent, Part=9, Member=4)
+
+
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
@@ -458,6 +469,7 @@ def test_code_that_cannot_begin_is_an_error_before_the_first_step() -> None:
 
     with pytest.raises(AdapterError, match="`begin` raised OSError: no port for 1, before"):
         Held(LEASE, Broken, Client=1).begin()
+    assert "code under test" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_an_adapter_may_loop_over_the_specs_sorts() -> None:

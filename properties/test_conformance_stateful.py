@@ -7,14 +7,12 @@ deterministic, hangs, raises, or leaves behind what it began.
 
 from __future__ import annotations
 
-import gc
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from itertools import count
+from pathlib import Path
 from random import Random
 from time import perf_counter
 from typing import Any, ClassVar
@@ -24,7 +22,7 @@ from hypothesis import settings
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
 from herdproof.conformance.closure import TooManyStates
-from herdproof.conformance.held import Differs, Hangs, Held
+from herdproof.conformance.held import Case, Deed, Differs, Held
 from herdproof.conformance.shorten import REPETITIONS, again
 from herdproof.conformance.stateful import stateful
 from herdproof.conformance.walk import Walked, walk
@@ -225,6 +223,25 @@ def test_what_differs_once_and_not_again_is_told_as_such() -> None:
     assert f"Seen once, and not again in {REPETITIONS} repetitions." in str(told.value)
 
 
+def test_a_story_is_told_again_though_the_code_takes_its_time() -> None:
+    """What the code had done by itself in time, a repetition waits for, and says so."""
+
+    class AtItsOwnTime(Leases):
+        pumped = False
+        flaws = ("forgets",)
+
+    story = [
+        Deed("offer", "ask", (Client(0),), True, Case.ALL),
+        Deed("offer", "expire", (), True, Case.SOME),
+        Deed("disturb", "restart"),
+    ]
+
+    found = again(Held(LEASE, AtItsOwnTime, Client=1), story)
+
+    assert found is not None
+    assert [deed.kind for deed in found.deeds] == ["offer", "wait", "offer", "disturb"]
+
+
 def test_what_differs_now_and_then_is_told_with_how_often() -> None:
     """Code that refuses at random is told with a story that was seen so many times of so many."""
     random = Random(1)
@@ -306,156 +323,6 @@ def test_code_with_threads_stays_in_step_and_a_mistake_is_found(report: Report) 
     assert "(by itself)" in str(told.value)
 
 
-# ── What hangs, and what is left behind ─────────────────────────────────────────────────────
-
-
-def test_a_call_that_hangs_is_named_and_the_code_is_ended() -> None:
-    """A call that does not return is told as a story; `end` is called all the same."""
-    ended: list[str] = []
-
-    class Hanging(Leases):
-        timeout = 0.5
-
-        def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
-            super().begin(Client)
-            self.over = threading.Event()
-
-        def expire(self) -> None:
-            self.over.wait()
-
-        def end(self) -> None:
-            ended.append("end")
-            self.over.set()
-
-    with pytest.raises(Hangs, match=r"`expire` did not return within 0\.5 s\.") as told:
-        run(Hanging)
-
-    assert [d.name for d in told.value.deeds] in (["ask", "", "expire"], ["expire"])
-    assert ended
-    until = time.monotonic() + 5
-    while any(t.name == "code under test" for t in threading.enumerate()):
-        assert time.monotonic() < until, "the hung call came back, and its thread stayed"
-        time.sleep(0.01)
-
-
-def test_code_that_loops_for_ever_between_two_steps_does_not_stop_the_test() -> None:
-    """A hang in `observe` is told with the step after which it came."""
-
-    class Stuck(Leases):
-        timeout = 0.5
-        over = threading.Event()
-
-        def observe(self) -> dict[str, Any]:
-            if self.core.asked:
-                self.over.wait()
-            return super().observe()
-
-    try:
-        walked = walk(LEASE, Stuck, {"Client": 2}, shorten=1.0)
-    finally:
-        Stuck.over.set()
-
-    assert isinstance(walked.difference, Hangs)
-    assert "`observe` did not return" in walked.difference.why
-    assert "asks for the lease" in str(walked.difference)
-
-
-class Leaving(Leases):
-    """It leaves behind what `what` says."""
-
-    what: ClassVar[str]
-    things: ClassVar[list[Any]]
-
-    def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
-        """Begin something that does not end."""
-        super().begin(Client)
-        match self.what:
-            case "thread":
-                over = threading.Event()
-                threading.Thread(target=over.wait, name="lease server", daemon=True).start()
-                self.things.append(over)
-            case "socket":
-                self.things.append(socket.socket())
-            case "process":
-                command = [sys.executable, "-c", "input()"]
-                self.things.append(subprocess.Popen(command, stdin=subprocess.PIPE))
-
-
-@pytest.mark.parametrize(
-    ("what", "named"),
-    [
-        ("thread", "the thread lease server"),
-        ("socket", "an open socket"),
-        ("process", "the process python"),
-    ],
-)
-def test_what_code_leaves_behind_is_named(what: str, named: str) -> None:
-    """Threads, sockets and processes that outlive `end` are named; a test does not pass then."""
-    things: list[Any] = []
-    adapter = type("Leaving", (Leaving,), {"what": what, "things": things})
-    case: Any = stateful(LEASE, adapter, Client=2)
-    case.settings = settings(max_examples=2)
-
-    try:
-        with pytest.raises(AdapterError, match=f"Leaving.end leaves behind .*{named}"):
-            case("runTest").runTest()
-    finally:
-        for thing in things:
-            _ended(thing)
-    gc.collect()
-
-
-def _ended(thing: Any) -> None:
-    match thing:
-        case threading.Event():
-            thing.set()
-        case socket.socket():
-            thing.close()
-        case subprocess.Popen():
-            thing.communicate()
-
-
-@pytest.mark.parametrize("wrong", ["raises", "hangs"])
-def test_an_end_that_fails_is_an_error_of_the_adapter(wrong: str) -> None:
-    """Where `end` raises, or does not return, the test fails and says so."""
-
-    class Endless(Leases):
-        timeout = 0.5
-        over = threading.Event()
-
-        def end(self) -> None:
-            if wrong == "raises":
-                raise OSError("busy")
-            self.over.wait()
-
-    said = {"raises": "raised OSError: busy", "hangs": "did not return within 0.5 s"}[wrong]
-    with pytest.raises(AdapterError, match=rf"Endless\.end {said}: it must close what `begin`"):
-        run(Endless)
-    Endless.over.set()
-
-
-def test_the_code_is_ended_whatever_happens() -> None:
-    """As many runs are ended as were begun, also where they differ, or raise."""
-    for adapter in (Leases, Raising, flawed(Leases, "no_fence")):
-        alive: list[int] = []
-
-        class Counted(adapter):  # type: ignore[valid-type, misc]
-            alive: ClassVar[list[int]]
-
-            def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
-                super().begin(Client)
-                self.alive.append(1)
-
-            def end(self) -> None:
-                super().end()
-                self.alive.append(-1)
-
-        Counted.alive = alive
-        walk(LEASE, Counted, {"Client": 2}, runs=10)
-        assert alive
-        assert sum(alive) == 0
-
-
 # ── What cannot be said ─────────────────────────────────────────────────────────────────────
 
 
@@ -493,6 +360,37 @@ def test_what_was_never_seen_taken_or_refused_is_said() -> None:
         "never seen: wish, holder, token[client2], written",
         "absent: give_back (clients never do)",
     ]
+
+
+SUITE = """
+from herdproof.conformance.stateful import stateful
+from properties.leases import Lease, Leases
+
+class NoFence(Leases):
+    flaws = ("no_fence",)
+
+LeaseHeld = stateful(Lease, Leases, Client=2)
+Unfenced = stateful(Lease, NoFence, Client=2)
+"""
+
+
+def test_pytest_collects_a_generated_test_and_says_what_it_does_not_show(tmp_path: Path) -> None:
+    """In a suite, the class is a test; a story is all that a failure prints; gaps come last."""
+    suite = tmp_path / "test_lease.py"
+    suite.write_text(SUITE, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+
+    done = subprocess.run(
+        [*command, "-p", "herdproof.testing", str(suite)],
+        cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert "1 failed, 1 passed" in done.stdout
+    assert "test_lease.py::LeaseHeld::runTest: never seen: wish" in done.stdout
+    assert "Lease, step by step on spec and code (NoFence):" in done.stdout
+    assert "The code did it, though the spec does not allow it:" in done.stdout
+    assert "site-packages/hypothesis" not in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_the_same_seed_walks_the_same_way() -> None:

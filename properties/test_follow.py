@@ -73,7 +73,7 @@ def test_a_step_under_way_counts_at_any_moment_until_its_end(lock: Follower) -> 
     lock.begin(7, late)
     for action, client in (("grant", one), ("release", one)):
         assert lock.follow(Led([[(action, (client,))]])) is None
-    lock.follow(Led([[]], lambda s: [] if s.holder == two else ["not yet"]))
+    assert lock.follow(Led([[]], lambda s: [] if s.holder == two else ["not yet"])) is None
 
     assert lock.follow(late, ends=7) is None
 

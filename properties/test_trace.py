@@ -54,7 +54,9 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 
-DOCS = Path(__file__).parent.parent / "docs" / "trace.md"
+PAGE = Path(__file__).parent.parent / "docs" / "trace.md"
+DOCS = PAGE.read_text(encoding="utf-8").partition("\n# Traces of elections\n")[2]
+"""The page's second part."""
 ME, OTHER = 7, 8
 UP, DOWN, GONE = (LinkChanged(link, ME) for link in Link)
 
@@ -288,7 +290,7 @@ def test_a_trace_that_is_not_there_is_an_error_of_its_reader(tmp_path: Path) -> 
 
 def documented() -> Iterator[TraceLine]:
     """The example lines of the page."""
-    for block in re.findall(r"^```json\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```json\n(.*?)^```", DOCS, re.MULTILINE | re.DOTALL):
         yield from map(read_line, block.splitlines())
 
 
@@ -299,7 +301,7 @@ def test_the_page_shows_a_line_of_every_action() -> None:
 
 def test_the_page_names_every_field() -> None:
     """No field is left undocumented."""
-    rows = set(re.findall(r"^\| `(\w+)` \| (?:int|string|bool|object)", DOCS.read_text(), re.M))
+    rows = set(re.findall(r"^\| `(\w+)` \| (?:int|string|bool|object)", DOCS, re.M))
     parts = (TraceLine, AnswerLine, AskLine, State)
 
     assert rows == {name for part in parts for name in part.__struct_fields__} - {"place"}
@@ -307,7 +309,7 @@ def test_the_page_names_every_field() -> None:
 
 def test_the_calls_of_the_page_are_the_core_s() -> None:
     """The calls and links that the page lists are those that a core has."""
-    text = DOCS.read_text()
+    text = DOCS
 
     assert all(f"`{call.value}`" in text for call in Call)
     assert all(f"`{link.value}`" in text for link in Link)

@@ -172,6 +172,48 @@ def test_silent_steps_are_supposed() -> None:
     assert without.matched == 4
 
 
+FUSE = '''
+"""A machine that may lose its guard before it is started, and shows it when it stops."""
+from herdspec import *
+
+
+class Machine(Spec):
+    """It runs, with its guard or without."""
+
+    bare: bool = False
+    runs: bool = False
+
+    @action(kind=fault)
+    def lose(self) -> None:
+        """The guard is lost, while the machine stands."""
+        require(not self.runs)
+        self.bare = True
+
+    @action
+    def start(self) -> None:
+        """It is started."""
+        self.runs = True
+
+    @action
+    def look(self) -> None:
+        """Somebody looks at it."""
+'''
+
+
+def test_a_silent_fault_may_have_come_where_no_line_needed_it() -> None:
+    """It is supposed late at first; before the trace differs, everywhere."""
+    table = TraceMap(from_source(FUSE, "Machine"), silent=["lose"], protocol="Lease")
+
+    found = conform_lines(lines_of(("start",), ("look", {}, {"bare": True})), table)
+    assert found.verdict is Verdict.CONFORMS, told(found)
+    assert found.inferred == {"lose"}
+
+    clean = conform_lines(lines_of(("start",), ("look", {}, {"bare": False})), table)
+    assert (clean.verdict, clean.largest) == (Verdict.CONFORMS, 1)
+    never = conform_lines(lines_of(("start",), ("look", {}, {"runs": False})), table)
+    assert never.verdict is Verdict.DIFFERS
+
+
 def test_a_parameter_that_nobody_tells_may_be_anything() -> None:
     """The line says that somebody gave the lease back: it can only be its holder."""
     lines = lines_of(ask("a"), ask("b"), grant("a"), ("give_back",), grant("b"), ("write",))
@@ -375,6 +417,32 @@ def test_a_promise_that_a_replay_breaks_is_named_with_its_line() -> None:
 
     for quiet in ({"failing": ["terms_are_told"]}, {"invariants": False}):
         assert conform_lines(lines, table, **quiet).verdict is Verdict.CONFORMS
+
+
+def test_a_promise_is_evaluated_in_sets_of_states_too() -> None:
+    """By the replay that looks back: broken in every state that is possible, or in some."""
+    careless = from_source(CARELESS, "Lease")
+    clients = sort_classes(careless)["Client"]
+
+    def made(lines: Sequence[TraceLine], named: Sequence[str]) -> Raw:
+        found = [
+            Line(node=0, action=x.action, arguments=(clients(0),), where=x.place)
+            for x in lines
+            if x.action in named
+        ]
+        return Raw({"Client": 1}, found, named=named)
+
+    lines = lines_of(ask("a"), grant("a"), ("write", {"c": "a"}))
+    every = ["ask", "grant", "write", "give_back"]
+    outcome = conform_lines(lines, TraceMap(careless, raw=lambda x: made(x, every)))
+    assert outcome.verdict is Verdict.DIFFERS
+    assert outcome.mismatch is not None
+    assert (outcome.mismatch.kind, outcome.mismatch.where) == ("promise", "server, line 3")
+    assert "terms_are_told" in outcome.mismatch.differences[0]
+
+    some = conform_lines(lines[:2], TraceMap(careless, raw=lambda x: made(x, ["ask"])))
+    assert some.verdict is Verdict.UNKNOWN
+    assert "server, line 2: a promise may be broken after it: terms_are_told" in some.reason
 
 
 # ── Bad input ───────────────────────────────────────────────────────────────────────────────

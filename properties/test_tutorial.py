@@ -57,6 +57,7 @@ def follow(page: Path, folder: Path) -> int:
         file = folder / block.file
         match block.deed:
             case "save":
+                file.parent.mkdir(exist_ok=True)
                 file.write_text(block.text, encoding="utf-8")
             case "add":
                 text = file.read_text(encoding="utf-8")
@@ -132,7 +133,14 @@ def tidy(text: str) -> list[str]:
 
 @pytest.mark.timeout(300)  # minutes of other tests beside it are no failure
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/tutorial.md", "docs/refinement.md", "docs/conformance.md"]
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/refinement.md",
+        "docs/conformance.md",
+        "docs/trace.md",
+    ],
 )
 def test_who_follows_a_page_sees_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ The plugin comes with the package; nothing of the checkers is imported before it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -109,6 +109,35 @@ class StoryModule(pytest.File):
         """The test, named after the property."""
         _, _, name = self.path.name.removesuffix(SUFFIX).rpartition(".")
         yield StoryItem.from_parent(self, name=name)
+
+
+NOT_SHOWN = "herdproof: not shown"
+"""Under which name a test's report carries what the test does not show."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what a generated test does not show into its report; workers of xdist send it on."""
+    report = yield
+    gaps = getattr(getattr(item, "cls", None), "gaps", None)
+    if report.when == "call" and callable(gaps):
+        report.user_properties.extend((NOT_SHOWN, gap) for gap in gaps())
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end what was not shown by what passed: a test that sees little shows little."""
+    lines = [
+        f"{test.nodeid}: {value}"
+        for test in terminalreporter.getreports("passed")
+        for name, value in getattr(test, "user_properties", ())
+        if name == NOT_SHOWN
+    ]
+    if lines:
+        terminalreporter.section("held to a spec, but not shown")
+        terminalreporter.write_line("\n".join(lines))
 
 
 class Unexpected(Exception):

@@ -78,9 +78,7 @@ def replayed(
             f" say its spec by --spec FILE.py:{named}"
         )
     # A trace that names none is the election's to refuse: its reader says what is wrong.
-    replay = implementation(named if named in names() else ELECTION).conform
-    if replay is None:
-        raise UsageError(f"{traces[0]}: traces of the protocol {named!r} cannot be replayed")
+    replay = implementation(named if named in names() else ELECTION).replays()
     return replay(traces, slack_ns, told, invariants=invariants)
 
 

@@ -166,7 +166,7 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
 
     if name in names() or not is_spec(name):
         plan = plan_of(name, scale, mutate=own.mutate)
-        return plan.also(*(make(plan.verified) for make in implementation(name).checks))
+        return plan.also(*implementation(name).checks_for(plan.verified))
     found = subjects(name)
     own.notes.extend(sentence for subject in found for sentence in subject.left_out)
     wanted = [looked(name, subject, own) for subject in found]

@@ -193,12 +193,7 @@ class Held:
     # ── The code's life ─────────────────────────────────────────────────────────────────────
 
     def __enter__(self) -> Held:
-        try:
-            self.begin()
-        except BaseException:
-            with suppress(AdapterError):  # what it could not begin, it may not be able to end
-                self.end()
-            raise
+        self.begin()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -206,7 +201,15 @@ class Held:
             self.end()
 
     def begin(self) -> None:
-        """Begin the code, and see in which initial states the spec may be."""
+        """Begin the code, and see in which initial states the spec may be; end it if it cannot."""
+        try:
+            self._begin()
+        except BaseException:
+            with suppress(AdapterError):  # what it could not begin, it may not be able to end
+                self.end()
+            raise
+
+    def _begin(self) -> None:
         self.deeds, self.states, self.code = [], [], None
         self._things = Things()
         self._worker = Worker(self.adapter.timeout)

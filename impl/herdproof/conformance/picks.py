@@ -63,6 +63,8 @@ class Picked:
     key: tuple[Any, ...]
     alone: tuple[Any, ...]
     """The key of the state without the arguments."""
+    numbers: tuple[int, ...]
+    """The state as z3 has it, slot by slot (`Machine.numbers`)."""
 
 
 @dataclass
@@ -218,13 +220,14 @@ class Picker:
             (name, p.kind, {at: reader.number(e) for at, e in entries(p, self.elements)})
             for name, p in case.action.parameters
         ]
-        state = self.machine.state((*numbers.values(), 0))
+        flat = (*numbers.values(), 0)
         chosen: tuple[Number, ...] = tuple(
             tuple(by.values()) if isinstance(kind, MapOf) else by[()] for _, kind, by in given
         )
         arguments = self.machine.arguments(case.action, chosen)
         key, alone = self.alike.key(numbers, given), self.alike.key(numbers)
-        return Picked(case, state, arguments, tuple(key), tuple(alone))
+        state = self.machine.state(flat)
+        return Picked(case, state, arguments, tuple(key), tuple(alone), flat)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from math import gcd, prod
 from random import Random
 from typing import Any, TypeVar
 
-from herdproof.conformance.adapter import Adapter, controlled
+from herdproof.conformance.adapter import Adapter, AdapterError, controlled
 from herdproof.conformance.frozen import frozen, may
 from herdproof.conformance.solve import Solver
 from herdspec.check.run import NOT_THERE, Machine
@@ -28,6 +28,8 @@ from herdspec.language.types import (
 
 LISTED = 256
 """Up to how many choices of arguments are tried one by one; of more, one is solved for."""
+INSTANCES = 10_000
+"""How many choices an action can have that the code takes by itself: all are tried each time."""
 FROZEN = 64
 """How many states are kept in a form that tells quickly what is not possible."""
 SAMPLED = 64
@@ -173,7 +175,7 @@ class Possible:
         """Every choice of the arguments that an action's method gets, in order."""
         action, of = self.actions[name], self._chosen.get(name, frozenset())
         if not of:
-            return [arguments for _, arguments in self.instances([name])]
+            return [self.machine.arguments(action, n) for n in self.machine.ground.choices(action)]
         kept = [k for k, (n, _) in enumerate(action.parameters) if n not in of]
         kinds = [action.parameters[k][1].kind for k in kept]
         found = []
@@ -249,7 +251,19 @@ class Possible:
         return count
 
     def instances(self, names: Collection[str]) -> list[Instance]:
-        """These actions with every choice of all their arguments."""
+        """
+        These actions with every choice of all their arguments.
+
+        Raises `AdapterError` for one that has too many to try them all, again and again.
+        """
+        for name in names:
+            counts = [self._counted(self.actions[name], chosen=of) for of in (False, True)]
+            if prod(counts) > INSTANCES:
+                raise AdapterError(
+                    f"{name} of {self.machine.spec.name} has {prod(counts):,} choices at these"
+                    f" sizes, and is to happen by itself: have the test take it, by a method that"
+                    f" returns what the code chose (`chosen`), or take smaller sizes"
+                )
         return [
             (action, self.machine.arguments(action, numbers))
             for action in self.machine.spec.actions

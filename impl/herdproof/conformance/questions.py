@@ -64,6 +64,8 @@ class Question:
     lines: tuple[str, ...]
     deeds: tuple[Deed, ...]
     sizes: dict[str, int]
+    kind: tuple[Any, ...] = ()
+    """The action, and what differs: of those alike one is told."""
     count: int = 0
     """In how many states the code differs like this."""
     story: Story | None = None
@@ -90,8 +92,7 @@ class Settler:
         self.spec = run.held.spec
 
     def settle(self) -> None:
-        """Make the question small; find a story, or note how far it was looked for."""
-        self.shrink()
+        """Find a story, or note how far it was looked for."""
         looked = []
         situation = self._situation()
         for size in SMALL:
@@ -153,6 +154,7 @@ class Settler:
         if told is None:
             return False
         question.state, question.lines, question.deeds = state, told.lines, told.deeds
+        question.kind = (*question.kind[:2], *told.kind)
         return True
 
     # ── Situations ──────────────────────────────────────────────────────────────────────────
@@ -248,7 +250,7 @@ class Settler:
                     self._found(self._held(self.machine.sizes), run, self.question.arguments)
                     return
                 looked.append(f"all runs of {found.depth} steps to this very state")
-        far = "; ".join(looked) or "the time was over"
+        far = "; ".join(dict.fromkeys(looked)) or "the time was over"
         self.question.looked = f"no story comes to it ({far})"
 
     def _never(self, state: Spec) -> Promise:
@@ -380,7 +382,7 @@ def explored(
 def said(found: Exploration) -> str:
     """How much of a size was explored."""
     sizes = ", ".join(f"{n} × {sort}" for sort, n in found.sizes.items()) or "the spec's one size"
-    all_of = "every one of" if found.complete else "the first of"
+    all_of = "every one of the" if found.complete else "the first"
     few = f", at most {found.faults} faults"
     return f"{all_of} {found.states:,} states with {sizes}{few}"
 

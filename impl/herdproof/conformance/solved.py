@@ -331,13 +331,13 @@ class Run:
     def _note(self, picked: Picked, told: Told) -> None:
         """A question; of its kind the first is kept, and how many there were."""
         action = picked.case.action
-        kind = (action.name, picked.case.allowed, told.kind)
+        kind = (action.name, picked.case.allowed, *told.kind)
         known = self.kinds.get(kind)
         if known is None:
             sentence = Step(action, picked.arguments, picked.state).sentence
             known = self.kinds[kind] = Question(
                 picked.case, picked.state, picked.arguments, sentence, told.lines, told.deeds,
-                dict(self.held.machine.sizes),
+                dict(self.held.machine.sizes), kind,
             )  # fmt: skip
         known.count += 1
 
@@ -346,15 +346,20 @@ class Run:
     def settle(self, faults: int, seconds: float) -> None:
         """Look for a story to each kind of question."""
         ends = time.monotonic() + seconds
-        for number, question in enumerate(self.kinds.values()):
-            if number >= MOST_QUESTIONS or time.monotonic() > ends:
+        for question in self.kinds.values():
+            settler = Settler(self, question, faults, ends)
+            settler.shrink()
+            told = [*self.found.differences, *self.found.questions]
+            like = next((q for q in told if q.kind == question.kind), None)
+            if like is not None:
+                like.count += question.count
+                continue
+            if time.monotonic() > ends or len(told) >= MOST_QUESTIONS:
                 question.looked = "no story was looked for: the time was over"
             else:
-                Settler(self, question, faults, ends).settle()
-            if question.story is None:
-                self.found.questions.append(question)
-            else:
-                self.found.differences.append(question)
+                settler.settle()
+            of = self.found.questions if question.story is None else self.found.differences
+            of.append(question)
 
     # ── What can be reached ─────────────────────────────────────────────────────────────────
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from herdproof.link.central import Views, conform_lines
 from herdproof.link.central_lines import CentralStep, placed
 from herdproof.link.conform import conform_lines as replay_lines
 from herdproof.pipeline.auditor import Replayed
+from herdproof.pipeline.replayed import replayed
 from herdproof.trace import TraceLine
-from herdspec.check.conform import Outcome
-from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 from herdspec.protocols.election_properties import ELECTION
 
@@ -33,28 +32,3 @@ def replay_election(lines: Sequence[TraceLine]) -> Replayed:
     outcome = replay_lines(lines, whole=False)
     at = outcome.matched
     return replayed(outcome, ELECTION, lines[at].time_ns if at < len(lines) else None)
-
-
-def replayed(outcome: Outcome, spec: Specification, time_ns: int | None) -> Replayed:
-    """An outcome as the pipeline tells it."""
-    mismatch = outcome.mismatch
-    told = outcome.reason
-    if mismatch is not None:
-        head, *reasons = mismatch.lines
-        told = f"{head} {'; '.join(map(str.strip, reasons))}"
-    return Replayed(
-        verdict=outcome.verdict.value,
-        told=told,
-        place="" if mismatch is None else mismatch.where,
-        time_ns=None if mismatch is None else time_ns,
-        lines=outcome.matched,
-        taken=taken(outcome, (action.name for action in spec.actions)),
-    )
-
-
-def taken(outcome: Outcome, actions: Iterable[str]) -> Mapping[str, int | None]:
-    """How often each action was taken; None for those that are supposed, which nobody counts."""
-    return {
-        action: None if action in outcome.inferred else outcome.named.get(action, 0)
-        for action in actions
-    }

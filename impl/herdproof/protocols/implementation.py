@@ -8,18 +8,21 @@ say so.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Protocol as Shape
 
 from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol
+from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
     from herdproof.conformance.stories import OnTheCode
+    from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
     from herdspec.check.conform import Outcome, Progress
@@ -49,12 +52,83 @@ class Implementation:
     """What `verify` checks of the code: each makes a check for the column that it is told."""
     adapter: Callable[[str], type[Adapter]] | None = None
     """Its code, or that of a variant (by name; empty for the verified one), held to the spec."""
+    trace_map: Callable[[], TraceMap] | None = None
+    """What the lines of its traces are to the spec; by default they are the spec's own words."""
     conform: Conform | None = None
-    """Replays traces."""
+    """Replays traces; by default by the map."""
     auditor: Callable[[], Auditor] | None = None
-    """What the pipeline knows of its traces."""
+    """What the pipeline knows of its traces; by default what the map says."""
     simulated: Callable[[], Simulated] | None = None
-    """Its simulator, for campaigns."""
+    """Its simulator, for campaigns; by default its adapter, walked at random."""
+
+    @property
+    def table(self) -> TraceMap:
+        """The map of its traces, under the protocol's name."""
+        from herdproof.conformance.traces.mapping import TraceMap
+
+        if self.trace_map is not None:
+            return replace(self.trace_map(), protocol=self.protocol.name)
+        adapter = self.adapter("") if self.adapter else None
+        brought = [name for some in adapter.disturbed.values() for name in some] if adapter else ()
+        silent = dict.fromkeys([*(adapter.silent if adapter else ()), *brought])
+        return TraceMap(self.protocol.verified(), silent=[*silent], protocol=self.protocol.name)
+
+    def replays(self) -> Conform:
+        """What replays its traces."""
+        return self.conform or self._by_the_map
+
+    def _by_the_map(
+        self, traces: Sequence[Path], slack_ns: int, progress: Progress, /, *, invariants: bool
+    ) -> Outcome:
+        from herdproof.conformance.traces.replay import conform_files
+
+        if slack_ns:
+            raise UsageError(
+                f"--slack: lines of {self.protocol.name} are ordered by their times and by what"
+                f" they sent and received: write these (Tracer.step, sent= and received=)"
+            )
+        return conform_files(
+            traces, self.table, failing=frozenset(self.protocol.declared()),
+            invariants=invariants, progress=progress,
+        )  # fmt: skip
+
+    def audits(self) -> Auditor:
+        """What the pipeline knows of its traces."""
+        from herdproof.pipeline.map_trace import MapAuditor
+
+        if self.auditor is not None:
+            return self.auditor()
+        return MapAuditor(self.protocol.name, self.table, self.protocol.declared())
+
+    def simulates(self) -> Simulated | None:
+        """Its simulator; None of a protocol that has neither that nor an adapter."""
+        from herdproof.pipeline.campaign_adapter import AdapterSimulated
+
+        if self.simulated is not None or self.adapter is None:
+            return self.simulated() if self.simulated else None
+        return AdapterSimulated(self.protocol, self.adapter, self.audits().replay)
+
+    def checks_for(self, subject: str) -> list[Check]:
+        """What `verify` checks of the code; by default, whatever can be asked of its adapter."""
+        if self.checks or self.adapter is None:
+            return [make(subject) for make in self.checks]
+        from herdproof.cli.code import Code, checks_of
+        from herdspec.check.digest import sources
+        from herdspec.check.plans import QUICK, Looked, sizes_for
+
+        adapter, spec = self.adapter(""), self.protocol.verified()
+        looked = Looked(
+            subject, spec, sizes_for(self.protocol, spec, QUICK), QUICK.faults,
+            self.protocol.declared(),
+        )  # fmt: skip
+        return checks_of(looked, Code(adapter, sources(folder_of(adapter))))
+
+
+def folder_of(made: type[object]) -> Path:
+    """The folder in which a class is defined."""
+    file = sys.modules[made.__module__].__file__
+    assert file is not None, "a class that was imported stands in a file"
+    return Path(file).parent
 
 
 @cache
@@ -67,15 +141,15 @@ def implementation(name: str) -> Implementation:
 @cache
 def auditors() -> Mapping[str, Auditor]:
     """Those that can be audited, by the names that the lines of their traces give."""
-    made = (implementation(name).auditor for name in names())
-    return {found.name: found for found in (make() for make in made if make)}
+    made = (implementation(name).audits() for name in names())
+    return {found.name: found for found in made}
 
 
 @cache
 def simulators() -> Mapping[str, Simulated]:
     """Those that have a simulator, by name."""
-    made = (implementation(name).simulated for name in names())
-    return {found.name: found for found in (make() for make in made if make)}
+    made = (implementation(name).simulates() for name in names())
+    return {found.name: found for found in made if found is not None}
 
 
 def adapter_of(subject: str) -> type[Adapter] | None:

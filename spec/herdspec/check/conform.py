@@ -14,6 +14,11 @@ states than may be carried, orders that were not tried), the outcome is *unknown
 its trace.
 
 This module knows no implementation and no file format: whoever has a trace makes `Line`s of it.
+
+Where nearly every step is named, and what is silent may come right before a line, `follow.py` does
+with less: it goes forward only. Traces of elections need to look back: going forward, the sets grew
+from 13 states to 2,600 (3 brokers, 230 lines), and beyond 4,096 from 4 brokers on, where this
+replay carries 26. Whoever has traces has one door to both (`herdproof.conformance.traces`).
 """
 
 from __future__ import annotations

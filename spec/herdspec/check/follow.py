@@ -212,11 +212,14 @@ class Follower:
 
         `ends` is the number of a step under way which this line ends.
         """
-        after = self._after(self._closed(line.silent, self.put_off), line, ends)
-        if set(line.silent) & self.put_off:
+        silent, possible = line.silent, self.carried
+        if silent or self._under_way:
+            possible = self._closed(silent, self.put_off)
+        after = self._after(possible, line, ends)
+        if silent and self.put_off.intersection(silent):
             self.has_put_off = True
             if not after:
-                after = self._after(self._closed(line.silent), line, ends)
+                after = self._after(self._closed(silent), line, ends)
         if ends is not None:
             self._under_way.pop(ends, None)
         if not after:
@@ -227,14 +230,15 @@ class Follower:
             if len(after) > self.cap:
                 raise TooManyStates
         self.carried = after
-        broken = all(carried.broken for carried in after)
-        return Miss(0, "promise", tuple(after[0].broken)) if broken else None
+        if self.promises is None or not all(carried.broken for carried in after):
+            return None
+        return Miss(0, "promise", tuple(after[0].broken))
 
     def _after(self, possible: Sequence[Carried], line: Led, ends: int | None) -> list[Carried]:
         """What a line leads to from these; who has taken its step already stays."""
         after: list[Carried] = []
         for carried in possible:
-            if ends in carried.early:
+            if ends is not None and ends in carried.early:
                 after.append(carried._replace(early=carried.early - {ends}))
             else:
                 self._lead(carried, line, after)

@@ -156,13 +156,14 @@ def _is_caused(entries: Sequence[Entry[L]]) -> bool:
     for entry in entries:
         link = entry[5]
         if link is not None:
-            for needs in link[0]:
-                if needs not in said:
-                    early.add(needs)
-            for says in link[1]:
-                if says in early:
+            needs, says = link
+            if needs and not said.issuperset(needs):
+                early.update(needs)
+                early -= said
+            if says:
+                if not early.isdisjoint(says):
                     return False
-                said.add(says)
+                said.update(says)
     return True
 
 
@@ -237,7 +238,9 @@ def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
 
 def _headless(every: list[L], starts: Sequence[int]) -> tuple[list[L], list[L]]:
     """The lines of a process of which the first is missing, and all others: by numbers in both."""
-    at = next((k for k, line in enumerate(every) if starts and line.time_ns >= starts[0]), 0)
+    if not starts or every[0].time_ns >= starts[0]:
+        return [], every
+    at = next(k for k, line in enumerate(every) if line.time_ns >= starts[0])
     before, rest = every[:at], every[at:]
     if {line.sequence for line in before} & {line.sequence for line in rest}:
         return before, rest

@@ -1,0 +1,172 @@
+"""
+Code behind an adapter in a campaign: random walks of spec and code together, by seeds.
+
+After every step the code must be where the spec may be (`Held`); what it did is traced, and audited
+like any other trace. A walk's clock is its steps, one millisecond each: code that does the same for
+the same calls tells the same for the same seed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from herdproof.conformance.adapter import given
+from herdproof.conformance.draws import Turns
+from herdproof.conformance.held import Deed, Differs, Held
+from herdproof.conformance.shorten import shortened
+from herdproof.conformance.traces.tracer import Tracer
+from herdproof.link.edges import Edges, Taken
+from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
+from herdproof.pipeline.map_trace import told
+
+if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
+    from herdspec.check.protocol import Protocol
+
+TURNS = 120
+"""How many turns a walk has."""
+STEP_NS = 1_000_000
+LAST = 16
+FOLLOWS = "follows_the_spec"
+SENTENCE = "The code is where the spec may be after every step."
+SIZES = (2, 3)
+"""How many elements of each sort there are, in turn, where the protocol does not say."""
+
+
+class AdapterSimulated:
+    """A protocol's code in a campaign; `adapter` gives that of a variant."""
+
+    def __init__(
+        self, protocol: Protocol, adapter: Callable[[str], type[Adapter]],
+        replay: Callable[[Sequence[Any]], Any],
+    ) -> None:  # fmt: skip
+        self._protocol = protocol
+        self._adapter = adapter
+        self._replay = replay
+
+    @property
+    def name(self) -> str:
+        """The protocol, as its traces name it."""
+        return self._protocol.name
+
+    @cached_property
+    def _sizes(self) -> Mapping[str, Mapping[str, int]]:
+        """By mix, how many elements each sort has."""
+        sorts, fixed = self._protocol.verified().sorts, self._protocol.sizes or {}
+        return {f"{n} of each": {**dict.fromkeys(sorts, n), **fixed} for n in SIZES}
+
+    @property
+    def mixes(self) -> Mapping[str, str]:
+        """Sizes: by name, what is special in them."""
+        return {
+            name: f"{TURNS} turns at {', '.join(f'{s}={n}' for s, n in sizes.items()) or 'no sort'}"
+            for name, sizes in self._sizes.items()
+        }
+
+    @cached_property
+    def flaws(self) -> Mapping[str, str]:
+        """Mistakes that the code can be given: by name, what the spec's variant is called."""
+        return {name: flaw.spec.name for name, flaw in self._protocol.flaws().items()}
+
+    def run(self, asked: Asked) -> Ran:
+        """Walk as the seed says, spec and code together."""
+        return self._walked(asked)[0]
+
+    def replay(self, lines: Sequence[Any], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
+        """The trace in the spec; its edges are those of the walk."""
+        return self._replay(lines), ran.taken, sum(ran.counts.values())
+
+    def story(self, asked: Asked, *, shrink: bool) -> list[str]:
+        """What a walk did; where the code went elsewhere, the story of that."""
+        ran, held, differs = self._walked(asked)
+        if differs is None:
+            counts = [f"{n:9,}  {action}" for action, n in sorted(ran.counts.items())]
+            return [f"Seed {asked.seed}: no promise was broken.", *counts]
+        short = shortened(held, differs) if shrink else differs
+        return [f'Seed {asked.seed} breaks: "{SENTENCE}"', "", *str(short).splitlines()]
+
+    def _walked(self, asked: Asked) -> tuple[Ran, Held, Differs | None]:
+        """Walk, and write down what was done."""
+        spec = self._protocol.verified()
+        held = Held(spec, self._adapter(asked.flaw), **self._sizes[asked.mix])
+        walk = _Walk(held, asked, self.name)
+        differs = walk.go()
+        texts = walk.stream.getvalue().splitlines()
+        digest = blake2b("\n".join(texts).encode(), digest_size=16).hexdigest()
+        ran = Ran(
+            texts, f"seed {asked.seed}", sum(walk.counts.values()), digest, {FOLLOWS: SENTENCE},
+            _broken(differs, len(texts)), walk.taken.actions, walk.counts,
+        )  # fmt: skip
+        return ran, held, differs
+
+
+class _Walk:
+    """One walk; each step that the code took when it was offered is a line of its trace."""
+
+    def __init__(self, held: Held, asked: Asked, name: str) -> None:
+        self.held = held
+        self.chance = Random(f"{asked.seed}/walk")
+        self.stream = io.StringIO()
+        times = count(step=STEP_NS)
+        self.tracer = Tracer(
+            name, "code", self.stream, run=str(asked.seed), clock=lambda: next(times)
+        )
+        self.taken = Taken(Edges(held.spec))
+        self.counts: Counter[str] = Counter()
+
+    def go(self) -> Differs | None:
+        """All turns, or up to where the code is elsewhere."""
+        with self.held as held:
+            turns = Turns(held)
+            turns.mix(self.chance.getrandbits(16))
+            for _ in range(TURNS):
+                before, deeds = [c.state for c in held.states], len(held.deeds)
+                try:
+                    turns.take(self.chance.getrandbits(24))
+                except Differs as differs:
+                    self._note_last(held.deeds[-1])
+                    return differs
+                for deed in held.deeds[deeds:]:
+                    if deed.taken:
+                        self._note(before, deed.name)
+        return None
+
+    def _note(self, before: Sequence[Any], action: str) -> None:
+        """Write a step down, and count it; as an edge, where nothing came silently beside it."""
+        self.counts[action] += 1
+        path = self.held.states[0].path()
+        step = next(c.step for c in reversed(path) if c.step and not c.by_itself)
+        names = [name for name, _ in step.action.parameters]
+        self._trace(action, dict(zip(names, step.arguments, strict=True)))
+        if len(before) == 1 and path[-1].step is step:
+            self.taken(before[0], action, step.arguments, path[-1].state)
+
+    def _note_last(self, deed: Deed) -> None:
+        """The step that led elsewhere is in the trace, too; what the code chose is not known."""
+        if deed.taken:
+            parameters = given(self.held.possible.actions[deed.name], self.held.adapter)
+            names = [name for name, _ in parameters]
+            self._trace(deed.name, dict(zip(names, deed.arguments, strict=True)))
+
+    def _trace(self, action: str, arguments: Mapping[str, Any]) -> None:
+        assert self.held.code is not None, "it lives"
+        self.tracer.step(action, arguments=told(arguments), seen=told(self.held.code.observe()))
+
+
+def _broken(differs: Differs | None, lines: int) -> Broken | None:
+    """What a difference is to the table of violations."""
+    if differs is None:
+        return None
+    steps = [line.strip() for line in str(differs).splitlines() if line.strip()][:LAST]
+    time_ns = lines * STEP_NS
+    return Broken(
+        FOLLOWS, SENTENCE, time_ns, differs.why,
+        [f"{time_ns}|spec|code|{line.replace('|', '¦')}" for line in steps],
+    )  # fmt: skip
