@@ -36,10 +36,16 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lease.py").write_text(SPEC)
     (tmp_path / "core.py").write_text(f"{IMPORTS}class LeaseCore{CORE}")
     (tmp_path / "served.py").write_text(
-        "from core import Leases\nfrom herdproof.testing import Adapter\n\n\n"
+        "import time\n\nfrom core import Leases\nfrom herdproof.testing import Adapter\n\n\n"
         'class Forgets(Leases):\n    flaws = ("forgets",)\n\n\n'
         "class Blind(Leases):\n    def observe(self):\n        return {}\n\n\n"
         "class Mute(Leases):\n    def expire(self, now):\n        pass\n\n\n"
+        "class Idle(Leases):\n    def write(self, c):\n        pass\n\n\n"
+        "class Swapped(Leases):\n    def write(self, c):\n        Leases.give_back(self, c)\n\n"
+        "    def give_back(self, c):\n        Leases.write(self, c)\n\n\n"
+        "class Constant(Leases):\n    def observe(self):\n        return {'term': 0}\n\n\n"
+        "class Hangs(Leases):\n    timeout = 0.3\n\n"
+        "    def expire(self):\n        time.sleep(1.0)\n\n\n"
         "class Odd(Leases):\n    def observe(self):\n        return {'colour': 1}\n"
     )
     return tmp_path / "lease.py"
@@ -102,11 +108,27 @@ def test_code_that_differs_is_told_as_a_story(spec: Path) -> None:
 
 
 def test_code_of_which_nothing_is_seen_is_unknown(spec: Path) -> None:
-    """An adapter that observes nothing shows nothing: no pass, though nothing differs."""
+    """An adapter that observes nothing shows nothing: no way is a pass, though nothing differs."""
+    spec.with_name("core.py").write_text(f"{IMPORTS}class LeaseCore{LOADABLE}")
+
     done = verified(spec, "--code", "served:Blind")
 
     assert done.exit_code == UNKNOWN
+    for row in (WALK, EDGES, STORIES, STATES):
+        assert cell(done, row).startswith("?")
     assert cell(done, WALK).startswith("? nothing was seen")
+
+
+@pytest.mark.parametrize("kind", ["Idle", "Swapped", "Constant", "Hangs"])
+def test_an_adapter_that_is_wrong_never_passes(spec: Path, kind: str) -> None:
+    """An action that does nothing, two that are swapped, a look that never changes, a call that
+    hangs: each fails in every way that asks it something.
+    """
+    done = verified(spec, "--code", f"served:{kind}")
+
+    assert done.exit_code == FAILS
+    for row in (WALK, EDGES, STORIES):
+        assert cell(done, row) == "✗ differs"
 
 
 def test_a_field_that_is_none_is_said(spec: Path) -> None:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from herdproof.cli.checks import conforms, differs, implementation, unknown
-from herdproof.cli.loading import digest_since, imported_beside
+from herdproof.cli.loading import digest_of_imported, imported_beside
 from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, is_adapter
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Finding, counted
@@ -36,6 +36,9 @@ SECONDS = 20.0
 """After how many seconds no further walk is begun."""
 
 
+NOTHING_SEEN = "nothing was seen of the code"
+
+
 @dataclass(frozen=True)
 class Code:
     """An adapter; `digest` is that of all that was imported with it."""
@@ -47,14 +50,8 @@ class Code:
 # ── Which code ──────────────────────────────────────────────────────────────────────────────
 
 
-def code_of(
-    subjects: Sequence[Subject], named: str | None, before: frozenset[str]
-) -> dict[str, Code]:
-    """
-    The code of each spec of a file that has some, by the spec's name; raises `UsageError`.
-
-    `before` are the modules that had been imported before the file was.
-    """
+def code_of(subjects: Sequence[Subject], named: str | None) -> dict[str, Code]:
+    """The code of each spec of a file that has some, by the spec's name; raises `UsageError`."""
     module = sys.modules[subjects[0].module]
     if named is not None:
         of = the_one(subjects, f"--code {named}")
@@ -64,7 +61,7 @@ def code_of(
     by_name = {subject.name: subject for subject in subjects}
     for name, adapter in wanted.items():
         check_adapter(by_name[name].spec, adapter)
-    digest = digest_since(before) if wanted else ""
+    digest = digest_of_imported() if wanted else ""
     return {name: Code(adapter, digest) for name, adapter in wanted.items()}
 
 
@@ -177,7 +174,7 @@ def judged_walks(subject: str, row: str, sentence: str, bounds: str, walked: Wal
     if not walked.steps:
         return unknown(subject, row, sentence, bounds, "no step was taken")
     if saw_nothing(walked.spec.rich, walked.unseen):
-        return unknown(subject, row, sentence, bounds, "nothing was seen of the code")
+        return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
     return conforms(subject, row, sentence, bounds, "; ".join(walked.gaps))
 
 
@@ -311,6 +308,8 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     bounds = f"{size}, {counted(found.states, 'state')}"
     if found.standing == "differs":
         return differs(subject, row, sentence, bounds, "\n".join(found.lines))
+    if saw_nothing(found.spec.rich, found.unseen):
+        return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
     left = f"{asked - loaded:,} could not be loaded" if asked > loaded else ""
     unseen = f"never seen: {', '.join(found.unseen)}" if found.unseen else ""
     if found.standing == "agrees":

@@ -25,6 +25,8 @@ from herdspec.language.errors import SpecError, UsageError
 
 OWN = "herdproof_spec_"
 """How the names begin under which files are imported."""
+IMPORTED: set[str] = set()
+"""The modules that were imported with files of the user's own, these included."""
 
 
 def imported(path: Path) -> ModuleType:
@@ -84,13 +86,14 @@ def beside(module: ModuleType, *folders: Path) -> Iterator[None]:
         if other is not module and not name.startswith(OWN) and _file_of(other) == file
     }
     finder = Itself(module, file)
-    before = sys.path[:]
+    before, known = sys.path[:], {*sys.modules}
     sys.modules.update(dict.fromkeys(others, module))
     sys.meta_path.insert(0, finder)
     sys.path[:0] = [str(folder.resolve()) for folder in (*folders, file.parent, Path())]
     try:
         yield
     finally:
+        IMPORTED.update({module.__name__}, sys.modules.keys() - known)
         sys.modules.update(others)
         sys.path[:] = before
         sys.meta_path.remove(finder)
@@ -162,19 +165,20 @@ def is_installed(path: Path) -> bool:
     return any(path.is_relative_to(place) for place in places)
 
 
-def digest_since(before: frozenset[str]) -> str:
+def digest_of_imported() -> str:
     """
-    The digest of all modules that were imported since: those of the user's packages as a whole.
+    The digest of all that the user's files brought along so far: of their packages as a whole.
 
-    Of installed libraries, the files that were imported count.
+    Of installed libraries, the files that were imported with them count.
     """
     files: dict[str, str] = {}
-    for name in sorted(sys.modules.keys() - before):
+    for name in sorted(IMPORTED & sys.modules.keys()):
         top = name.partition(".")[0]
         file = _file_of(sys.modules[name])
         if file is None or top in sys.stdlib_module_names | {"herdproof", "herdspec"}:
             continue
         home = _file_of(sys.modules.get(top, sys.modules[name]))
+        name = file.stem if name.startswith(OWN) else name  # which tells the file's place, too
         if home is not None and home.name == "__init__.py" and not is_installed(home):
             files[top] = sources(home.parent)
         elif file.suffix == ".py":

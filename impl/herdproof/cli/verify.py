@@ -11,7 +11,6 @@ and people as a page of HTML.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -143,8 +142,6 @@ class Own:
     code: str | None = None
     notes: list[str] = field(default_factory=list, compare=False)
     """What is to be said of them, as they are read."""
-    before: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules), compare=False)
-    """The modules that were imported before any of theirs."""
 
 
 def named(what: list[str] | None, own: Own) -> list[str]:
@@ -185,7 +182,7 @@ def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[C
         return []
     from herdproof.cli.code import checks_of, code_of
 
-    code = code_of(found, own.code, own.before)
+    code = code_of(found, own.code)
     return [c for of in wanted if of.subject in code for c in checks_of(of, code[of.subject])]
 
 

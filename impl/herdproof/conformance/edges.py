@@ -83,6 +83,8 @@ class Coverage:
     disturbed: dict[str, int] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
     """Fields of which nothing was seen: they were not compared."""
+    saw_nothing: bool = False
+    """Whether nothing at all was seen: then nothing was compared."""
     starts: int = 0
     steps: int = 0
     seconds: float = 0.0
@@ -191,6 +193,8 @@ def _conclude(coverage: Coverage, walk: EdgeWalk) -> None:
     coverage.refused, coverage.disturbed = walk.refused, walk.disturbed
     coverage.starts, coverage.steps = walk.starts, walk.steps
     coverage.unseen = tuple(walk.seen.unseen) if walk.seen.fields else ()
+    reads_all = isinstance(walk, Exact) and hasattr(walk.adapter, "reader")
+    coverage.saw_nothing = not reads_all and not walk.seen.fields
     if coverage.mismatch is None and getattr(walk, "shares", 1) == 1:
         coverage.missed = list(missed(walk, np.flatnonzero(~taken).tolist()))
 

@@ -219,6 +219,11 @@ class Held:
         self._compare(self._closed(starts, self._silent))
         self.report.runs += 1
 
+    @property
+    def saw_nothing(self) -> bool:
+        """Whether nothing was ever seen of the code, so that nothing was compared."""
+        return not self._seen.fields
+
     def end(self) -> None:
         """
         End the code, and see what it left behind.

@@ -17,6 +17,7 @@ from herdspec.language.surface import Spec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+NOTHING_SEEN = "nothing was seen of the code"
 ELEMENTS, FAULTS, SECONDS = 2, 1, 60.0
 """So many elements of a sort, faults of a graph, and seconds for the solver, if nobody says so."""
 
@@ -56,6 +57,8 @@ def shortfall(coverage: Coverage) -> str:
     """Why a graph without a difference is no pass; empty if it is one."""
     if not coverage.covered:
         return "no edge was taken"
+    if coverage.saw_nothing:
+        return NOTHING_SEEN
     if any(missed.reason == NO_TIME for missed in coverage.missed):
         return NO_TIME
     never = dict.fromkeys(m.action for m in coverage.missed if not m.reason.startswith("absent: "))
