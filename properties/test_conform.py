@@ -273,7 +273,7 @@ def test_an_outcome_that_was_not_is_rejected_at_its_line(
 def test_where_a_line_is_missing_nothing_is_known(
     at: int, clean: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    """A line that was lost is found by its number; what comes then may have other causes."""
+    """A line that was lost is found by its number."""
     line = clean[at]
     outcome = conform_files([put(tmp_path / "trace", clean[:at] + clean[at + 1 :])])
 
@@ -300,7 +300,6 @@ def test_a_broker_whose_trace_is_missing_is_named(
 ) -> None:
     """The others find a leader's node that is nobody's: that is no mistake of theirs."""
     leads = next(i["node"] for i in clean if i["state"]["leads"])
-
     outcome = conform_files([put(tmp_path / "trace", [i for i in clean if i["node"] != leads])])
 
     assert outcome.verdict is Verdict.UNKNOWN
@@ -588,8 +587,8 @@ def test_the_inbox_spares_states_and_changes_no_verdict(tmp_path: Path) -> None:
     entering = Entering()
     lines = [
         line
-        for told in read_all([tmp_path / "trace"])
-        for line in entering.lines(told, int(told.node.removeprefix("broker")) - 1, told.time_ns)
+        for x in read_all([tmp_path / "trace"])
+        for line in entering.lines(x, int(x.node.removeprefix("broker")) - 1, x.time_ns)
     ]
 
     with_inbox, without = (

@@ -27,16 +27,21 @@ def test_a_call_that_hangs_is_named_and_the_code_is_ended() -> None:
     ended: list[str] = []
 
     class Hanging(Leases):
+        """`expire` waits until the code is ended."""
+
         timeout = 1.0
 
         def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
+            """Begin."""
             super().begin(Client)
             self.over = threading.Event()
 
         def expire(self) -> None:
+            """The lease is over."""
             self.over.wait()
 
         def end(self) -> None:
+            """End."""
             ended.append("end")
             self.over.set()
 
@@ -56,10 +61,13 @@ def test_code_that_loops_for_ever_between_two_steps_does_not_stop_the_test() -> 
     """A hang in `observe` is told with the step after which it came."""
 
     class Stuck(Leases):
+        """It cannot be looked at when somebody has asked."""
+
         timeout = 1.0
         over = threading.Event()
 
         def observe(self) -> dict[str, Any]:
+            """What is seen."""
             if self.core.asked:
                 self.over.wait()
             return super().observe()
@@ -134,10 +142,13 @@ def test_an_end_that_fails_is_an_error_of_the_adapter(wrong: str) -> None:
     """Where `end` raises, or does not return, the test fails and says so."""
 
     class Endless(Leases):
+        """It does not end."""
+
         timeout = 1.0
         over = threading.Event()
 
         def end(self) -> None:
+            """End."""
             if wrong == "raises":
                 raise OSError("busy")
             self.over.wait()
@@ -154,13 +165,17 @@ def test_the_code_is_ended_whatever_happens() -> None:
         alive: list[int] = []
 
         class Counted(adapter):  # type: ignore[valid-type, misc]
+            """It counts how many are alive."""
+
             alive: ClassVar[list[int]]
 
             def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
+                """Begin."""
                 super().begin(Client)
                 self.alive.append(1)
 
             def end(self) -> None:
+                """End."""
                 super().end()
                 self.alive.append(-1)
 

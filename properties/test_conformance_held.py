@@ -31,7 +31,10 @@ def test_what_the_spec_allows_the_code_must_take() -> None:
     """A step that is possible wherever the spec may be must be taken by the code."""
 
     class Lazy(Leases):
+        """It refuses whoever asks."""
+
         def ask(self, c: Client) -> None:
+            """A client asks."""
             raise Refused(f"{c} may come back tomorrow")
 
     with Held(LEASE, Lazy, Client=1) as held:
@@ -58,6 +61,8 @@ def test_where_only_some_states_allow_it_the_answer_tells_which() -> None:
     """Where a grant may have come or not, the code's answer says whether it has."""
 
     class AtItsOwnTime(Leases):
+        """Its grants may come between two calls."""
+
         pumped = False
 
     with Held(LEASE, AtItsOwnTime, Client=1) as held:
@@ -75,19 +80,24 @@ def test_a_silent_step_may_come_before_a_step_after_it_and_with_a_refusal(when: 
     """Code that grants at any time is right, also where a grant came while a write was refused."""
 
     class Early(Leases):
+        """Its grants come within other calls."""
+
         pumped = False
 
         def expire(self) -> None:
+            """The lease is over."""
             if when == "before":
                 self.core.turn()
             super().expire()
 
         def ask(self, c: Client) -> None:
+            """A client asks."""
             super().ask(c)
             if when == "after":
                 self.core.turn()
 
         def write(self, c: Client) -> None:
+            """A client writes."""
             try:
                 super().write(c)
             finally:
@@ -107,7 +117,10 @@ def test_a_pumped_adapter_takes_no_silent_step_between_calls() -> None:
     """Of code that does by itself nothing but when it is pumped, no early grant is explained."""
 
     class Early(Leases):
+        """Its grants come within other calls."""
+
         def ask(self, c: Client) -> None:
+            """A client asks."""
             super().ask(c)
             self.core.turn()
 
@@ -206,15 +219,18 @@ def test_a_wait_goes_on_for_as_long_as_pumping_changes_what_is_seen() -> None:
     """Code that does a little at each pump is pumped until nothing is owed."""
 
     class Slow(Leases):
+        """It grants at the fourth turn, and each turn can be seen."""
+
         turns = 0
 
         def pump(self) -> None:
+            """The server has its turn."""
             self.turns += 1
             if self.turns > 3:
                 super().pump()
 
         def observe(self) -> dict[str, Any]:
-            self.core.written = 0
+            """What is seen."""
             return {**super().observe(), "wish": {}} if self.turns % 2 else super().observe()
 
     with Held(LEASE, Slow, Client=1) as held:
@@ -238,6 +254,8 @@ def test_a_disturbance_may_bring_about_what_it_names_and_nothing_else() -> None:
     """A restart that ends a lease is right if it names `expire`, and differs if it names none."""
 
     class Named(Restarting):
+        """Its restart says that it may end a lease."""
+
         disturbed: ClassVar[Mapping[str, Collection[str]]] = {"restart": ("expire",)}
 
     for adapter, is_right in ((Named, True), (Restarting, False)):
@@ -256,6 +274,8 @@ def test_a_disturbance_stands_in_the_story_where_it_was() -> None:
     """What follows from a disturbance later is told with it, by its method's sentence."""
 
     class Forgetful(Leases):
+        """It forgets who has asked."""
+
         def restart(self) -> None:
             """The server starts anew, and forgets who has asked."""
             self.core.asked.clear()
@@ -277,7 +297,10 @@ def test_a_disturbance_that_could_not_be_is_none() -> None:
     """A disturbance whose method refuses was not brought about."""
 
     class Once(Leases):
+        """It cannot be restarted."""
+
         def restart(self) -> None:
+            """The server starts anew."""
             raise Refused("it is not up")
 
     with Held(LEASE, Once, Client=1) as held:
@@ -311,6 +334,8 @@ def test_a_silent_action_with_very_many_choices_is_refused() -> None:
     """What the code does by itself is tried with all choices: of too many, the adapter is told."""
 
     class Silent(Planner):
+        """Its plans come by themselves."""
+
         silent = ("plan",)
 
     with pytest.raises(AdapterError, match=r"Plans has 1,310,982,144 choices .*`chosen`"):
@@ -331,7 +356,10 @@ def test_a_choice_that_is_no_value_of_the_spec_is_an_error_of_the_adapter(
     """A method that returns what the spec does not know is told what to return."""
 
     class Odd(Planner):
+        """It returns what is no choice."""
+
         def plan(self) -> Any:
+            """A plan."""
             return returned
 
     with Held(PLANS, Odd, Part=2, Member=2) as held:
@@ -344,7 +372,10 @@ def test_a_method_that_returns_without_a_choice_is_told_to_refuse() -> None:
     """A method that returns a value where the code chooses nothing may have meant to refuse."""
 
     class Falsy(Leases):
+        """It answers instead of refusing."""
+
         def write(self, c: Client) -> Any:
+            """A client writes."""
             return c.index > 9
 
     with Held(LEASE, Falsy, Client=1) as held, pytest.raises(AdapterError, match="raises Refused"):
@@ -397,7 +428,10 @@ def test_fields_and_entries_that_were_never_seen_are_named() -> None:
     """What is not observed is not compared, and the report names it, single entries too."""
 
     class Shy(Leases):
+        """It shows little."""
+
         def observe(self) -> dict[str, Any]:
+            """What is seen."""
             return {"term": self.core.term, "token": {TWO: self.core.tokens[1]}}
 
     with Held(LEASE, Shy, Client=3) as held:
@@ -420,7 +454,10 @@ def test_a_look_that_no_state_can_have_is_an_error_of_the_adapter(look: Any, sai
     """A field that is none, or a value or a key that its field cannot have, is no difference."""
 
     class Odd(Leases):
+        """It sees what is no state."""
+
         def observe(self) -> Any:
+            """What is seen."""
             return look
 
     with pytest.raises(AdapterError, match=re.escape(said)), Held(LEASE, Odd, Client=2):
@@ -432,16 +469,21 @@ def test_a_call_that_raises_is_named_with_the_step_after_which_it_did(call: str)
     """What the adapter raises and is no refusal is told as a story, with its cause."""
 
     class Breaks(Leases):
+        """It raises what is no refusal."""
+
         def ask(self, c: Client) -> None:
+            """A client asks."""
             super().ask(c)
             self._break("ask")
 
         def observe(self) -> dict[str, Any]:
+            """What is seen."""
             if self.core.asked:
                 self._break("observe")
             return super().observe()
 
         def pump(self) -> None:
+            """The server has its turn."""
             self._break("pump")
 
         def _break(self, where: str) -> None:
@@ -464,7 +506,10 @@ def test_code_that_cannot_begin_is_an_error_before_the_first_step() -> None:
     """What `begin` raises is no difference: nothing was done yet."""
 
     class Broken(Leases):
+        """It cannot begin."""
+
         def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
+            """Begin."""
             raise OSError(f"no port for {Client}")
 
     with pytest.raises(AdapterError, match="`begin` raised OSError: no port for 1, before"):
@@ -476,7 +521,10 @@ def test_an_adapter_may_loop_over_the_specs_sorts() -> None:
     """Within the adapter's methods, `for c in Client` runs over as many as there are."""
 
     class Looping(Leases):
+        """It looks at each client."""
+
         def observe(self) -> dict[str, Any]:
+            """What is seen."""
             return {"token": {c: self.core.tokens[c.index] for c in Client}}
 
     with Held(LEASE, Looping, Client=3) as held:
@@ -511,6 +559,8 @@ def test_a_specs_step_without_meaning_is_told_as_the_specs_own() -> None:
     """Where the spec looks at what is not there, it is the spec that has no meaning."""
 
     class Odd(Spec):
+        """Its tokens may become fewer than none."""
+
         holder: Client | None = None
         token: Nat = 0
 
@@ -526,14 +576,20 @@ def test_a_specs_step_without_meaning_is_told_as_the_specs_own() -> None:
             self.token -= 1
 
     class Odds(Adapter):
+        """Code that does as it is told."""
+
         def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
+            """Begin."""
             self.core = LeaseCore(Client)
 
-        def give(self, c: Client) -> None: ...
+        def give(self, c: Client) -> None:
+            """It is given."""
 
-        def spend(self) -> None: ...
+        def spend(self) -> None:
+            """One is spent."""
 
         def observe(self) -> dict[str, Any]:
+            """What is seen."""
             return {}
 
     with Held(Odd, Odds, Client=1) as held, pytest.raises(Differs, match="has no meaning here"):

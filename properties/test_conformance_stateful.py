@@ -194,6 +194,8 @@ def test_an_adapter_that_does_nothing_at_all_shows_nothing() -> None:
     """A test in which the code took no step does not pass."""
 
     class Nothing(Leases):
+        """It takes no action."""
+
         absent: ClassVar[Mapping[str, str]] = dict.fromkeys(
             ("ask", "expire", "give_back", "write"), "not written yet"
         )
@@ -211,7 +213,10 @@ def test_what_differs_once_and_not_again_is_told_as_such() -> None:
     calls = count()
 
     class Once(Leases):
+        """It is wrong once in its life."""
+
         def write(self, c: Client) -> None:
+            """A client writes."""
             if next(calls) == 100:
                 raise Refused("a bit has flipped")
             super().write(c)
@@ -227,6 +232,8 @@ def test_a_story_is_told_again_though_the_code_takes_its_time() -> None:
     """What the code had done by itself in time, a repetition waits for, and says so."""
 
     class AtItsOwnTime(Leases):
+        """Its grants may come between two calls."""
+
         pumped = False
         flaws = ("forgets",)
 
@@ -247,7 +254,10 @@ def test_what_differs_now_and_then_is_told_with_how_often() -> None:
     random = Random(1)
 
     class Flaky(Leases):
+        """It refuses now and then."""
+
         def ask(self, c: Client) -> None:
+            """A client asks."""
             if random.random() < 0.5:
                 raise Refused("not today")
             super().ask(c)
@@ -341,10 +351,13 @@ def test_what_was_never_seen_taken_or_refused_is_said() -> None:
     """A pass says what it does not show: fields, actions, refusals, disturbances."""
 
     class Little(Leases):
+        """It shows little, and takes little."""
+
         absent: ClassVar[Mapping[str, str]] = {"give_back": "clients never do"}
         offered = ("write",)  # type: ignore[assignment]
 
         def observe(self) -> dict[str, Any]:
+            """What is seen."""
             return {"token": {Client(0): self.core.tokens[0]}, "term": self.core.term}
 
     walked = walk(LEASE, Little, {"Client": 2}, runs=1, steps=0)
@@ -426,6 +439,8 @@ def test_an_adapter_that_does_not_fit_is_refused_before_anything_runs() -> None:
     """The class is not even made for an adapter without a method for an action."""
 
     class Short(Leases):
+        """It has no method for a write."""
+
         write = None  # type: ignore[assignment]
 
     with pytest.raises(AdapterError, match=r"no method for the action write of Lease: write `def"):
@@ -437,6 +452,8 @@ def test_a_rule_may_be_named_as_hypothesis_names_its_own() -> None:
     from herdspec import Spec, action
 
     class Odd(Spec):
+        """Its actions have Hypothesis' names."""
+
         done: bool = False
 
         @action
@@ -450,16 +467,22 @@ def test_a_rule_may_be_named_as_hypothesis_names_its_own() -> None:
             self.done = False
 
     class Odds(Adapter):
+        """Code for it."""
+
         def begin(self) -> None:
+            """Begin."""
             self.done = False
 
         def teardown(self) -> None:
+            """Do it."""
             self.done = True
 
         def check_invariants(self) -> None:
+            """Do it."""
             self.done = False
 
         def observe(self) -> dict[str, Any]:
+            """What is seen."""
             return {"done": self.done}
 
     case: Any = stateful(Odd, Odds)
@@ -472,7 +495,10 @@ def test_every_call_is_made_in_one_thread() -> None:
     threads: list[set[int]] = []
 
     class Bound(Leases):
+        """It notes its threads."""
+
         def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
+            """Begin."""
             super().begin(Client)
             threads.append({threading.get_ident()})
 
@@ -481,6 +507,7 @@ def test_every_call_is_made_in_one_thread() -> None:
             super()._done(did)
 
         def end(self) -> None:
+            """End."""
             threads[-1].add(threading.get_ident())
 
     walk(LEASE, Bound, {"Client": 2}, runs=3)

@@ -12,7 +12,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from herdproof.conformance.traces import Tracer
+from herdproof.conformance.traces import TraceLine, Tracer
+from herdproof.conformance.traces.line import START
+from herdproof.conformance.traces.mapping import TraceMap
+from herdspec import from_source
+from herdspec.check.conform import Outcome
 
 SPEC = '''
 """A lease, as in the tutorial."""
@@ -89,6 +93,10 @@ def writes_are_of_leases(s: Lease) -> bool:
 '''
 
 
+LEASE = from_source(SPEC, "Lease")
+PLAIN = TraceMap(LEASE)
+
+
 class LeaseServer:
     """Leases to one client at a time; every step is traced."""
 
@@ -157,3 +165,42 @@ def run(
             elif asked:
                 server.ask(asked.pop(chance.randrange(len(asked))))
     return to
+
+
+def told(outcome: Outcome) -> str:
+    """An outcome, for a test that fails."""
+    why = outcome.mismatch.lines if outcome.mismatch else [outcome.reason]
+    return "\n".join([f"{outcome.verdict} after {outcome.matched} of {outcome.lines}", *why])
+
+
+def lines_of(*steps: tuple[Any, ...] | str, node: str = "server", **more: Any) -> list[TraceLine]:
+    """Lines of one process: each an action with its arguments, and what was seen."""
+    found = []
+    for number, step in enumerate([(START,), *steps], start=1):
+        action, arguments, seen = (*step, {}, {})[:3]
+        found.append(
+            TraceLine(
+                schema=2,
+                protocol="Lease",
+                run="r",
+                node=node,
+                sequence=number,
+                time_ns=10 * number,
+                action=action,
+                arguments=arguments,
+                seen=seen,
+                place=f"{node}, line {number}",
+                **more,
+            )
+        )
+    return found
+
+
+def ask(c: str) -> tuple[str, dict[str, Any]]:
+    """A step."""
+    return "ask", {"c": c}
+
+
+def grant(c: str, **seen: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A step."""
+    return "grant", {"c": c}, seen
