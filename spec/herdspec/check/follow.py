@@ -35,6 +35,9 @@ from herdspec.language.surface import Disabled, Spec
 CAP = 64
 """How many states may be carried where nobody says otherwise."""
 
+FEW = 8
+"""So many states are compared with each other one by one."""
+
 Call = tuple[str, tuple[Any, ...]]
 """An action of the spec, and its arguments."""
 Way = Sequence[Call]
@@ -327,12 +330,27 @@ class Follower:
 
     def _distinct(self, found: Sequence[Carried]) -> list[Carried]:
         """Each state once; the first way to it counts, and one on which nothing was broken."""
+        if len(found) <= FEW:  # to compare them is quicker than to take them apart
+            return self._unequal(found)
         kept: dict[Hashable, Carried] = {}
         for carried in found:
             key = (self.steps.key(carried.state), carried.early)
             if key not in kept or (kept[key].broken and not carried.broken):
                 kept[key] = carried
         return list(kept.values())
+
+    @staticmethod
+    def _unequal(found: Sequence[Carried]) -> list[Carried]:
+        kept: list[Carried] = []
+        for new in found:
+            for k, old in enumerate(kept):
+                if old.early == new.early and old.state == new.state:
+                    if old.broken and not new.broken:
+                        kept[k] = new
+                    break
+            else:
+                kept.append(new)
+        return kept
 
     # ── Why not ─────────────────────────────────────────────────────────────────────────────
 
