@@ -14,7 +14,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from herdproof.cli.loading import imported
-from herdspec.check.protocol import CONTRACT, DRAFTED, Protocol, in_order, names, protocol
+from herdspec.check.protocol import (
+    CONTRACT,
+    DRAFTED,
+    Protocol,
+    in_order,
+    names,
+    protocol,
+    variant_of,
+)
 from herdspec.check.verdict import Declared
 from herdspec.language.bodies import check_module
 from herdspec.language.declared import defined
@@ -90,15 +98,6 @@ def known_specs(name: str) -> str:
 
 
 # ── Known ones ──────────────────────────────────────────────────────────────────────────────
-
-
-def variant_of(name: str) -> tuple[str, str]:
-    """The protocol that a known spec is of, and which variant: "" is the verified one."""
-    of, slash, flaw = name.partition("/")
-    for ending in () if slash else (DRAFTED, CONTRACT):
-        if name.endswith(ending):
-            return name.removesuffix(ending), ending.removeprefix("-")
-    return of, flaw
 
 
 def known() -> list[str]:

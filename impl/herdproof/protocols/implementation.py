@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Protocol as Shape
 
-from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol
+from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol, variant_of
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -154,8 +154,6 @@ def simulators() -> Mapping[str, Simulated]:
 
 def adapter_of(subject: str) -> type[Adapter] | None:
     """The adapter of the code of a known spec; None of a spec without an implementation."""
-    from herdproof.cli.specs import variant_of
-
     name, variant = variant_of(subject)
     made = implementation(name).adapter if name in names() else None
     return made(variant) if made and variant != CONTRACT.removeprefix("-") else None

@@ -122,6 +122,15 @@ def protocol(name: str) -> Protocol:
     return found
 
 
+def variant_of(name: str) -> tuple[str, str]:
+    """The protocol that a known spec is of, and which variant: "" is the verified one."""
+    of, slash, flaw = name.partition("/")
+    for ending in () if slash else (DRAFTED, CONTRACT):
+        if name.endswith(ending):
+            return name.removesuffix(ending), ending.removeprefix("-")
+    return of, flaw
+
+
 def in_order() -> list[str]:
     """The names of all protocols: each after those on which it builds, else by name."""
     found: list[str] = []
