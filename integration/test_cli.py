@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from herdproof.cli.kafka import topic_of
-from herdproof.cli.real_runs import DISTURBANCES, run
 from herdproof.kafka.topics import Topics
 from herdproof.link.conform import conform_files
+from herdproof.link.real_runs import DISTURBANCES, run
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdspec.check.conform import Verdict
 from herdspec.language.errors import UsageError

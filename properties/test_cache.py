@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from herdproof.cli import app, checks
+from herdproof.cli import app
+from herdproof.conformance import findings as checks
 from herdproof.protocols import election
 from herdspec import from_source
 from herdspec.check import digest as digests

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from herdproof.cli import app, checks, conform, doctor
+from herdproof.cli import app, conform, doctor
 from herdproof.cli.render import Output
+from herdproof.conformance import findings as checks
 from herdproof.errors import HerdError
 from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result as Found

@@ -180,7 +180,8 @@ def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[C
         if own.code is not None:
             raise UsageError(f"--code is for specs in a file, and {found[0].name} is in none")
         return []
-    from herdproof.cli.code import checks_of, code_of
+    from herdproof.cli.code import code_of
+    from herdproof.conformance.checks import checks_of
 
     code = code_of(found, own.code)
     return [c for of in wanted if of.subject in code for c in checks_of(of, code[of.subject])]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from herdproof.cli.checks import differs, implementation, replayed
+from herdproof.conformance.findings import differs, implementation, replayed
 from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Mark, counted

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from herdproof.cli.checks import conforms, differs, implementation, replayed, unknown
+from herdproof.conformance.findings import conforms, differs, implementation, replayed, unknown
 from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
 from herdspec.check.verdict import counted
@@ -95,9 +95,9 @@ def real_runs(subject: str) -> Check:
     sentence = "What real brokers do, undirected and disturbed, the spec allows."
 
     def run(tell: Tell) -> Result:
-        from herdproof.cli.real_runs import StaleWriteAccepted
-        from herdproof.cli.real_runs import run as disturb
         from herdproof.link.conform import conform_files
+        from herdproof.link.real_runs import StaleWriteAccepted
+        from herdproof.link.real_runs import run as disturb
 
         def told(rounds: int) -> None:
             tell(f"{rounds} of {counted(ROUNDS, 'leader')} disturbed", rounds / ROUNDS)

@@ -112,7 +112,7 @@ class Implementation:
         """What `verify` checks of the code; by default, whatever can be asked of its adapter."""
         if self.checks or self.adapter is None:
             return [make(subject) for make in self.checks]
-        from herdproof.cli.code import Code, checks_of
+        from herdproof.conformance.checks import Code, checks_of
         from herdspec.check.digest import sources
         from herdspec.check.plans import QUICK, Looked, sizes_for
 

@@ -1,0 +1,245 @@
+"""
+All ways of holding code to a spec, as checks of `verify`: a row of the table each.
+
+For each the adapter has to be able: what it cannot be asked is not asked, and not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from herdproof.conformance.adapter import Adapter, AdapterError
+from herdproof.conformance.findings import conforms, differs, implementation, unknown
+from herdspec.check.cache import Result
+from herdspec.check.verdict import Finding, counted
+from herdspec.check.verify import Check, Tell
+from herdspec.language.errors import UsageError
+
+if TYPE_CHECKING:
+    from herdproof.conformance.edges import Coverage
+    from herdproof.conformance.solved import Solved
+    from herdproof.conformance.walk import Walked
+    from herdspec.check.plans import Looked
+
+RUNS, TURNS = 50, 40
+"""How many walks are taken, and of how many turns each."""
+SECONDS = 20.0
+"""After how many seconds no further walk is begun."""
+
+
+NOTHING_SEEN = "nothing was seen of the code"
+
+
+@dataclass(frozen=True)
+class Code:
+    """An adapter; `digest` is that of all that was imported with it."""
+
+    adapter: type[Adapter]
+    digest: str
+
+
+def checks_of(looked: Looked, code: Code) -> list[Check]:
+    """All ways in which this code can be held to this spec."""
+    ways = [walks(looked, code), edges(looked, code), stories(looked, code)]
+    if hasattr(code.adapter, "load"):
+        ways.append(states(looked, code))
+    return ways
+
+
+def rests_on(looked: Looked, code: Code, *options: Any) -> tuple[Any, ...]:
+    """All that a verdict about code depends on, as far as is known here."""
+    return looked.subject, looked.spec, looked.sizes, code.digest, implementation(), *options
+
+
+def walks(looked: Looked, code: Code) -> Check:
+    """Random walks: the code takes what the spec allows, and refuses what it does not."""
+    row = "the code takes random walks as specified"
+    sentence = "On random walks the code goes where the spec says, and refuses what it forbids."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.conformance.walk import walk
+
+        tell(f"{RUNS} walks of {TURNS} turns", None)
+        walked = walk(
+            looked.spec, code.adapter, looked.sizes, runs=RUNS, steps=TURNS, seconds=SECONDS
+        )
+        bounds = f"{size_of(looked)}, {counted(walked.steps, 'step')}"
+        measured = (
+            f"{walked.runs:,} of {counted(RUNS, 'walk')}, {counted(walked.steps, 'step')},"
+            f" {sum(walked.report.refused.values()):,} refused"
+        )
+        return Result((judged_walks(looked.subject, row, sentence, bounds, walked),), measured)
+
+    return Check(
+        f"walk {code.adapter.__name__} beside {looked.subject}: {size_of(looked)}",
+        run, lambda: rests_on(looked, code, RUNS, TURNS, SECONDS),
+    )  # fmt: skip
+
+
+def judged_walks(subject: str, row: str, sentence: str, bounds: str, walked: Walked) -> Finding:
+    """What walks come to: a pass says what it did not show."""
+    if walked.difference is not None:
+        return differs(subject, row, sentence, bounds, str(walked.difference))
+    if walked.unknown:
+        return unknown(subject, row, sentence, bounds, walked.unknown)
+    if not walked.steps:
+        return unknown(subject, row, sentence, bounds, "no step was taken")
+    if saw_nothing(walked.spec.rich, walked.unseen):
+        return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
+    return conforms(subject, row, sentence, bounds, "; ".join(walked.gaps))
+
+
+def edges(looked: Looked, code: Code) -> Check:
+    """Every edge of the explored graph, taken on the code."""
+    row = "the code takes every step as specified"
+    sentence = "In every reachable state, each step leads the code where the spec says."
+
+    def run(tell: Tell) -> Result:
+        from herdproof.conformance.edges import cover
+
+        tell("every edge of the explored graph", None)
+        options: Any = {"bound": looked.bound if looked.within else None, **looked.sizes}
+        try:
+            coverage = cover(
+                looked.spec, code.adapter, faults=looked.faults, seconds=SECONDS, **options
+            )
+        except UsageError as error:
+            found = unknown(looked.subject, row, sentence, size_of(looked), str(error))
+            return Result((found,), "not taken")
+        bounds = f"{size_of(looked)}, {coverage.covered:,} of {counted(coverage.edges, 'edge')}"
+        judged = judged_edges(looked.subject, row, sentence, bounds, coverage)
+        return Result((judged,), "; ".join([coverage.line, *(m.line for m in coverage.missed)]))
+
+    size = f"{size_of(looked)}, {counted(looked.faults, 'fault')}"
+    return Check(
+        f"take every edge of {looked.subject} on {code.adapter.__name__}: {size}",
+        run, lambda: rests_on(looked, code, looked.faults, looked.bound, looked.within, SECONDS),
+    )  # fmt: skip
+
+
+def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
+    """What a graph that was taken comes to: an action that was never taken is not passed."""
+    from herdproof.conformance.suites import shortfall
+
+    if coverage.mismatch is not None:
+        return differs(subject, row, sentence, bounds, coverage.mismatch.story)
+    left: dict[str, int] = {}
+    for missed in coverage.missed:
+        left[missed.action] = left.get(missed.action, 0) + missed.edges
+    notes = [f"not taken: {', '.join(f'{n:,} of {name}' for name, n in left.items())}"] * bool(left)
+    notes += [f"never seen: {', '.join(coverage.unseen)}"] * bool(coverage.unseen)
+    notes += [f"nothing beyond {coverage.bound}"] * coverage.is_cut
+    if why := shortfall(coverage):
+        return unknown(subject, row, sentence, bounds, "; ".join([why, *notes]))
+    return conforms(subject, row, sentence, bounds, "; ".join(notes))
+
+
+def stories(looked: Looked, code: Code) -> Check:
+    """The shortest story to each action, each `sometimes` and each side of a guard, on the code."""
+    row = "the code follows the spec's stories"
+    sentence = "The code goes along the shortest stories to all that can happen, and refuses there."
+
+    def run(tell: Tell) -> Result:
+        from unittest import SkipTest, defaultTestLoader
+
+        from herdproof.conformance.held import Differs
+        from herdproof.conformance.story_tests import stories as made
+
+        options: dict[str, Any] = {"bound": looked.bound if looked.within else None, **looked.sizes}
+        case = made(looked.spec, code.adapter, faults=looked.faults, **options)
+        names, left = defaultTestLoader.getTestCaseNames(case), dict[str, str]()
+        judged: Finding | None = None
+        for number, name in enumerate(names):
+            tell(name, number / len(names))
+            try:
+                getattr(case(name), name)()
+            except SkipTest as skip:
+                left[name.removeprefix("test_")] = str(skip)
+            except Differs as found:
+                judged = differs(looked.subject, row, sentence, size_of(looked), str(found))
+                break
+            except UsageError as error:  # the graph is too large
+                judged = unknown(looked.subject, row, sentence, size_of(looked), str(error))
+                break
+        followed = f"{len(names) - len(left):,} of {counted(len(names), 'story')}"
+        if judged is None:
+            note = f"not followed: {', '.join(left)}" if left else ""
+            make = conforms if len(left) < len(names) else unknown
+            judged = make(looked.subject, row, sentence, f"{size_of(looked)}, {followed}", note)
+        measured = "; ".join([followed, *(f"{name}: {why}" for name, why in left.items())])
+        return Result((judged,), measured)
+
+    size = f"{size_of(looked)}, {counted(looked.faults, 'fault')}"
+    return Check(
+        f"take stories of {looked.subject} along on {code.adapter.__name__}: {size}",
+        run, lambda: rests_on(looked, code, looked.faults, looked.bound, looked.within),
+    )  # fmt: skip
+
+
+PICKED_AT = 5
+"""States are picked at so many elements of a sort, unless there are to be more."""
+PICKED, PICKING, SETTLING = 20, 20.0, 10.0
+"""How many states are picked of each case, in how many seconds; how long stories are looked for."""
+
+
+def states(looked: Looked, code: Code) -> Check:
+    """States that z3 picks: from there, the code does as the spec does."""
+    row = "the code steps as specified from states of the solver"
+    sentence = "Put into states that satisfy what is proved, the code steps where the spec says."
+    sizes = {sort: max(n, PICKED_AT) for sort, n in looked.sizes.items()}
+    size = ", ".join(counted(n, sort.lower()) for sort, n in sizes.items()) or "one size"
+
+    def run(tell: Tell) -> Result:
+        from herdproof.conformance.solved import solved
+
+        tell("states that satisfy what is proved", None)
+        options: dict[str, Any] = dict(sizes)
+        try:
+            found = solved(
+                looked.spec, code.adapter, most=PICKED, seconds=PICKING, settling=SETTLING,
+                looking=0.0, faults=looked.faults, **options,
+            )  # fmt: skip
+        except AdapterError as error:  # a channel, say, of whose states none are picked
+            return Result((unknown(looked.subject, row, sentence, size, str(error)),), str(error))
+        judged = judged_states(looked.subject, row, sentence, size, found)
+        loaded = sum(tally.loaded for tally in found.tallies)
+        return Result((judged,), f"{counted(found.states, 'state')}, {loaded:,} steps from there")
+
+    options = (PICKED, PICKING, SETTLING, looked.faults)
+    return Check(
+        f"put {code.adapter.__name__} into states of {looked.subject}: {size}",
+        run, lambda: rests_on(looked, code, sizes, *options),
+    )  # fmt: skip
+
+
+def judged_states(subject: str, row: str, sentence: str, size: str, found: Solved) -> Finding:
+    """What states from the solver come to; an open question is neither a pass nor a failure."""
+    asked = sum(tally.picked for tally in found.tallies)
+    loaded = sum(tally.loaded for tally in found.tallies)
+    bounds = f"{size}, {counted(found.states, 'state')}"
+    if found.standing == "differs":
+        return differs(subject, row, sentence, bounds, "\n".join(found.lines))
+    if saw_nothing(found.spec.rich, found.unseen):
+        return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
+    left = f"{asked - loaded:,} could not be loaded" if asked > loaded else ""
+    unseen = f"never seen: {', '.join(found.unseen)}" if found.unseen else ""
+    if found.standing == "agrees":
+        return conforms(subject, row, sentence, bounds, "; ".join(filter(None, [left, unseen])))
+    story = tuple(found.lines)
+    questions = f"questions: {len(found.questions)}" if found.questions else ""
+    missed = [t.case.action.name for t in found.tallies if t.is_unknown]
+    cases = f"no state of {', '.join(dict.fromkeys(missed))} was loaded" if missed else ""
+    note = "; ".join(filter(None, [questions, cases, left])) or "nothing was asked"
+    return replace(unknown(subject, row, sentence, bounds, note), story=story)
+
+
+def saw_nothing(fields: Iterable[str], unseen: Iterable[str]) -> bool:
+    """Whether of no field anything was ever seen."""
+    return set(fields) <= {name.partition(".")[0] for name in unseen if "[" not in name}
+
+
+def size_of(looked: Looked) -> str:
+    """The sizes of a spec's sorts, in words."""
+    return ", ".join(counted(n, sort.lower()) for sort, n in looked.sizes.items()) or "one size"
