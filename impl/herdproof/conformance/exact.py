@@ -23,6 +23,7 @@ from herdproof.conformance.held import Deed
 from herdproof.conformance.seen import Seen
 from herdspec.engine.columns import Packing
 from herdspec.engine.ground import FAULTS
+from herdspec.language.surface import twin
 
 Progress = Callable[[int, int], None]
 """Told now and then: how many edges the walk has passed, of how many."""
@@ -169,7 +170,10 @@ class Exact(EdgeWalk):
 
     def _taking(self, instance: int) -> Taking:
         action, whole = self.graph.instances[instance]
-        return getattr(self.code, method_of(action.name)), whole
+        method = getattr(self.code, method_of(action.name))
+        if all(twin(value) is value for value in whole):
+            return method, whole
+        return lambda *given: method(*map(twin, given)), whole  # it may change what it gets
 
     def _take(self, low: int) -> None:
         """Take the edges from some states."""

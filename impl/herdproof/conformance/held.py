@@ -49,7 +49,7 @@ from herdproof.conformance.worker import TimedOut, Worker
 from herdproof.errors import HerdError
 from herdspec.check.run import Machine, Step, machine
 from herdspec.language.specification import Action, Specification
-from herdspec.language.surface import Spec, Undefined, sizes_of_sorts
+from herdspec.language.surface import Spec, Undefined, sizes_of_sorts, twin
 
 __all__ = [
     "CARRIED", "Carried", "Case", "Deed", "Differs", "Hangs", "Held", "Raises", "Report",
@@ -277,9 +277,9 @@ class Held:
         action, case = self.possible.actions[name], self.case(name, *arguments)
         self.deeds.append(Deed("offer", name, arguments, None, case))
         try:
-            chosen = self._call(
-                method_of(name), getattr(self.code, method_of(name)), *arguments, refusable=True
-            )
+            method = getattr(self.code, method_of(name))
+            # Copies: the code may keep what it gets, and change it.
+            chosen = self._call(method_of(name), method, *map(twin, arguments), refusable=True)
         except self.adapter.refusals as refusal:
             self.deeds[-1] = Deed("offer", name, arguments, False, case)
             self._refused(action, arguments, case, refusal)
@@ -329,7 +329,7 @@ class Held:
         check_load(self.adapter)
         load: Any = getattr(self.code, "load")  # noqa: B009 - not every adapter has one
         self.deeds = [Deed("put", "", (dict(look),))]
-        self._call("load", load, state)
+        self._call("load", load, state.copy())  # the code may keep, and change, what it gets
         self.states = [Carried(state)]
         try:
             self._compare(self._closed(self.states, self._silent))
@@ -375,7 +375,7 @@ class Held:
                 f"{name}.{method} returned {chosen!r}: return what the code chose as a tuple, in"
                 f" the order of the parameters: {', '.join(of)}"
             )
-        whole = self.possible.whole(action, arguments, chosen)
+        whole = tuple(map(twin, self.possible.whole(action, arguments, chosen)))
         parameter = self.possible.unknown(action, whole) if of else None
         if parameter is not None:
             raise AdapterError(
@@ -476,7 +476,7 @@ class Held:
             if now >= until and not goes_on:
                 self._seen.check(look)
                 raise self._elsewhere(states, found, look)
-            last = look
+            last = {name: twin(seen) for name, seen in look.items()}  # the code may change it
             if not goes_on:
                 time.sleep(POLL)
         self.states = found
