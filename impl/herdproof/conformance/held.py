@@ -46,7 +46,7 @@ from herdproof.conformance.possible import Instance, Possible
 from herdproof.conformance.seen import Look, Seen, replaced
 from herdproof.conformance.told import PROGRAM, program, story
 from herdproof.conformance.worker import TimedOut, Worker
-from herdproof.errors import HerdError
+from herdproof.errors import HerdError, Signalled
 from herdspec.check.run import Machine, Step, machine
 from herdspec.language.specification import Action, Specification
 from herdspec.language.surface import Spec, Undefined, sizes_of_sorts, twin
@@ -246,7 +246,9 @@ class Held:
                 f"{name} did not return within {self.adapter.timeout:g} s: it must close what"
                 f" `begin` opened, whatever state the code is in"
             ) from None
-        except Exception as error:
+        except Signalled:
+            raise
+        except (Exception, SystemExit) as error:
             raise AdapterError(
                 f"{name} raised {_said(error)}: it must close what `begin` opened, whatever state"
                 f" the code is in"
@@ -528,9 +530,9 @@ class Held:
             return self._worker.call(self._sized, function, arguments)
         except TimedOut:
             raise self._hangs() from None
-        except (HerdError, CannotLoad):
+        except (HerdError, CannotLoad, Signalled):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a process must not end as if all were well
             if refusable and isinstance(error, self.adapter.refusals):
                 raise
             raise self._raises(name, error) from error
@@ -549,7 +551,7 @@ class Held:
             )
         return self._differs(told, kind=Hangs)
 
-    def _raises(self, name: str, error: Exception) -> Exception:
+    def _raises(self, name: str, error: BaseException) -> Exception:
         told = f"`{name}` raised {_said(error)}"
         if not self.states:
             return AdapterError(f"{self.adapter.__name__}: {told}, before the first step")
