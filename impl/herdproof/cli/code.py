@@ -10,7 +10,7 @@ what it cannot be asked is not asked, and not said.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from herdproof.cli.checks import conforms, differs, implementation, unknown
 from herdproof.cli.loading import digest_of_imported, imported_beside
 from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, is_adapter
+from herdproof.conformance.seen import NOTHING_SEEN, saw_nothing
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Finding, counted
 from herdspec.check.verify import Check, Tell
@@ -34,9 +35,6 @@ RUNS, TURNS = 50, 40
 """How many walks are taken, and of how many turns each."""
 SECONDS = 20.0
 """After how many seconds no further walk is begun."""
-
-
-NOTHING_SEEN = "nothing was seen of the code"
 
 
 @dataclass(frozen=True)
@@ -308,7 +306,7 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     bounds = f"{size}, {counted(found.states, 'state')}"
     if found.standing == "differs":
         return differs(subject, row, sentence, bounds, "\n".join(found.lines))
-    if saw_nothing(found.spec.rich, found.unseen):
+    if found.saw_nothing:
         return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
     left = f"{asked - loaded:,} could not be loaded" if asked > loaded else ""
     unseen = f"never seen: {', '.join(found.unseen)}" if found.unseen else ""
@@ -320,11 +318,6 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     cases = f"no state of {', '.join(dict.fromkeys(missed))} was loaded" if missed else ""
     note = "; ".join(filter(None, [questions, cases, left])) or "nothing was asked"
     return replace(unknown(subject, row, sentence, bounds, note), story=story)
-
-
-def saw_nothing(fields: Iterable[str], unseen: Iterable[str]) -> bool:
-    """Whether of no field anything was ever seen."""
-    return set(fields) <= {name.partition(".")[0] for name in unseen if "[" not in name}
 
 
 def size_of(looked: Looked) -> str:
