@@ -555,11 +555,20 @@ class Held:
         told = f"`{name}` raised {_said(error)}"
         if not self.states:
             return AdapterError(f"{self.adapter.__name__}: {told}, before the first step")
+        if name in ("snapshot", "restore"):
+            return self.unkept(name, error)
         instead = {
             "observe": "it must return what can be seen, after every step",
             "pump": "it must let the code come to rest, after every step",
         }.get(name, f"what brought nothing about raises one of {self.adapter.__name__}.refusals")
         return self._differs(f"{told}: {instead}.", kind=Raises)
+
+    def unkept(self, name: str, error: BaseException) -> AdapterError:
+        """What an adapter's `snapshot` or `restore` raised: nothing is said of the code by that."""
+        return AdapterError(
+            f"{self.adapter.__name__}.{name} raised {_said(error)}: what the code is like must be"
+            f" kept, and brought back, after every step"
+        )
 
 
 def _said(error: BaseException) -> str:
