@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -86,8 +86,17 @@ class Hanging(Switches):
 
     timeout = 0.3
 
+    def begin(self) -> None:
+        """Off."""
+        super().begin()
+        self.over = threading.Event()
+
     def _fail(self) -> None:
-        time.sleep(1.0)
+        self.over.wait()
+
+    def end(self) -> None:
+        """Come back."""
+        self.over.set()
 
 
 class Unwatched(Raising):
