@@ -12,9 +12,11 @@ from herdproof.conformance.edges import cover
 from herdproof.conformance.held import Held
 from herdproof.conformance.solved import solved
 from herdproof.conformance.stateful import stateful
+from herdproof.conformance.stories import Outcome, on_the_code
 from herdproof.conformance.suites import shortfall
 from herdproof.conformance.walk import walk
 from herdspec import Nat, Sort, Spec, action, each, require
+from herdspec.check.run import machine
 
 
 class Door(Sort):
@@ -163,3 +165,14 @@ def test_fields_of_parts_in_maps_that_were_never_seen_are_named() -> None:
 
     unseen = ("lock[door1].count", "lock[door2].count", "lock[door2].opened", "mark")
     assert held.report.unseen == unseen
+
+
+def test_a_story_on_code_of_which_nothing_is_seen_shows_nothing() -> None:
+    """It takes every step, and nobody knows where it is."""
+    run = machine(Marked, Door=2)
+    [after] = [s for s in run.steps(run.initial()) if s.arguments == (Door(0),)]
+
+    found = on_the_code(run, Unmarked, [after])
+
+    assert found.outcome is Outcome.UNCLEAR
+    assert "nothing was seen of the code" in found.line

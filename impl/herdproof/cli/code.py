@@ -214,8 +214,8 @@ def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: C
     for missed in coverage.missed:
         left[missed.action] = left.get(missed.action, 0) + missed.edges
     notes = [f"not taken: {', '.join(f'{n:,} of {name}' for name, n in left.items())}"] * bool(left)
-    notes += [f"never seen: {', '.join(coverage.unseen)}"] * bool(coverage.unseen)
     notes += [f"{what}: {', '.join(names)}" for what, names in coverage.untried.items()]
+    notes += [f"never seen: {', '.join(coverage.unseen)}"] * bool(coverage.unseen)
     notes += [f"nothing beyond {coverage.bound}"] * coverage.is_cut
     if why := shortfall(coverage):
         return unknown(subject, row, sentence, bounds, "; ".join([why, *notes]))
