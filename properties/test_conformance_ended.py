@@ -14,9 +14,10 @@ import pytest
 from hypothesis import settings
 
 from herdproof.conformance.adapter import AdapterError
-from herdproof.conformance.held import Hangs
+from herdproof.conformance.held import Hangs, Raises
 from herdproof.conformance.stateful import stateful
 from herdproof.conformance.walk import walk
+from herdproof.errors import Signalled
 from properties.leases import LEASE, Leases
 from properties.test_conformance_held import flawed
 from properties.test_conformance_stateful import Raising, run
@@ -183,3 +184,47 @@ def test_the_code_is_ended_whatever_happens() -> None:
         walk(LEASE, Counted, {"Client": 2}, runs=10)
         assert alive
         assert sum(alive) == 0
+
+
+def test_code_that_ends_the_process_is_a_difference() -> None:
+    """What calls `sys.exit(0)` does not end the test as if all were well."""
+
+    class Leaving(Leases):
+        """It leaves when a lease is over."""
+
+        def expire(self) -> None:
+            """Leave."""
+            sys.exit(0)
+
+    with pytest.raises(Raises, match=r"`expire` raised SystemExit: 0"):
+        run(Leaving)
+
+
+def test_an_end_that_ends_the_process_is_named() -> None:
+    """`end` closes what there is; it does not end who called it."""
+
+    class Leaving(Leases):
+        """It leaves at its end."""
+
+        def end(self) -> None:
+            """Leave."""
+            sys.exit(0)
+
+    with pytest.raises(AdapterError, match=r"Leaving\.end raised SystemExit: 0"):
+        run(Leaving)
+
+
+def test_a_signal_ends_the_process_though_code_is_called() -> None:
+    """SIGTERM is no fault of the code that was called when it came."""
+
+    class Ended(Leases):
+        """The process gets a signal meanwhile."""
+
+        timeout = None
+
+        def expire(self) -> None:
+            """It comes."""
+            raise Signalled(143)
+
+    with pytest.raises(Signalled):
+        walk(LEASE, Ended, {"Client": 2}, runs=10)

@@ -250,3 +250,12 @@ def test_what_causes_a_line_comes_before_it_whatever_clocks_say() -> None:
         told = [(line.node, line.sequence) for line in found.lines]
         assert told == [("d", 1), ("b", 1), ("a", 1), ("b", 2), ("b", 3), ("c", 1)]
         assert found.gaps == {}
+
+
+def test_times_below_zero_order_lines_as_any_others_do() -> None:
+    """A clock of a simulation may begin anywhere."""
+    lines = [line_of("a", 1, -50), line_of("a", 2, -10), line_of("b", 1, -40), line_of("b", 2, -20)]
+
+    found = ordered(lines, Causes(lines)).lines
+
+    assert [line.time_ns for line in found] == [-50, -40, -20, -10]

@@ -46,8 +46,10 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "class Constant(Leases):\n    def observe(self):\n        return {'term': 0}\n\n\n"
         "class Hangs(Leases):\n    timeout = 0.3\n\n"
         "    def expire(self):\n        time.sleep(1.0)\n\n\n"
+        "class Leaves(Leases):\n    def write(self, c):\n        raise SystemExit(0)\n\n\n"
         "class Odd(Leases):\n    def observe(self):\n        return {'colour': 1}\n"
     )
+    (tmp_path / "script.py").write_text("raise SystemExit(0)\n")
     return tmp_path / "lease.py"
 
 
@@ -119,10 +121,10 @@ def test_code_of_which_nothing_is_seen_is_unknown(spec: Path) -> None:
     assert cell(done, WALK).startswith("? nothing was seen")
 
 
-@pytest.mark.parametrize("kind", ["Idle", "Swapped", "Constant", "Hangs"])
+@pytest.mark.parametrize("kind", ["Idle", "Swapped", "Constant", "Hangs", "Leaves"])
 def test_an_adapter_that_is_wrong_never_passes(spec: Path, kind: str) -> None:
     """An action that does nothing, two that are swapped, a look that never changes, a call that
-    hangs: each fails in every way that asks it something.
+    hangs, one that ends the process with status 0: each fails in every way that asks it something.
     """
     done = verified(spec, "--code", f"served:{kind}")
 
@@ -144,6 +146,7 @@ def test_a_field_that_is_none_is_said(spec: Path) -> None:
     [
         ("served", "write MODULE:NAME"),
         ("nowhere:Leases", "nowhere cannot be imported: ModuleNotFoundError"),
+        ("script:Leases", "script cannot be imported: SystemExit: 0"),
         ("nowhere.py:Leases", "there is no file nowhere.py"),
         ("core:LeaseCore", "LeaseCore is no adapter; the adapters of core: Leases"),
         ("core:Lease_", "Lease_ is not there; the adapters of core: Leases"),

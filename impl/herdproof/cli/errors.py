@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from herdproof.errors import HerdError
+from herdproof.errors import HerdError, Signalled
 from herdspec.language.errors import SpecError, UsageError
 
 NOT_ASKED = 2
@@ -68,7 +68,7 @@ def kazoo_is_quiet() -> Iterator[None]:
 def unwind(number: int, frame: object) -> NoReturn:
     """Leave, with the code that says by which signal."""
     del frame
-    raise SystemExit(SIGNALLED + number)
+    raise Signalled(SIGNALLED + number)
 
 
 def missing(module: str) -> str:

@@ -20,6 +20,7 @@ from sysconfig import get_paths
 from types import CodeType, ModuleType
 from zlib import crc32
 
+from herdproof.errors import Signalled
 from herdspec.check.digest import hashed, sources
 from herdspec.language.errors import SpecError, UsageError
 
@@ -68,11 +69,11 @@ def _run(what: Path, importing: Callable[[], None]) -> None:
     """Import; what goes wrong is a sentence about the user's file."""
     try:
         importing()
-    except SpecError:
+    except (SpecError, Signalled):
         raise
     except UsageError as error:
         raise UsageError(f"{what}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script's own end is not that of the command
         raise UsageError(f"{what} cannot be imported: {type(error).__name__}: {error}") from error
 
 

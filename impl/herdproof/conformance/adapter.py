@@ -123,6 +123,7 @@ def check_adapter(spec: Specification, adapter: type[Adapter]) -> None:
     """Raise `AdapterError` for the first thing in which an adapter does not fit its spec."""
     if not is_adapter(adapter):
         raise AdapterError(f"{adapter!r} is no adapter: write a class that derives from Adapter")
+    _check_values(adapter)
     actions = {a.name: a for a in spec.actions}
     _check_names(spec, adapter, actions)
     for action in controlled(spec, adapter):
@@ -149,6 +150,28 @@ def check_load(adapter: type[Adapter]) -> None:
             f"{adapter.__name__} cannot be put into a state: write `def load(self, state)`, which"
             f" raises CannotLoad where the code cannot be"
         )
+
+
+def _check_values(adapter: type[Adapter]) -> None:
+    """Whether what an adapter says beside its methods is of the right kind."""
+    for table, written in (
+        ("chosen", '{"take": ("j",)}'),
+        ("disturbed", '{"restart": ()}'),
+        ("absent", '{"expire": "why"}'),
+    ):
+        if not isinstance(getattr(adapter, table), Mapping):
+            raise AdapterError(
+                f"{adapter.__name__}.{table} is {getattr(adapter, table)!r}: write a dict, such as"
+                f" {table} = {written}"
+            )
+    timeout: Any = adapter.timeout
+    patience: Any = adapter.patience
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+        raise AdapterError(
+            f"{adapter.__name__}.timeout is {timeout!r}: write seconds, more than 0, or None"
+        )
+    if not (isinstance(patience, int | float) and patience >= 0):
+        raise AdapterError(f"{adapter.__name__}.patience is {patience!r}: write seconds, 0 or more")
 
 
 def _check_names(

@@ -6,12 +6,12 @@ For each the adapter has to be able: what it cannot be asked is not asked, and n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import Adapter, AdapterError
 from herdproof.conformance.findings import conforms, differs, implementation, unknown
+from herdproof.conformance.seen import NOTHING_SEEN, saw_nothing
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Finding, counted
 from herdspec.check.verify import Check, Tell
@@ -27,9 +27,6 @@ RUNS, TURNS = 50, 40
 """How many walks are taken, and of how many turns each."""
 SECONDS = 20.0
 """After how many seconds no further walk is begun."""
-
-
-NOTHING_SEEN = "nothing was seen of the code"
 
 
 @dataclass(frozen=True)
@@ -129,6 +126,7 @@ def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: C
     for missed in coverage.missed:
         left[missed.action] = left.get(missed.action, 0) + missed.edges
     notes = [f"not taken: {', '.join(f'{n:,} of {name}' for name, n in left.items())}"] * bool(left)
+    notes += [f"{what}: {', '.join(names)}" for what, names in coverage.untried.items()]
     notes += [f"never seen: {', '.join(coverage.unseen)}"] * bool(coverage.unseen)
     notes += [f"nothing beyond {coverage.bound}"] * coverage.is_cut
     if why := shortfall(coverage):
@@ -221,7 +219,7 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     bounds = f"{size}, {counted(found.states, 'state')}"
     if found.standing == "differs":
         return differs(subject, row, sentence, bounds, "\n".join(found.lines))
-    if saw_nothing(found.spec.rich, found.unseen):
+    if found.saw_nothing:
         return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
     left = f"{asked - loaded:,} could not be loaded" if asked > loaded else ""
     unseen = f"never seen: {', '.join(found.unseen)}" if found.unseen else ""
@@ -233,11 +231,6 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     cases = f"no state of {', '.join(dict.fromkeys(missed))} was loaded" if missed else ""
     note = "; ".join(filter(None, [questions, cases, left])) or "nothing was asked"
     return replace(unknown(subject, row, sentence, bounds, note), story=story)
-
-
-def saw_nothing(fields: Iterable[str], unseen: Iterable[str]) -> bool:
-    """Whether of no field anything was ever seen."""
-    return set(fields) <= {name.partition(".")[0] for name in unseen if "[" not in name}
 
 
 def size_of(looked: Looked) -> str:

@@ -27,6 +27,7 @@ from herdproof.conformance.held import (
 from herdproof.conformance.seen import Look, Seen
 from herdproof.conformance.shorten import shortened
 from herdproof.conformance.told import program
+from herdspec.language.surface import twin
 
 SHORTENED = 10.0
 """For so many seconds the story of a difference is shortened."""
@@ -146,7 +147,7 @@ class EdgeWalk:
         self._did(Deed("offer", name, given))
         try:
             method = getattr(self.code, method_of(name))
-            chosen = self.call(name, method, *given, may_refuse=True)
+            chosen = self.call(name, method, *map(twin, given), may_refuse=True)
         except self.adapter.refusals as refusal:
             return self._declined(at, name, given, str(refusal))
         if chosen is None and not self.adapter.chosen.get(name):
@@ -251,7 +252,7 @@ class EdgeWalk:
                     raise Outside
                 self.seen.check(look)
                 raise self.wrong("It does not do what is due." if found else "It is elsewhere.")
-            last = look
+            last = {name: twin(seen) for name, seen in look.items()}  # the code may change it
             if not goes_on:
                 time.sleep(POLL)
         self.possibly |= found

@@ -81,6 +81,8 @@ class Coverage:
     refused: dict[str, int] = field(default_factory=dict)
     """By action, how many steps that the spec forbids the code refused."""
     disturbed: dict[str, int] = field(default_factory=dict)
+    untried: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What was never done of that of which the adapter says that it can be: by what that is."""
     unseen: tuple[str, ...] = ()
     """Fields of which nothing was seen: they were not compared."""
     saw_nothing: bool = False
@@ -118,6 +120,7 @@ class Coverage:
         lines = [self.line, *(f"  {missed.line}" for missed in self.missed)]
         if self.unseen:
             lines.append(f"  never seen, and not compared: {', '.join(self.unseen)}")
+        lines += [f"  {what}: {', '.join(names)}" for what, names in self.untried.items()]
         if self.is_cut:
             lines.append(f"  steps beyond the bound {self.bound} are no part of the graph")
         return [*lines, *(self.mismatch.story.splitlines() if self.mismatch else [])]
@@ -191,6 +194,11 @@ def _conclude(coverage: Coverage, walk: EdgeWalk) -> None:
     taken = np.frombuffer(walk.taken, bool)
     coverage.taken = walk.graph.counts(taken)
     coverage.refused, coverage.disturbed = walk.refused, walk.disturbed
+    untried = {
+        "never refused": tuple(n for n in walk.adapter.offered if n not in walk.refused),
+        "never brought about": tuple(n for n in walk.adapter.disturbed if n not in walk.disturbed),
+    }
+    coverage.untried = {what: names for what, names in untried.items() if names}
     coverage.starts, coverage.steps = walk.starts, walk.steps
     coverage.unseen = tuple(walk.seen.unseen) if walk.seen.fields else ()
     reads_all = isinstance(walk, Exact) and hasattr(walk.adapter, "reader")

@@ -21,8 +21,10 @@ from herdproof.conformance.edge_walk import EdgeWalk, Mismatch, Wrong
 from herdproof.conformance.graph import CHUNK, Graph
 from herdproof.conformance.held import Deed
 from herdproof.conformance.seen import Seen
+from herdproof.errors import HerdError, Signalled
 from herdspec.engine.columns import Packing
 from herdspec.engine.ground import FAULTS
+from herdspec.language.surface import twin
 
 Progress = Callable[[int, int], None]
 """Told now and then: how many edges the walk has passed, of how many."""
@@ -143,6 +145,8 @@ class Exact(EdgeWalk):
         self.share, self.shares, self.progress = share, shares, progress
         self._held: dict[int, Any] = {}
         self._reached = 1
+        self._at = 0, 0
+        """The state, and the instance, of the edge that is taken."""
 
     def run(self) -> None:
         """Walk to the end; raises `Wrong`."""
@@ -167,9 +171,16 @@ class Exact(EdgeWalk):
         """The first difference is the nearest: its story is not shortened."""
         return super().told(wrong, seconds)
 
+    def wrong(self, what: str) -> Wrong:
+        """The code is wrong, after a shortest way to the edge that is taken, and that edge."""
+        return Wrong(self._deeds(*self._at), what)
+
     def _taking(self, instance: int) -> Taking:
         action, whole = self.graph.instances[instance]
-        return getattr(self.code, method_of(action.name)), whole
+        method = getattr(self.code, method_of(action.name))
+        if all(twin(value) is value for value in whole):
+            return method, whole
+        return lambda *given: method(*map(twin, given)), whole  # it may change what it gets
 
     def _take(self, low: int) -> None:
         """Take the edges from some states."""
@@ -181,13 +192,14 @@ class Exact(EdgeWalk):
             new = target >= self._reached
             mine = number % shares == share
             if new or mine:
+                self._at = source, instance
                 if watched:
                     given = (snapshot, instance, wanted, new)
                     kept = self.call("step", arrives, *given, may_refuse=False)
                 else:
                     kept = arrives(snapshot, instance, wanted, new)
                 if kept is None:
-                    raise Wrong(self._deeds(source, instance), "The code is elsewhere.")
+                    raise self.wrong("The code is elsewhere.")
                 if new:
                     held[target], self._reached = kept, target + 1
                 taken[number] = mine
@@ -215,21 +227,28 @@ class Exact(EdgeWalk):
         arrived = view.arrived
         order = view.order if self.graph.explorer.packing.blocks > 1 else None
         takings = [self._taking(k) for k in range(len(self.graph.instances))]
-        wrong: tuple[type[BaseException], ...] = (*self.adapter.refusals, AssertionError)
 
         def arrives(at: Any, instance: int, wanted: Any, new: bool) -> Any:
-            restore(at)
+            try:
+                restore(at)
+            except Exception as error:
+                raise self.held.unkept("restore", error) from error
             method, arguments = takings[instance]
             try:
                 method(*arguments)
                 found = arrived(wanted)
-            except wrong:
+            except (HerdError, Signalled):
+                raise
+            except (Exception, SystemExit):  # whatever it raises, it did not take the step
                 return None
             if found is None:
                 return None
             if not new:
                 return True
-            kept = snapshot()
+            try:
+                kept = snapshot()
+            except Exception as error:
+                raise self.held.unkept("snapshot", error) from error
             return kept if order is None else code.renamed(kept, order(found))
 
         return arrives

@@ -46,10 +46,10 @@ from herdproof.conformance.possible import Instance, Possible
 from herdproof.conformance.seen import Look, Seen, replaced
 from herdproof.conformance.told import PROGRAM, program, story
 from herdproof.conformance.worker import TimedOut, Worker
-from herdproof.errors import HerdError
+from herdproof.errors import HerdError, Signalled
 from herdspec.check.run import Machine, Step, machine
 from herdspec.language.specification import Action, Specification
-from herdspec.language.surface import Spec, Undefined, sizes_of_sorts
+from herdspec.language.surface import Spec, Undefined, sizes_of_sorts, twin
 
 __all__ = [
     "CARRIED", "Carried", "Case", "Deed", "Differs", "Hangs", "Held", "Raises", "Report",
@@ -246,7 +246,9 @@ class Held:
                 f"{name} did not return within {self.adapter.timeout:g} s: it must close what"
                 f" `begin` opened, whatever state the code is in"
             ) from None
-        except Exception as error:
+        except Signalled:
+            raise
+        except (Exception, SystemExit) as error:
             raise AdapterError(
                 f"{name} raised {_said(error)}: it must close what `begin` opened, whatever state"
                 f" the code is in"
@@ -277,9 +279,9 @@ class Held:
         action, case = self.possible.actions[name], self.case(name, *arguments)
         self.deeds.append(Deed("offer", name, arguments, None, case))
         try:
-            chosen = self._call(
-                method_of(name), getattr(self.code, method_of(name)), *arguments, refusable=True
-            )
+            method = getattr(self.code, method_of(name))
+            # Copies: the code may keep what it gets, and change it.
+            chosen = self._call(method_of(name), method, *map(twin, arguments), refusable=True)
         except self.adapter.refusals as refusal:
             self.deeds[-1] = Deed("offer", name, arguments, False, case)
             self._refused(action, arguments, case, refusal)
@@ -329,7 +331,7 @@ class Held:
         check_load(self.adapter)
         load: Any = getattr(self.code, "load")  # noqa: B009 - not every adapter has one
         self.deeds = [Deed("put", "", (dict(look),))]
-        self._call("load", load, state)
+        self._call("load", load, state.copy())  # the code may keep, and change, what it gets
         self.states = [Carried(state)]
         try:
             self._compare(self._closed(self.states, self._silent))
@@ -375,7 +377,7 @@ class Held:
                 f"{name}.{method} returned {chosen!r}: return what the code chose as a tuple, in"
                 f" the order of the parameters: {', '.join(of)}"
             )
-        whole = self.possible.whole(action, arguments, chosen)
+        whole = tuple(map(twin, self.possible.whole(action, arguments, chosen)))
         parameter = self.possible.unknown(action, whole) if of else None
         if parameter is not None:
             raise AdapterError(
@@ -476,7 +478,7 @@ class Held:
             if now >= until and not goes_on:
                 self._seen.check(look)
                 raise self._elsewhere(states, found, look)
-            last = look
+            last = {name: twin(seen) for name, seen in look.items()}  # the code may change it
             if not goes_on:
                 time.sleep(POLL)
         self.states = found
@@ -528,9 +530,9 @@ class Held:
             return self._worker.call(self._sized, function, arguments)
         except TimedOut:
             raise self._hangs() from None
-        except (HerdError, CannotLoad):
+        except (HerdError, CannotLoad, Signalled):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a process must not end as if all were well
             if refusable and isinstance(error, self.adapter.refusals):
                 raise
             raise self._raises(name, error) from error
@@ -549,15 +551,24 @@ class Held:
             )
         return self._differs(told, kind=Hangs)
 
-    def _raises(self, name: str, error: Exception) -> Exception:
+    def _raises(self, name: str, error: BaseException) -> Exception:
         told = f"`{name}` raised {_said(error)}"
         if not self.states:
             return AdapterError(f"{self.adapter.__name__}: {told}, before the first step")
+        if name in ("snapshot", "restore"):
+            return self.unkept(name, error)
         instead = {
             "observe": "it must return what can be seen, after every step",
             "pump": "it must let the code come to rest, after every step",
         }.get(name, f"what brought nothing about raises one of {self.adapter.__name__}.refusals")
         return self._differs(f"{told}: {instead}.", kind=Raises)
+
+    def unkept(self, name: str, error: BaseException) -> AdapterError:
+        """What an adapter's `snapshot` or `restore` raised: nothing is said of the code by that."""
+        return AdapterError(
+            f"{self.adapter.__name__}.{name} raised {_said(error)}: what the code is like must be"
+            f" kept, and brought back, after every step"
+        )
 
 
 def _said(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from herdproof.conformance.adapter import Adapter, AdapterError
@@ -14,6 +14,12 @@ from herdspec.language.values import OUTSIDE
 Look = Mapping[str, Any]
 """Fields (a part's as `part.field`) with their values; of a map, a mapping of some entries."""
 
+Path = tuple[Any, ...]
+"""Where a single value is within a field: keys of maps, names of a part's fields."""
+
+NOTHING_SEEN = "nothing was seen of the code"
+"""Why nothing can be said."""
+
 
 class Seen:
     """Compares looks at the code with states; keeps which fields were ever seen."""
@@ -24,8 +30,8 @@ class Seen:
         self.kinds = dict(_kinds(machine.spec.rich, ""))
         self.fields: set[str] = set()
         """Those of which something was seen."""
-        self._missing: dict[str, set[Any]] = {}
-        """Of maps that were seen in part, the keys whose entries were never seen."""
+        self._missing: dict[str, dict[Path, str]] = {}
+        """Of maps that were seen in part, the entries that were never seen, with their names."""
 
         self.unseen = self._unseen()
         """The fields of which nothing was ever seen, and the single entries of maps."""
@@ -33,10 +39,9 @@ class Seen:
     def _unseen(self) -> tuple[str, ...]:
         found = []
         for name in self.kinds:
-            missing = self._missing.get(name, ())
             if name not in self.fields:
                 found.append(name)
-            found += sorted(f"{name}[{said_key(key)}]" for key in missing)
+            found += sorted(self._missing.get(name, {}).values())
         return tuple(found)
 
     def note(self, look: Look) -> None:
@@ -49,9 +54,12 @@ class Seen:
         if not look.keys() <= self.fields:
             self._note_fields(look)
         for name, missing in self._missing.items():
-            if missing and not missing.isdisjoint(look.get(name) or ()):
-                missing -= look[name].keys()
-                self.unseen = self._unseen()
+            if missing and name in look:
+                now = missing.keys() & set(_shown(self.kinds[name], look[name]))
+                for path in now:
+                    del missing[path]
+                if now:
+                    self.unseen = self._unseen()
 
     def _note_fields(self, look: Look) -> None:
         for name in look:
@@ -62,12 +70,30 @@ class Seen:
                 )
         for name in look.keys() - self.fields:
             kind, theirs = self.kinds[name], look[name]
-            if isinstance(kind, Table) and isinstance(theirs, Mapping):
-                missing = {*self.machine.plain.keys(kind.keys)} - theirs.keys()
-                if missing:
-                    self._missing[name] = missing
-        self.fields |= look.keys()
+            if not isinstance(kind, Table) or not isinstance(theirs, Mapping):
+                self.fields.add(name)
+            elif next(_shown(kind, theirs), None) is not None:  # of a map without entries, nothing
+                self.fields.add(name)
+                self._missing[name] = dict(self._entries_of(kind, name))
         self.unseen = self._unseen()
+
+    def _entries_of(self, kind: Rich, label: str) -> Iterator[tuple[Path, str]]:
+        """Every single value of a field that can be seen: where it is, and its name."""
+        if isinstance(kind, Table):
+            inner: list[tuple[Any, Rich, str]] = [
+                (key, kind.value, f"[{said_key(key)}]") for key in self._keys(kind)
+            ]
+        elif isinstance(kind, MachineOf):
+            inner = [(name, of, f".{name}") for name, of in kind.shape.rich.items()]
+        else:
+            yield (), label
+            return
+        for step, of, said_ in inner:
+            for path, name in self._entries_of(of, f"{label}{said_}"):
+                yield (step, *path), name
+
+    def _keys(self, kind: Table) -> Collection[Any]:
+        return self.machine.plain.keys(kind.keys)
 
     def agrees(self, state: Spec, look: Look) -> bool:
         """Whether a state is as the code is seen to be."""
@@ -140,6 +166,23 @@ def _kinds(rich: Mapping[str, Rich], prefix: str) -> Iterator[tuple[str, Rich]]:
             yield from _kinds(kind.shape.rich, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", kind
+
+
+def _shown(kind: Rich | None, theirs: Any) -> Iterator[Path]:
+    """Where the single values are that a look at a field shows."""
+    theirs = theirs.__dict__ if isinstance(theirs, Spec) else theirs
+    if not isinstance(kind, Table | MachineOf) or not isinstance(theirs, Mapping):
+        yield ()
+        return
+    for step, inner in theirs.items():
+        of = kind.value if isinstance(kind, Table) else kind.shape.rich.get(step)
+        for path in _shown(of, inner):
+            yield (step, *path)
+
+
+def saw_nothing(rich: Mapping[str, Rich], unseen: Collection[str]) -> bool:
+    """Whether of no field (of a part neither) anything was ever seen."""
+    return {name for name, _ in _kinds(rich, "")} <= {*unseen}
 
 
 def field(state: Spec, name: str) -> Any:

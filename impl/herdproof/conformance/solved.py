@@ -24,7 +24,7 @@ from herdproof.conformance.held import Deed, Differs, Hangs, Held, LoadedOtherwi
 from herdproof.conformance.hypotheses import Hypotheses, hypotheses
 from herdproof.conformance.picks import NoAnswer, Picked, Picker
 from herdproof.conformance.questions import Question, Settler, explored, number_of, said
-from herdproof.conformance.seen import Look, unlike_initially
+from herdproof.conformance.seen import Look, saw_nothing, unlike_initially
 from herdspec.check.cache import Memory
 from herdspec.check.explore import Explorer
 from herdspec.check.prove import Proof
@@ -127,13 +127,18 @@ class Solved:
         `differs`, `unknown` or `agrees`.
 
         Unknown: a question is open, or of some case nothing was seen, though the adapter does not
-        say (by `loadable`) that it cannot be.
+        say (by `loadable`) that it cannot be; or nothing was seen of the code at all.
         """
         if self.differences or self.initially:
             return "differs"
         missed = any(t.is_unknown and t.ended != NOT_LOADABLE for t in self.tallies)
-        seen = any(t.agreed for t in self.tallies)
+        seen = any(t.agreed for t in self.tallies) and not self.saw_nothing
         return "unknown" if self.questions or missed or not seen else "agrees"
+
+    @property
+    def saw_nothing(self) -> bool:
+        """Whether nothing at all was seen of the code: then nothing was compared."""
+        return saw_nothing(self.spec.rich, self.unseen)
 
     @property
     def measured(self) -> str:

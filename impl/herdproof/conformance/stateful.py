@@ -33,6 +33,7 @@ except ImportError as error:
 from herdproof.conformance.adapter import Adapter, AdapterError, method_of
 from herdproof.conformance.draws import BYTES, Turns
 from herdproof.conformance.held import Differs, Held
+from herdproof.conformance.seen import NOTHING_SEEN, saw_nothing
 from herdproof.conformance.shorten import SECONDS, shortened
 from herdproof.conformance.walk import Size, Walks, gaps
 from herdproof.errors import HerdError
@@ -212,6 +213,11 @@ def _look_what_is_missing(walks: Walks) -> None:
     name = walks.adapter.__name__
     if not report.steps:
         raise AdapterError(f"{name} took no step of {walks.spec.name}: nothing was shown")
+    if saw_nothing(walks.spec.rich, report.unseen):
+        raise AdapterError(
+            f"{name}.observe shows no field of {walks.spec.name}: {NOTHING_SEEN}, so nothing was"
+            f" compared; return some of {', '.join(walks.spec.rich)}"
+        )
     often = [what for what, times in report.left.items() if 2 * times > report.runs > 1]
     if often:  # a library's own threads and files are opened in one run, and stay
         raise AdapterError(

@@ -16,6 +16,7 @@ from enum import Enum
 
 from herdproof.conformance.adapter import Adapter, given
 from herdproof.conformance.held import POLL, Case, Differs, Held
+from herdproof.conformance.seen import NOTHING_SEEN
 from herdspec.check.run import Machine, Step
 from herdspec.check.verdict import counted
 from herdspec.language.surface import Spec
@@ -119,6 +120,8 @@ class Follower:
         """Where the code has come, at the end of the story."""
         if self.why_not:
             return self.told(Outcome.STUCK, self.why_not)
+        if self.held.saw_nothing:
+            return self.told(Outcome.UNCLEAR, NOTHING_SEEN)
         there = sum(carried.state == self.state for carried in self.held.states)
         if not there:
             return self.told(Outcome.ELSEWHERE, "and ends elsewhere: it did by itself what it may")

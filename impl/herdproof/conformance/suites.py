@@ -11,13 +11,13 @@ from unittest import TestCase, defaultTestLoader
 
 from herdproof.conformance.adapter import Adapter, check_adapter
 from herdproof.conformance.edges import NO_TIME, Coverage, cover
+from herdproof.conformance.seen import NOTHING_SEEN
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NOTHING_SEEN = "nothing was seen of the code"
 ELEMENTS, FAULTS, SECONDS = 2, 1, 60.0
 """So many elements of a sort, faults of a graph, and seconds for the solver, if nobody says so."""
 

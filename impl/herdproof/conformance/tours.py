@@ -46,9 +46,10 @@ class Tours(EdgeWalk):
 
     def _tour(self, at: Belief) -> bool:
         """One tour, to its end; whether there was anything to take."""
-        plan = self._plan(at)
-        is_some = bool(plan)
+        is_some = bool(self._plan(at))
         try:
+            at = self._refuse(at)
+            plan = self._plan(at)
             while plan and not self.is_over:
                 at = self._follow(at, plan)
                 plan = self._plan(at)

@@ -15,6 +15,7 @@ from typing import Any
 from herdproof.conformance.adapter import Adapter, AdapterError, controlled
 from herdproof.conformance.draws import BYTES, Turns
 from herdproof.conformance.held import Differs, Held, Report, TooManyStates
+from herdproof.conformance.seen import NOTHING_SEEN, saw_nothing
 from herdproof.conformance.shorten import SECONDS, shortened
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Spec
@@ -154,6 +155,8 @@ def walk(
             break
     if found.difference is None:
         found.report = walks.report
+        if found.report.runs and saw_nothing(walks.spec.rich, found.unseen):
+            found.unknown = found.unknown or NOTHING_SEEN
     found.seconds = time.monotonic() - began
     return found
 
