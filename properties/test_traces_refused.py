@@ -212,7 +212,7 @@ def test_anybody_s_traces_are_replayed_by_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ([], "which is no protocol that is installed: say its spec by --spec FILE.py:Lease"),
+        ([], "which is no protocol that is installed: say its spec by --spec FILE.py:SPEC, and"),
         (["--map={0}:MAPP"], "has no trace map 'MAPP'; its maps: {0}:MAP"),
         (["--map=MAP"], "write a file and the name of a map in it, FILE.py:MAP"),
         (["--map={0}:MAP", "--spec=election"], "which is not --spec election: give the map of"),

@@ -75,7 +75,8 @@ def replayed(
     if version == SCHEMA and named not in names():
         raise UsageError(
             f"{traces[0]} is a trace of {named}, which is no protocol that is installed:"
-            f" say its spec by --spec FILE.py:{named}"
+            f" say its spec by --spec FILE.py:SPEC, and by --map FILE.py:MAP what its lines are to"
+            f" the spec, if that is not called {named}"
         )
     # A trace that names none is the election's to refuse: its reader says what is wrong.
     replay = implementation(named if named in names() else ELECTION).replays()
