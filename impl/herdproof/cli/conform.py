@@ -156,6 +156,8 @@ def print_outcome(out: Output, outcome: Outcome, standing: Standing) -> None:
         f"{counted(outcome.largest, 'state')} carried at once, {outcome.seconds:.1f} s"
     )
     out.line(f"actions in the trace: {', '.join(sorted(outcome.named)) or 'none'}")
+    if outcome.unshown:
+        out.line(f"never shown: {', '.join(sorted(outcome.unshown))}")
     out.line(f"supposed besides: {', '.join(sorted(outcome.inferred)) or 'none'}")
     if len(outcome.groups) > 1:
         out.line()
@@ -186,7 +188,8 @@ def outcome_json(outcome: Outcome, code: int) -> dict[str, Any]:
     return {
         "command": "conform", "exit": code, "verdict": outcome.verdict.value,
         "lines": outcome.lines, "matched": outcome.matched, "named": dict(outcome.named),
-        "inferred": sorted(outcome.inferred), "largest": outcome.largest,
+        "inferred": sorted(outcome.inferred),
+        "unshown": sorted(outcome.unshown), "largest": outcome.largest,
         "seconds": round(outcome.seconds, 3), "reason": outcome.reason,
         "groups": {
             name: {"verdict": of.verdict.value, "matched": of.matched, "reason": of.reason}
