@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from herdproof.cli.code import judged_states
 from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, Refused
 from herdproof.conformance.alike import Alike
-from herdproof.conformance.cases import cases_of
+from herdproof.conformance.cases import _bare, cases_of
 from herdproof.conformance.held import Held, LoadedOtherwise
 from herdproof.conformance.hypotheses import hypotheses
 from herdproof.conformance.picks import EDGES, Picker
@@ -212,6 +213,8 @@ def test_an_adapter_says_of_which_states_load_is_written() -> None:
         return s.holder is None
 
     class NoHolder(Leases):
+        """Nobody can be put into having the lease."""
+
         loadable = nobody_holds
 
     found = solved(LEASE, NoHolder, Client=2, most=5, looking=0)
@@ -222,6 +225,8 @@ def test_an_adapter_says_of_which_states_load_is_written() -> None:
         "give_back",
     }
     assert "Nobody has the lease." in "\n".join(found.lines)
+    row = judged_states("lease", "row", "sentence", "2 clients", found)
+    assert "of a case of expire, give_back no state is loadable" in row.bounds + row.note
 
 
 def test_code_is_put_into_a_state_by_hand() -> None:
@@ -340,6 +345,20 @@ def test_each_way_in_which_a_guard_holds_or_fails_is_a_case() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("told", "bare"),
+    [
+        ("(a and b)", "a and b"),
+        ("(a or b) and (c or d)", "(a or b) and (c or d)"),
+        ("not all(f(x) for x in S)", "not all(f(x) for x in S)"),
+        ("a", "a"),
+    ],
+)
+def test_a_case_loses_no_bracket_that_belongs_to_another(told: str, bare: str) -> None:
+    """Only those around all of it are left out."""
+    assert _bare(told) == bare
+
+
 def test_picked_states_are_states_of_the_spec() -> None:
     """Parts of an optional record are there together; what is picked allows the action."""
     spec = specification(Desk)
@@ -402,6 +421,8 @@ def test_an_adapter_that_cannot_load_is_told_what_to_write() -> None:
     """Without `load` no state is asked for."""
 
     class Cannot(Adapter):
+        """It has no `load`."""
+
         absent: ClassVar[dict[str, str]] = {a.name: "never" for a in LEASE.actions}
 
         def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
@@ -502,6 +523,8 @@ def test_what_differs_initially_is_told_at_once() -> None:
     """Code that does not begin as the spec does is asked nothing else."""
 
     class BeginsLater(Leases):
+        """It begins elsewhere."""
+
         def begin(self, Client: int) -> None:  # noqa: N803 - a sort's name
             """So many clients, and one lease already."""
             super().begin(Client)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from herdproof.cli.code import judged_edges
 from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.conformance.checks import judged_edges
 from herdproof.conformance.edges import TOURS, cover
 from herdspec import Spec, action, require
 

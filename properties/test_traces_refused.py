@@ -212,7 +212,7 @@ def test_anybody_s_traces_are_replayed_by_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ([], "which is no protocol that is installed: say its spec by --spec FILE.py:Lease"),
+        ([], "which is no protocol that is installed: say its spec by --spec FILE.py:SPEC, and"),
         (["--map={0}:MAPP"], "has no trace map 'MAPP'; its maps: {0}:MAP"),
         (["--map=MAP"], "write a file and the name of a map in it, FILE.py:MAP"),
         (["--map={0}:MAP", "--spec=election"], "which is not --spec election: give the map of"),
@@ -229,6 +229,22 @@ def test_the_command_says_what_to_write(options: list[str], why: str, tmp_path: 
 
     assert refused.exit_code == 2
     assert why.format(spec) in refused.output
+
+
+def test_a_field_that_no_line_shows_is_named(tmp_path: Path) -> None:
+    """A place that no line has compares nothing: it conforms, and says so."""
+    spec, trace = tmp_path / "lease_of_my_own.py", run(tmp_path / "good", 1)
+    row = 'Row(silent=["expire"], seen={"holder": "seen.hodler"})'
+    rows = f'dict.fromkeys(("grant", "expire", "write"), {row})'
+    spec.write_text(SPEC + MAP + f"ELSEWHERE = TraceMap(Lease, {rows})\n")
+
+    shown, not_shown = (command("conform", f"--map={spec}:{m}", trace)
+                        for m in ("MAP", "ELSEWHERE"))  # fmt: skip
+
+    assert (shown.exit_code, not_shown.exit_code) == (0, 0), not_shown.output
+    assert "never shown" not in shown.output
+    told = not_shown.output.partition("never shown: ")[2].splitlines()[0]
+    assert told == "holder, term, token, written"
 
 
 def test_the_only_map_of_a_file_needs_no_name(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def campaign(
     protocol: Annotated[
-        str, typer.Argument(metavar="PROTOCOL", help="central_coordinator or election.")
+        str, typer.Argument(metavar="PROTOCOL", help="The protocol: election, or one of yours.")
     ],
     runs: Annotated[int, typer.Option(min=1, metavar="N", help="So many seeds.")] = 100,
     first_seed: Annotated[int, typer.Option(min=0, metavar="K", help="From this one on.")] = 0,

@@ -75,7 +75,8 @@ def replayed(
     if version == SCHEMA and named not in names():
         raise UsageError(
             f"{traces[0]} is a trace of {named}, which is no protocol that is installed:"
-            f" say its spec by --spec FILE.py:{named}"
+            f" say its spec by --spec FILE.py:SPEC, and by --map FILE.py:MAP what its lines are to"
+            f" the spec, if that is not called {named}"
         )
     # A trace that names none is the election's to refuse: its reader says what is wrong.
     replay = implementation(named if named in names() else ELECTION).replays()
@@ -155,6 +156,8 @@ def print_outcome(out: Output, outcome: Outcome, standing: Standing) -> None:
         f"{counted(outcome.largest, 'state')} carried at once, {outcome.seconds:.1f} s"
     )
     out.line(f"actions in the trace: {', '.join(sorted(outcome.named)) or 'none'}")
+    if outcome.unshown:
+        out.line(f"never shown: {', '.join(sorted(outcome.unshown))}")
     out.line(f"supposed besides: {', '.join(sorted(outcome.inferred)) or 'none'}")
     if len(outcome.groups) > 1:
         out.line()
@@ -185,7 +188,8 @@ def outcome_json(outcome: Outcome, code: int) -> dict[str, Any]:
     return {
         "command": "conform", "exit": code, "verdict": outcome.verdict.value,
         "lines": outcome.lines, "matched": outcome.matched, "named": dict(outcome.named),
-        "inferred": sorted(outcome.inferred), "largest": outcome.largest,
+        "inferred": sorted(outcome.inferred),
+        "unshown": sorted(outcome.unshown), "largest": outcome.largest,
         "seconds": round(outcome.seconds, 3), "reason": outcome.reason,
         "groups": {
             name: {"verdict": of.verdict.value, "matched": of.matched, "reason": of.reason}

@@ -178,6 +178,14 @@ def _check_names(
     spec: Specification, adapter: type[Adapter], actions: Mapping[str, Action]
 ) -> None:
     """Whether every action that a table of the adapter names is one of the spec's."""
+    tables = {name: getattr(adapter, name) for name in ("offered", "silent")}
+    tables |= {f"chosen[{name!r}]": of for name, of in adapter.chosen.items()}
+    tables |= {f"disturbed[{name!r}]": of for name, of in adapter.disturbed.items()}
+    for table, of in tables.items():
+        if isinstance(of, str):
+            raise AdapterError(
+                f"{adapter.__name__}.{table} is {of!r}, a text: write a tuple, ({of!r},)"
+            )
     named = {
         "offered": [*adapter.offered], "silent": [*adapter.silent], "absent": [*adapter.absent],
         "chosen": [*adapter.chosen],
@@ -185,7 +193,7 @@ def _check_names(
     }  # fmt: skip
     for table, names in named.items():
         for name in names:
-            if isinstance(getattr(adapter, table), str) or name not in actions:
+            if name not in actions:
                 raise AdapterError(
                     f"{adapter.__name__}.{table} names {name!r}, which is no action of {spec.name};"
                     f" its actions: {', '.join(actions)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from herdspec.check.wording import text
 from herdspec.language import graph as g
@@ -40,7 +41,13 @@ class Case:
     @property
     def text(self) -> str:
         """The way in the spec's words."""
-        return text(self.way).removeprefix("(").removesuffix(")").replace("self.", "")
+        return _bare(text(self.way)).replace("self.", "")
+
+
+def _bare(told: str) -> str:
+    """Without the brackets around all of it, where the first one ends at the last letter."""
+    depths = list(accumulate((letter == "(") - (letter == ")") for letter in told))
+    return told[1:-1] if told.startswith("(") and all(depths[:-1]) else told
 
 
 def cases_of(action: Action, *, allowed: bool) -> list[Case]:

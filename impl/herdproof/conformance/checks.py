@@ -224,11 +224,14 @@ def judged_states(subject: str, row: str, sentence: str, size: str, found: Solve
     left = f"{asked - loaded:,} could not be loaded" if asked > loaded else ""
     unseen = f"never seen: {', '.join(found.unseen)}" if found.unseen else ""
     if found.standing == "agrees":
-        return conforms(subject, row, sentence, bounds, "; ".join(filter(None, [left, unseen])))
+        never = dict.fromkeys(t.case.action.name for t in found.tallies if t.is_not_loadable)
+        outside = f"of a case of {', '.join(never)} no state is loadable" if never else ""
+        told = "; ".join(filter(None, [left, outside, unseen]))
+        return conforms(subject, row, sentence, bounds, told)
     story = tuple(found.lines)
     questions = f"questions: {len(found.questions)}" if found.questions else ""
     missed = [t.case.action.name for t in found.tallies if t.is_unknown]
-    cases = f"no state of {', '.join(dict.fromkeys(missed))} was loaded" if missed else ""
+    cases = f"of a case of {', '.join(dict.fromkeys(missed))} no state was loaded" if missed else ""
     note = "; ".join(filter(None, [questions, cases, left])) or "nothing was asked"
     return replace(unknown(subject, row, sentence, bounds, note), story=story)
 

@@ -30,6 +30,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from inspect import iscoroutine
 from typing import Any
 
 from herdproof.conformance.adapter import (
@@ -366,6 +367,12 @@ class Held:
         """All arguments of a step that was taken; what the method returned, checked."""
         of = self.adapter.chosen.get(action.name, ())
         name, method = self.adapter.__name__, method_of(action.name)
+        if iscoroutine(chosen):
+            chosen.close()
+            raise AdapterError(
+                f"{name}.{method} is `async`, and nobody awaits it: write `def {method}`, which"
+                f" runs the coroutine in the code's own event loop until it is done"
+            )
         if not of and chosen is not None:
             raise AdapterError(
                 f"{name}.{method} returned {chosen!r}: a method that brought nothing about raises"

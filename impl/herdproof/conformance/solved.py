@@ -79,6 +79,11 @@ class Tally:
         return self.ended == IMPOSSIBLE
 
     @property
+    def is_not_loadable(self) -> bool:
+        """Whether the adapter says that it cannot be put into any of its states."""
+        return self.ended == NOT_LOADABLE
+
+    @property
     def is_unknown(self) -> bool:
         """Whether the code was put into no state of it, though there may be some."""
         return not self.loaded and not self.is_impossible
@@ -131,7 +136,7 @@ class Solved:
         """
         if self.differences or self.initially:
             return "differs"
-        missed = any(t.is_unknown and t.ended != NOT_LOADABLE for t in self.tallies)
+        missed = any(t.is_unknown and not t.is_not_loadable for t in self.tallies)
         seen = any(t.agreed for t in self.tallies) and not self.saw_nothing
         return "unknown" if self.questions or missed or not seen else "agrees"
 

@@ -119,6 +119,7 @@ class _Walk:
             name, "code", self.stream, run=str(asked.seed), clock=lambda: next(times)
         )
         self.taken = Taken(Edges(held.spec))
+        self.moving = _moving(held)
         self.counts: Counter[str] = Counter()
 
     def go(self) -> Differs | None:
@@ -157,7 +158,22 @@ class _Walk:
 
     def _trace(self, action: str, arguments: Mapping[str, Any]) -> None:
         assert self.held.code is not None, "it lives"
-        self.tracer.step(action, arguments=told(arguments), seen=told(self.held.code.observe()))
+        seen = {k: v for k, v in self.held.code.observe().items() if k not in self.moving}
+        self.tracer.step(action, arguments=told(arguments), seen=told(seen))
+
+
+def _moving(held: Held) -> frozenset[str]:
+    """
+    The fields that the code may change by itself once it has taken a step.
+
+    A line shows what is after its step. Of these nobody knows if it was before or after the next
+    silent step, which has no line; the walk has compared them.
+    """
+    if held.adapter.pumped:
+        return frozenset()
+    actions = [held.possible.actions[name] for name in held.adapter.silent]
+    written = [flat.split(".") for action in actions for flat in action.updates]
+    return frozenset(".".join(path[:n]) for path in written for n in range(1, len(path) + 1))
 
 
 def _broken(differs: Differs | None, lines: int) -> Broken | None:

@@ -89,6 +89,8 @@ class Outcome:
     """How many steps of the spec were tried: the work done."""
     groups: Mapping[str, Outcome] = field(default_factory=dict)
     """Of a trace of several groups, each group's own outcome."""
+    unshown: frozenset[str] = frozenset()
+    """The spec's fields that no line shows: nothing was compared with them."""
 
     @property
     def covered(self) -> frozenset[str]:

@@ -112,4 +112,5 @@ def _together(found: Mapping[str, Outcome], lines: int) -> Outcome:
         largest=max(o.largest for o in found.values()),
         steps=sum(o.steps for o in found.values()),
         groups=dict(found),
+        unshown=frozenset.intersection(*(o.unshown for o in found.values())),
     )

@@ -9,6 +9,7 @@ explained without; before anything differs, it is tried again with all of them, 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -241,8 +242,13 @@ class _Replay:
         actions = Counter(b.action.name for b in self._bounds[:matched] if b.action is not None)
         return Outcome(
             verdict, len(self._bounds), matched, actions, follower.silently - actions.keys(),
-            follower.largest, 0.0, reason, mismatch, follower.tried,
+            follower.largest, 0.0, reason, mismatch, follower.tried, unshown=self._unshown(),
         )  # fmt: skip
+
+    def _unshown(self) -> frozenset[str]:
+        """The fields of which no line shows anything."""
+        shown = {re.split(r"[.\[]", c.label)[0] for b in self._bounds for c in b.claims}
+        return frozenset(self._steps.machine.spec.rich.keys() - shown)
 
     def _named(self, text: str) -> str:
         return self._values.named(text)
