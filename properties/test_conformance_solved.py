@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdproof.cli.code import judged_states
 from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, Refused
 from herdproof.conformance.alike import Alike
 from herdproof.conformance.cases import _bare, cases_of
+from herdproof.conformance.checks import judged_states
 from herdproof.conformance.held import Held, LoadedOtherwise
 from herdproof.conformance.hypotheses import hypotheses
 from herdproof.conformance.picks import EDGES, Picker
