@@ -99,7 +99,7 @@ def test_what_is_owed_can_be_had(form: str, size: tuple[int, int, int, int]) -> 
     assert not found.undecided
 
 
-def nobody_waits(self: GroupContract, m: Member, p: Partition, heir: Member) -> bool:
+def nobody_waits(self: GroupContract, m: Member, p: Partition, heir: Member | None) -> bool:
     """Nobody is waited for."""
     return True
 
