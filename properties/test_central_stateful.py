@@ -26,8 +26,8 @@ from herdspec.check.conform import Verdict
 from herdspec.language.surface import Kind as Of
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 
-BY_THEMSELVES = {"consume", "produce", "commit", "fail_rebalance"}
-"""Applications and producers of the world do these all the time; rebalances fail by other rules."""
+BY_THEMSELVES = {"consume", "produce", "commit", "fail_rebalance", "refuse", "lose_answer"}
+"""Applications, producers and ZooKeeper do these all the time, or by what the other rules break."""
 
 SETTLES_MS = 25_000
 
