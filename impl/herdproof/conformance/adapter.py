@@ -42,6 +42,8 @@ class Adapter:
     """Actions that are also tried where the spec forbids them: the code must refuse them."""
     silent: ClassVar[Collection[str]] = ()
     """Actions that the code takes by itself, at any time, or when it is pumped."""
+    reluctant: ClassVar[Collection[str]] = ()
+    """Actions that the code may refuse where the spec allows them: it has reasons of its own."""
     disturbed: ClassVar[Mapping[str, Collection[str]]] = {}
     """Methods that are no actions (a restart): by name, the actions that they may bring about."""
     chosen: ClassVar[Mapping[str, Collection[str]]] = {}
@@ -136,6 +138,7 @@ def _check_names(
     """Whether every action that a table of the adapter names is one of the spec's."""
     named = {
         "offered": [*adapter.offered], "silent": [*adapter.silent], "absent": [*adapter.absent],
+        "reluctant": [*adapter.reluctant],
         "chosen": [*adapter.chosen],
         "disturbed": [name for some in adapter.disturbed.values() for name in some],
     }  # fmt: skip

@@ -168,7 +168,8 @@ class EdgeWalk:
         """The code refused: then it is where that is right."""
         graph, silent = self.graph, self.silent
         before = graph.closed(at, silent)
-        left = {k for k in before if self.allows(k, name, given) is not True}
+        may = name in self.adapter.reluctant
+        left = {k for k in before if may or self.allows(k, name, given) is not True}
         if not left:
             raise self.wrong(f"The code refused it{why and f': {why}'}; the spec allows it.")
         found = self._filtered(graph.closed(left, silent), silent)

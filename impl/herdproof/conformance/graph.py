@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter, given
-from herdproof.conformance.closure import owed_to
+from herdproof.conformance.closure import hashable, owed_to
 from herdproof.conformance.possible import Instance, Possible
 from herdspec.check.bounds import TIMES, first_bound, raised
 from herdspec.check.exploration import Exploration
@@ -156,11 +156,11 @@ class Graph:
 
     def number(self, name: str, whole: tuple[Any, ...]) -> int | None:
         """The number of an action with these arguments; None if it is never possible here."""
-        return self._numbers.get((name, _hashable(whole)))
+        return self._numbers.get((name, hashable(whole)))
 
     @cached_property
     def _numbers(self) -> dict[tuple[str, Any], int]:
-        return {(a.name, _hashable(whole)): k for k, (a, whole) in enumerate(self.instances)}
+        return {(a.name, hashable(whole)): k for k, (a, whole) in enumerate(self.instances)}
 
     def counts(self, edges: NDArray[Any]) -> dict[str, int]:
         """How many of these edges (numbers, or a truth value for each) are of each action."""
@@ -282,18 +282,6 @@ def _reached(at: Collection[Any], ways: list[tuple[Any, Any]]) -> set[Any]:
 def _make_room(kept: dict[int, Any]) -> None:
     while len(kept) >= CHUNKS:
         del kept[next(iter(kept))]
-
-
-def _hashable(value: Any) -> Any:
-    """A plain value, so that it can be looked up."""
-    match value:
-        case dict():
-            return frozenset((_hashable(k), _hashable(v)) for k, v in value.items())
-        case set():
-            return frozenset(map(_hashable, value))
-        case list() | tuple():
-            return tuple(map(_hashable, value))
-    return value
 
 
 def check_fits(explorer: Explorer, adapter: type[Adapter]) -> None:
