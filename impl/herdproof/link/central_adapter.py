@@ -9,6 +9,7 @@ the flag is set again while a rebalance runs (for others it means one more look 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -59,7 +60,7 @@ class CentralCores(Adapter):
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
         "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
     )  # fmt: skip
-    reluctant = ("begin_rebalance", "write_owners", "fail_rebalance")
+    reluctant = ("begin_rebalance", "write_owners", "fail_rebalance", "handle_ping", "handle_stop")
     chosen: ClassVar = {"write_owners": ("plan",)}
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
@@ -140,9 +141,11 @@ class CentralCores(Adapter):
     def begin_rebalance(self, b: Broker, uneven: bool) -> None:
         """A handler takes the group; a plan that differs makes shares uneven, nothing else does."""
         world, group = self.world, self.world.brokers[b.index].group
-        if world.is_held_up(b.index):
-            raise Refused("somebody who is gone may still fetch")
-        if group is not None and group.members:
+        if group is None or group.phase not in (CorePhase.QUEUED, CorePhase.WAITING):
+            raise Refused("the group is not queued")
+        if group.members:
+            if group.ghosts:
+                raise Refused("somebody who is gone may still fetch")
             why = world.why_necessary(b.index)
             if uneven and why is None:
                 raise Refused("shares are even")
@@ -156,6 +159,7 @@ class CentralCores(Adapter):
 
     def handle_stop(self, m: Member) -> None:
         """A Stop is taken."""
+        self._may_report(m)
         self.world.handle_request(m.index, messages.Stop)
 
     def handle_stop_response(self, m: Member, b: Broker) -> None:
@@ -205,8 +209,8 @@ class CentralCores(Adapter):
             raise Refused("somebody has not answered")
 
     def fail_rebalance(self, b: Broker) -> None:
-        """A rebalance fails; while it stops members, that is a lost write after all have stopped."""
-        raise Refused("nothing fails it now")
+        """A write of a rebalance that has stopped everybody is lost; nothing else fails one."""
+        self.world.fail_rebalance(b.index)
 
     def requeue(self, b: Broker) -> None:
         """The back-off is over."""
@@ -220,7 +224,16 @@ class CentralCores(Adapter):
 
     def handle_ping(self, m: Member) -> None:
         """A ping is taken."""
+        self._may_report(m)
         self.world.handle_request(m.index, messages.Ping)
+
+    def _may_report(self, m: Member) -> None:
+        """The spec keeps one report a member: none while a commit of other offsets is under way."""
+        connection = self.world.members[m.index].connection
+        now = self.world.members[m.index].core.consumption.consumed()
+        for frame in connection.up if connection else ():
+            if isinstance(frame.message, messages.Commit) and frame.message.offsets != now:
+                raise Refused("a commit of other offsets is under way")
 
     def handle_ping_response(self, m: Member, b: Broker) -> None:
         """The answer to a ping is taken."""
@@ -248,7 +261,7 @@ class CentralCores(Adapter):
         """Every coordinator goes on, as far as it can without an answer."""
         for _ in range(ROUNDS):
             for b, broker in enumerate(self.world.brokers):
-                if broker.leads and self.world.seat != b:
+                if broker.leads and self.world.seat != b and "step_down" in self.silent:
                     self.world.step_down(b)
                 elif broker.leads:
                     self._go_on(b)
@@ -265,6 +278,14 @@ class CentralCores(Adapter):
             world.flush_offsets(b)
         if world.brokers[b].group is not None:
             world.pass_barrier(b)
+
+    def snapshot(self) -> bytes:
+        """All of the world."""
+        return self.world.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Be there again."""
+        self.world = pickle.loads(snapshot)
 
     # ── What is seen ────────────────────────────────────────────────────────────────────────
 
@@ -353,8 +374,8 @@ class CentralCores(Adapter):
             look.setdefault(name, {})
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
-        if flag is not None and flag.dirty and look["phase"][b] in (Phase.STOPPING, Phase.STARTING):
-            look["dirty"][b] = True
+        if flag is not None and (flag.dirty or self._heeds_all(b)):
+            look["dirty"][b] = flag.dirty
         known = broker.core.offsets.known.get(GROUP, {})
         for p in Partition:
             topic = topic_of(p.index)
@@ -362,18 +383,25 @@ class CentralCores(Adapter):
             if known.get((topic, "0"), 0) > look["committed"][p]:
                 look["noted"][b, p] = known[topic, "0"]
 
+    def _heeds_all(self, b: Broker) -> bool:
+        """Whether a coordinator's group heeds every topic, and waits for no back-off."""
+        group = self.world.brokers[b.index].group
+        if group is None or group.phase is CorePhase.IDLE:
+            return False
+        subscriptions = [member.subscription for member in group.members.values()]
+        return bool(subscriptions) and all(
+            any(s.streams(topic_of(p.index)) for s in subscriptions) for p in Partition
+        )
+
     def _phase(self, b: Broker) -> Phase:
         """How far a coordinator is; where nobody is in its group it is idle, but for what runs."""
-        broker, group = self.world.brokers[b.index], self.world.brokers[b.index].group
+        group = self.world.brokers[b.index].group
         if group is None:
             return Phase.IDLE
         if group.phase is CorePhase.WAITING and not group.members:
             return Phase.IDLE
         if group.members and self.world.has_failed(b.index):
             return Phase.FAILED
-        if self.world.is_put_off(b.index):
-            return Phase.QUEUED
-        del broker
         return PHASES[group.phase]
 
     # ── ZooKeeper's nodes ───────────────────────────────────────────────────────────────────
@@ -398,6 +426,22 @@ class CentralCores(Adapter):
     def _committed(self, p: Partition) -> int:
         data = self.world.data(self.world.paths.offset(GROUP, topic_of(p.index), "0"))
         return read_offset(data or b"0")
+
+
+class CentralEdges(CentralCores):
+    """The same, for edges at one member: little happens to it that is not asked for."""
+
+    offered = ()
+    silent = (
+        "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
+        "finish_rebalance", "abandon_rebalance", "requeue",
+    )  # fmt: skip
+
+
+class CentralEdgesAppearing(CentralEdges):
+    """The same, where partitions appear later."""
+
+    there = False
 
 
 def shown(frames: Any) -> list[Message]:

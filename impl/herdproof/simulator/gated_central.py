@@ -73,7 +73,16 @@ from herdproof.wire.messages import (
     Stop,
     StopResponse,
 )
-from herdproof.zookeeper.operations import Create, Get, Operation, Set
+from herdproof.zookeeper.operations import (
+    Answer,
+    Create,
+    Get,
+    Multi,
+    Operation,
+    Refusal,
+    Set,
+    Why,
+)
 
 GROUP = "g"
 NOWHERE = "nowhere"
@@ -81,7 +90,7 @@ NOWHERE = "nowhere"
 HIDDEN = (RegisterResponse, CommitResponse)
 """Frames that reach their consumer with the next request."""
 
-_SETTINGS = Settings(failover_grace_ms=1)
+_SETTINGS = Settings(failover_grace_ms=1, zookeeper_retries=0)
 _CONSUMER = ConsumerSettings()
 
 
@@ -219,6 +228,8 @@ class GatedCentral:
         self.partitions = range(partitions)
         self.ends = [0 for _ in self.partitions]
         self.finished = [0 for _ in self.partitions]
+        self.loses = False
+        """Whether writes are lost on their way to ZooKeeper."""
         self.epoch = 0
         self.seat: int | None = None
         self.elected: int | None = None
@@ -317,9 +328,23 @@ class GatedCentral:
         broker = self.brokers[b]
         while broker.core.membership.admission.applicants and broker.writes:
             self._write(b)  # a subscription is written after them
+        self._request_for_nothing(b)
         for registration, member in broker.group.members.items() if broker.group else ():
             connection = broker.connections[member.channel]
             self.registered[registration] = connection.member, connection.life
+
+    def _request_for_nothing(self, b: int) -> None:
+        """
+        A first member came, for whom there is nothing to consume: have it rebalanced all the same.
+
+        The core waits until there is (3.2 of `002`), where the spec rebalances.
+        """
+        core, group = self.brokers[b].core, self.brokers[b].group
+        if group is None or group.generation or len(group.members) != 1:
+            return
+        [registration] = group.members
+        if registration not in self.registered and not core.rebalancer.plan(group):
+            self._let(b, partial(core.rebalancer.request, group))
 
     def on_lost_connection(self, m: int) -> None:
         """A member learns that its connection is closed."""
@@ -394,19 +419,6 @@ class GatedCentral:
             return None
         return core.rebalancer._why_necessary(group, core.rebalancer.plan(group))
 
-    def is_held_up(self, b: int) -> bool:
-        """Whether its rebalance has to wait for a lease."""
-        group = self.brokers[b].group
-        return group is not None and bool(group.ghosts)
-
-    def is_put_off(self, b: int) -> bool:
-        """Whether a first member has come, for whom there is nothing to consume."""
-        group = self.brokers[b].group
-        return (
-            group is not None and group.phase is Phase.IDLE and bool(group.members)
-            and not group.generation and not self.has_failed(b)
-        )  # fmt: skip
-
     def has_failed(self, b: int) -> bool:
         """Whether a rebalance has failed, and is tried again after a while."""
         return ("rebalance", GROUP) in self.brokers[b].core.purgatory.watchers
@@ -416,8 +428,6 @@ class GatedCentral:
         broker = self.brokers[b]
         if ("grace", GROUP) in broker.core.purgatory.watchers:
             self._due(b, ("grace", GROUP))
-        if self.is_put_off(b):
-            self._let(b, partial(broker.core.rebalancer.request, broker.group))
         self._handle(b)
 
     def send(self, m: int, b: int, kind: type[Ping | Stop | Start]) -> None:
@@ -472,9 +482,17 @@ class GatedCentral:
                 self._due(b, ("flush", 0))
 
     def fail_rebalance(self, b: int) -> None:
-        """A rebalance fails."""
-        broker = self.brokers[b]
-        self._let(b, partial(broker.core.rebalancer.fail, broker.group, "it took too long"))
+        """A rebalance whose members have all stopped fails: ZooKeeper's connection is lost."""
+        group = self.brokers[b].group
+        self._expect(group is not None and bool(group.members), "nobody is in the group")
+        assert group is not None
+        may = group.phase is Phase.STOPPING and not group.waiting and not group.ghosts
+        self._expect(may, "its writes are not due")
+        self.loses = True
+        self.pass_barrier(b)
+        while self.brokers[b].writes:
+            self._write(b)
+        self.loses = False
 
     def requeue(self, b: int) -> None:
         """The back-off of a rebalance that failed is over."""
@@ -572,8 +590,12 @@ class GatedCentral:
     def _answer(self, b: int, ask: Ask) -> None:
         """ZooKeeper does what a broker asks, and tells it."""
         broker = self.brokers[b]
-        answer = self.zookeeper.perform(broker.session, ask.operation)
-        self._give(b, Answered(ask.number, answer))
+        self._give(b, Answered(ask.number, self._perform(broker, ask.operation)))
+
+    def _perform(self, broker: Broker, operation: Operation) -> Answer:
+        if self.loses and isinstance(operation, Multi):
+            return Refusal(Why.CONNECTION_LOSS)
+        return self.zookeeper.perform(broker.session, operation)
 
     def _write(self, b: int) -> None:
         self._answer(b, self.brokers[b].writes.popleft())
@@ -596,8 +618,7 @@ class GatedCentral:
                         elif self._is_awaited(broker, operation):
                             broker.reads[operation.path] = effect  # type: ignore[union-attr]
                         else:
-                            answer = self.zookeeper.perform(broker.session, operation)
-                            todo.append(Answered(number, answer))
+                            todo.append(Answered(number, self._perform(broker, operation)))
                     case Send(channel, frame):
                         self._send(broker, channel, frame)
                     case Close(channel):
