@@ -54,6 +54,8 @@ class Adapter:
     """What a method raises that brought nothing about."""
     pumped: ClassVar[bool] = False
     """Whether silent actions happen within `pump` only: between calls the code is at rest."""
+    follows: ClassVar[Mapping[str, Collection[str]]] = {}
+    """By action, the silent ones that may follow at once, within it, though the code is pumped."""
     patience: ClassVar[float] = 0.0
     """Seconds for what was sent to arrive, before a difference counts."""
     timeout: ClassVar[float | None] = 10.0
@@ -141,6 +143,7 @@ def _check_names(
         "reluctant": [*adapter.reluctant],
         "chosen": [*adapter.chosen],
         "disturbed": [name for some in adapter.disturbed.values() for name in some],
+        "follows": [*adapter.follows, *(n for some in adapter.follows.values() for n in some)],
     }  # fmt: skip
     for table, names in named.items():
         for name in names:

@@ -160,8 +160,9 @@ class EdgeWalk:
             if graph.leaks(before, {*silent, name}):
                 raise Outside
             raise self.wrong("The code did it, though the spec does not allow it.")
-        found = self._filtered(graph.closed(after, silent), silent)
-        self._count(at, instance, found, silent)
+        names = (*silent, *self.adapter.follows.get(name, ()))
+        found = self._filtered(graph.closed(after, names), names)
+        self._count(at, instance, found, names)
         return found
 
     def _declined(self, at: Belief, name: str, given: tuple[Any, ...], why: str) -> Belief:

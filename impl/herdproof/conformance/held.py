@@ -164,6 +164,10 @@ class Held:
         waited = self.possible.instances(adapter.silent)
         self._waited = waited
         self._silent = [] if adapter.pumped else waited
+        self._followed = {
+            name: [*self._silent, *self.possible.instances(some)]
+            for name, some in adapter.follows.items()
+        }
         self._brought = {
             name: [*self._silent, *self.possible.instances(some)]
             for name, some in adapter.disturbed.items()
@@ -349,7 +353,7 @@ class Held:
             label = Step(action, whole, self.states[0].state).label
             raise self._differs(f"The code chose what the spec does not allow: {label}.")
         self.report.taken[action.name] = self.report.taken.get(action.name, 0) + 1
-        self._compare(self._closed(after, self._silent))
+        self._compare(self._closed(after, self._followed.get(action.name, self._silent)))
 
     def _refused(
         self, action: Action, arguments: tuple[Any, ...], case: Case, refusal: BaseException

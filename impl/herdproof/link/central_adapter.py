@@ -60,6 +60,15 @@ class CentralCores(Adapter):
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
         "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
     )  # fmt: skip
+    pumped = True
+    follows: ClassVar = {
+        "handle_register": ("flush_offsets", "requeue", "step_down"),
+        "handle_closed": ("finish_rebalance", "begin_rebalance", "fail_rebalance", "step_down"),
+        "fail": ("finish_rebalance", "begin_rebalance", "fail_rebalance", "step_down"),
+        "finish_rebalance": ("begin_rebalance",),
+        "topic_change_listener": ("requeue", "begin_rebalance"),
+    }
+    """Nobody is left, or concerned: the spec looks once more, the core does not."""
     reluctant = ("begin_rebalance", "write_owners", "fail_rebalance", "handle_ping", "handle_stop")
     chosen: ClassVar = {"write_owners": ("plan",)}
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
@@ -436,6 +445,13 @@ class CentralEdges(CentralCores):
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
         "finish_rebalance", "abandon_rebalance", "requeue",
     )  # fmt: skip
+    follows: ClassVar = {
+        "handle_register": ("flush_offsets", "requeue"),
+        "handle_closed": ("finish_rebalance", "begin_rebalance"),
+        "fail": ("finish_rebalance", "begin_rebalance"),
+        "finish_rebalance": ("begin_rebalance",),
+        "topic_change_listener": ("requeue", "begin_rebalance"),
+    }
 
 
 class CentralEdgesAppearing(CentralEdges):

@@ -482,15 +482,22 @@ class GatedCentral:
                 self._due(b, ("flush", 0))
 
     def fail_rebalance(self, b: int) -> None:
-        """A rebalance whose members have all stopped fails: ZooKeeper's connection is lost."""
-        group = self.brokers[b].group
+        """
+        A rebalance fails: before its owners are written, by a connection to ZooKeeper that is lost.
+
+        While Starts are out it fails as it does where another member is lost.
+        """
+        broker, group = self.brokers[b], self.brokers[b].group
         self._expect(group is not None and bool(group.members), "nobody is in the group")
         assert group is not None
+        if group.phase is Phase.STARTING:
+            self._let(b, partial(broker.core.rebalancer.fail, group, "another was lost"))
+            return
         may = group.phase is Phase.STOPPING and not group.waiting and not group.ghosts
         self._expect(may, "its writes are not due")
         self.loses = True
         self.pass_barrier(b)
-        while self.brokers[b].writes:
+        while broker.writes:
             self._write(b)
         self.loses = False
 
