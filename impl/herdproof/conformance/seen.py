@@ -49,7 +49,7 @@ class Seen:
             self._note_fields(look)
         for name, missing in self._missing.items():
             if missing and isinstance(look.get(name), Mapping):
-                missing -= look[name].keys()
+                missing.difference_update(look[name])
 
     def _note_fields(self, look: Look) -> None:
         for name in look:

@@ -43,7 +43,9 @@ PHASES = {
     CorePhase.STOPPING: Phase.STOPPING, CorePhase.FLUSHING: Phase.STOPPING,
     CorePhase.WRITING: Phase.STOPPING, CorePhase.STARTING: Phase.STARTING,
 }  # fmt: skip
-ROUNDS = 8
+GONE = ("finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "step_down")
+"""What may follow where a member is lost: a group without members is looked at once more."""
+ROUNDS = 2
 """How often everything that a coordinator does by itself is done, in one wait."""
 
 
@@ -59,17 +61,21 @@ class CentralCores(Adapter):
     silent = (
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
         "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
+        "on_lost_connection",
     )  # fmt: skip
     pumped = True
     follows: ClassVar = {
         "handle_register": ("flush_offsets", "requeue", "step_down"),
-        "handle_closed": ("finish_rebalance", "begin_rebalance", "fail_rebalance", "step_down"),
-        "fail": ("finish_rebalance", "begin_rebalance", "fail_rebalance", "step_down"),
+        "handle_closed": GONE,
+        "fail": GONE,
         "finish_rebalance": ("begin_rebalance",),
         "topic_change_listener": ("requeue", "begin_rebalance"),
     }
     """Nobody is left, or concerned: the spec looks once more, the core does not."""
-    reluctant = ("begin_rebalance", "write_owners", "fail_rebalance", "handle_ping", "handle_stop")
+    reluctant = (
+        "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance", "handle_ping",
+        "handle_stop",
+    )  # fmt: skip
     chosen: ClassVar = {"write_owners": ("plan",)}
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
@@ -182,6 +188,9 @@ class CentralCores(Adapter):
     def write_owners(self, b: Broker) -> dict[Partition, Member]:
         """The barrier is passed; returns who is to own what, somebody where that is nobody."""
         before = self._generation()
+        group = self.world.brokers[b.index].group
+        if group is None or PHASES[group.phase] is not Phase.STOPPING:
+            raise Refused("nobody is stopped")
         self.world.pass_barrier(b.index)
         if self._generation() == before:
             raise Refused("no generation is written")
@@ -268,11 +277,16 @@ class CentralCores(Adapter):
 
     def pump(self) -> None:
         """Every coordinator goes on, as far as it can without an answer."""
+        world = self.world
         for _ in range(ROUNDS):
-            for b, broker in enumerate(self.world.brokers):
-                if broker.leads and self.world.seat != b and "step_down" in self.silent:
-                    self.world.step_down(b)
-                elif broker.leads:
+            for b, broker in enumerate(world.brokers):
+                if broker.leads and world.seat != b and "step_down" in self.silent:
+                    world.step_down(b)
+            for m, member in enumerate(world.members):
+                if member.connection is not None and not member.connection.stands:
+                    world.on_lost_connection(m)
+            for b, broker in enumerate(world.brokers):
+                if broker.leads:
                     self._go_on(b)
 
     def _go_on(self, b: int) -> None:
@@ -397,6 +411,8 @@ class CentralCores(Adapter):
         group = self.world.brokers[b.index].group
         if group is None or group.phase is CorePhase.IDLE:
             return False
+        if group.failures and group.phase is CorePhase.QUEUED:
+            return False  # what comes during a back-off queues the group, and ends that
         subscriptions = [member.subscription for member in group.members.values()]
         return bool(subscriptions) and all(
             any(s.streams(topic_of(p.index)) for s in subscriptions) for p in Partition
@@ -443,12 +459,12 @@ class CentralEdges(CentralCores):
     offered = ()
     silent = (
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
-        "finish_rebalance", "abandon_rebalance", "requeue",
+        "finish_rebalance", "abandon_rebalance", "requeue", "on_lost_connection",
     )  # fmt: skip
     follows: ClassVar = {
         "handle_register": ("flush_offsets", "requeue"),
-        "handle_closed": ("finish_rebalance", "begin_rebalance"),
-        "fail": ("finish_rebalance", "begin_rebalance"),
+        "handle_closed": GONE[:3],
+        "fail": GONE[:3],
         "finish_rebalance": ("begin_rebalance",),
         "topic_change_listener": ("requeue", "begin_rebalance"),
     }

@@ -500,6 +500,8 @@ class GatedCentral:
         while broker.writes:
             self._write(b)
         self.loses = False
+        if not group.loaded:  # it may register others then, as it may before
+            self._let(b, partial(broker.core.membership.recovery.load, group))
 
     def requeue(self, b: int) -> None:
         """The back-off of a rebalance that failed is over."""
