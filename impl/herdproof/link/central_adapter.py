@@ -19,13 +19,8 @@ from herdproof.central_coordinator.recovery import read_owner, read_point
 from herdproof.central_coordinator.socket_server import Channel
 from herdproof.conformance.adapter import Adapter, Refused
 from herdproof.simulator.gated import Impossible
-from herdproof.simulator.gated_central import (
-    GROUP,
-    HIDDEN,
-    Connection,
-    GatedCentral,
-    topic_of,
-)
+from herdproof.simulator.gated_central import HIDDEN, GatedCentral
+from herdproof.simulator.gates import GROUP, Connection, topic_of
 from herdproof.wire import messages
 from herdproof.wire.messages import Frame, Offset
 from herdspec.protocols.central_coordinator import Asked, Kind, Member, Message, Partition, Phase
@@ -54,11 +49,11 @@ class CentralCores(Adapter):
 
     refusals = (Refused, Impossible)
     timeout = None
-    offered = (
+    offered: ClassVar[tuple[str, ...]] = (
         "write_owners", "finish_rebalance", "handle_ping", "handle_stop", "handle_start",
         "requeue", "consume",
     )  # fmt: skip
-    silent = (
+    silent: ClassVar[tuple[str, ...]] = (
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
         "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
         "on_lost_connection",
@@ -80,11 +75,11 @@ class CentralCores(Adapter):
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
     there: ClassVar[bool] = True
-    """Whether the partitions exist from the beginning."""
+    """Whether the first partition exists from the beginning; the others appear."""
 
     def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803 - sorts
         """So many brokers, members, and partitions."""
-        there = range(Partition) if self.there else ()
+        there = range(1 if self.there else 0)
         self.world = type(self).world_of(Broker, Member, Partition, there=there)
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
@@ -154,19 +149,16 @@ class CentralCores(Adapter):
     # ── The rebalance ───────────────────────────────────────────────────────────────────────
 
     def begin_rebalance(self, b: Broker, uneven: bool) -> None:
-        """A handler takes the group; a plan that differs makes shares uneven, nothing else does."""
+        """A handler takes the group; whether its shares are uneven is given."""
         world, group = self.world, self.world.brokers[b.index].group
         if group is None or group.phase not in (CorePhase.QUEUED, CorePhase.WAITING):
             raise Refused("the group is not queued")
         if group.members:
             if group.ghosts:
                 raise Refused("somebody who is gone may still fetch")
-            why = world.why_necessary(b.index)
-            if uneven and why is None:
-                raise Refused("shares are even")
-            if not uneven and why is not None and why.startswith("3.4"):
+            if not uneven and (world.why_necessary(b.index) or "").startswith("3.4"):
                 raise Refused("shares are uneven")
-        world.begin_rebalance(b.index)
+        world.begin_rebalance(b.index, uneven=uneven)
 
     def send_stop(self, m: Member, b: Broker) -> None:
         """A Stop that waits is sent."""
