@@ -8,7 +8,7 @@ import pytest
 
 from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.membership import Membership
-from herdproof.conformance.edges import BEHIND, RESTLESS, UNTOLD
+from herdproof.conformance.edges import BEHIND, REFUSED, RESTLESS, UNTOLD
 from herdproof.link.central_adapter import CentralEdges
 from herdproof.link.central_edges import cover, graph_of
 from herdproof.link.flawed_central import NoStart
@@ -74,5 +74,5 @@ def test_edges_are_taken_and_the_rest_is_named() -> None:
     print("\n".join(found.lines))
     assert found.mismatch is None
     assert found.share > 0.93
-    assert {one.reason for one in found.missed} <= {BEHIND, RESTLESS, UNTOLD}
+    assert {one.reason for one in found.missed} <= {BEHIND, REFUSED, RESTLESS, UNTOLD}
     assert sum(one.edges for one in found.missed) == round((1 - found.share) * 46_588)

@@ -96,6 +96,19 @@ def test_the_group_settles_while_one_waits() -> None:
         assert look["acked"][m] == look["generation"] == 1
 
 
+def test_entries_that_are_seen_later_are_seen() -> None:
+    """An interest is missing from the first looks, as nobody is in the books; then it is there."""
+    with Held(HELD, CentralCores, **ALONE) as held, sizes_of_sorts(held.machine.sizes):
+        entry = "interest[member1, partition1]"
+        held.offer("register", Member(0), Broker(0), set())
+        assert entry in held.report.unseen
+
+        held.offer("elect", Broker(0))
+        held.offer("coordinator_startup", Broker(0))
+        held.offer("handle_register", Member(0), Broker(0))
+        assert entry not in held.report.unseen
+
+
 @pytest.mark.long
 def test_the_cores_do_what_the_spec_allows_for_long() -> None:
     """A thousand runs; prints what a pass does not show."""

@@ -162,7 +162,7 @@ class EdgeWalk:
             raise self.wrong("The code did it, though the spec does not allow it.")
         names = (*silent, *self.adapter.follows.get(name, ()))
         found = self._filtered(graph.closed(after, names), names)
-        self._count(at, instance, found, names)
+        self._count(at, instance, found, names, silent)
         return found
 
     def _declined(self, at: Belief, name: str, given: tuple[Any, ...], why: str) -> Belief:
@@ -262,9 +262,10 @@ class EdgeWalk:
         return found
 
     def _count(
-        self, before: Iterable[int], instance: int | None, after: Belief, names: Iterable[str]
-    ) -> None:
-        every, some = self.graph.certain([*before], instance, after, [*names])
+        self, before: Iterable[int], instance: int | None, after: Belief, names: Iterable[str],
+        first: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        every, some = self.graph.certain([*before], instance, after, [*names], first)
         for edge in every:
             self.taken[edge.number] = 1
         self.doubtful.update(edge.number for edge in some)

@@ -230,19 +230,20 @@ class Graph:
 
     def certain(
         self, before: Collection[int], instance: int | None, after: Collection[int],
-        names: Collection[str],
+        names: Collection[str], first: Collection[str] | None = None,
     ) -> tuple[list[Edge], list[Edge]]:  # fmt: skip
         """
         The edges that lie on every way from where code was to where it is; those that are on some.
 
-        In between it has taken `instance` (None: nothing), and any of `names` by itself.
+        In between it has taken `instance` (None: nothing), and any of `names` by itself; before
+        the instance those of `first` only, if that is given.
         """
         layers = (False, True) if instance is not None else (False,)
         at = {(k, False) for k in before}
         ends = {(k, layers[-1]) for k in after}
         if at & ends:
             return [], []
-        ways = list(self._ways(at, instance, names))
+        ways = list(self._ways(at, instance, names, names if first is None else first))
         lead = _reached(ends, [(b, a) for _, a, b in ways])
         ways = [(edge, a, b) for edge, a, b in ways if b in lead]
         every, some = list[Edge](), list[Edge]()
@@ -252,7 +253,11 @@ class Graph:
         return every, some
 
     def _ways(
-        self, at: Collection[tuple[int, bool]], instance: int | None, names: Collection[str]
+        self,
+        at: Collection[tuple[int, bool]],
+        instance: int | None,
+        names: Collection[str],
+        first: Collection[str],
     ) -> Iterator[tuple[Edge, tuple[int, bool], tuple[int, bool]]]:
         """The edges that code may have gone along: each with the places that it joins."""
         todo, seen = list(at), set(at)
@@ -260,7 +265,8 @@ class Graph:
             place = state, is_later = todo.pop()
             for edge in self.leaving(state):
                 chosen = edge.instance == instance and not is_later
-                silent = self.instances[edge.instance][0].name in names
+                may = names if is_later or instance is None else first
+                silent = self.instances[edge.instance][0].name in may
                 for later in [True] * chosen + [is_later] * silent:
                     then = (edge.target, later)
                     yield edge, place, then

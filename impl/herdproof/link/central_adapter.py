@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from herdproof.central_coordinator.groups import Group
 from herdproof.central_coordinator.groups import Phase as CorePhase
 from herdproof.central_coordinator.offsets import read_offset
 from herdproof.central_coordinator.recovery import read_owner, read_point
@@ -156,9 +157,23 @@ class CentralCores(Adapter):
         if group.members:
             if group.ghosts:
                 raise Refused("somebody who is gone may still fetch")
-            if not uneven and (world.why_necessary(b.index) or "").startswith("3.4"):
+            if not uneven and self._is_only_uneven(group, world.why_necessary(b.index)):
                 raise Refused("shares are uneven")
         world.begin_rebalance(b.index, uneven=uneven)
+
+    @staticmethod
+    def _is_only_uneven(group: Group, why: str | None) -> bool:
+        """Whether all have started what they own, and the plan is another one all the same."""
+        return (
+            why is not None
+            and why.startswith("3.4")
+            and all(member.acked == group.generation for member in group.members.values())
+            and all(
+                owner.registration in group.members
+                and group.members[owner.registration].subscription.streams(topic)
+                for (topic, _), owner in group.owners.items()
+            )
+        )
 
     def send_stop(self, m: Member, b: Broker) -> None:
         """A Stop that waits is sent."""
