@@ -61,7 +61,8 @@ class CentralCores(Adapter):
     )  # fmt: skip
     pumped = True
     follows: ClassVar = {
-        "handle_register": ("flush_offsets", "requeue", "step_down"),
+        "handle_register": ("requeue", "step_down"),
+        "fail_rebalance": ("requeue", "begin_rebalance"),
         "handle_closed": GONE,
         "fail": GONE,
         "finish_rebalance": ("begin_rebalance",),
@@ -469,7 +470,8 @@ class CentralEdges(CentralCores):
         "finish_rebalance", "abandon_rebalance", "requeue", "on_lost_connection",
     )  # fmt: skip
     follows: ClassVar = {
-        "handle_register": ("flush_offsets", "requeue"),
+        "handle_register": ("requeue",),
+        "fail_rebalance": ("requeue", "begin_rebalance"),
         "handle_closed": GONE[:3],
         "fail": GONE[:3],
         "finish_rebalance": ("begin_rebalance",),

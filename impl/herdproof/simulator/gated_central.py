@@ -154,8 +154,10 @@ class GatedCentral(CentralParts):
         """A broker takes a Register."""
         self._hear(m, b, Register)
         broker = self.brokers[b]
+        self.loses = True  # a subscription is written after the offsets, unless those are lost
         while broker.core.membership.admission.applicants and broker.writes:
-            self._write(b)  # a subscription is written after them
+            self._write(b)
+        self.loses = False
         self._request_for_nothing(b)
         for registration, member in broker.group.members.items() if broker.group else ():
             connection = broker.connections[member.channel]
@@ -309,13 +311,15 @@ class GatedCentral(CentralParts):
         """
         A rebalance fails: before its owners are written, by a connection to ZooKeeper that is lost.
 
-        While Starts are out it fails as it does where another member is lost.
+        While Starts are out it fails as where another member is lost; where nobody is left while
+        Stops are, as where the last offsets' write is lost.
         """
         broker, group = self.brokers[b], self.brokers[b].group
-        self._expect(group is not None and bool(group.members), "nobody is in the group")
+        self._expect(group is not None, "nobody is in the group")
         assert group is not None
-        if group.phase is Phase.STARTING:
-            self._let(b, partial(broker.core.rebalancer.fail, group, "another was lost"))
+        runs = group.phase in (Phase.STOPPING, Phase.STARTING)
+        if runs and (group.phase is Phase.STARTING or not group.members):
+            self._let(b, partial(broker.core.rebalancer.fail, group, "something was lost"))
             return
         may = group.phase is Phase.STOPPING and not group.waiting and not group.ghosts
         self._expect(may, "its writes are not due")
