@@ -49,8 +49,9 @@ class Seen:
         if not look.keys() <= self.fields:
             self._note_fields(look)
         for name, missing in self._missing.items():
-            if missing and not missing.isdisjoint(look.get(name) or ()):
-                missing -= look[name].keys()
+            theirs = look.get(name)
+            if missing and isinstance(theirs, Mapping) and not missing.isdisjoint(theirs):
+                missing.difference_update(theirs)
                 self.unseen = self._unseen()
 
     def _note_fields(self, look: Look) -> None:
