@@ -197,7 +197,7 @@ class CentralCores(Adapter):
         """The barrier is passed; returns who is to own what, somebody where that is nobody."""
         before = self._generation()
         group = self.world.brokers[b.index].group
-        if group is None or PHASES[group.phase] is not Phase.STOPPING:
+        if group is None or not group.members or PHASES[group.phase] is not Phase.STOPPING:
             raise Refused("nobody is stopped")
         self.world.pass_barrier(b.index)
         if self._generation() == before:
