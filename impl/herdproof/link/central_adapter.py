@@ -224,7 +224,7 @@ class CentralCores(Adapter):
         before = self._generation()
         broker = self.world.brokers[b.index]
         group = broker.group
-        if group is None or PHASES[group.phase] is not Phase.STOPPING:
+        if group is None or not group.members or PHASES[group.phase] is not Phase.STOPPING:
             raise Refused("nobody is stopped")
         plan = broker.core.rebalancer.plan(group)
         self.world.pass_barrier(b.index)

@@ -154,10 +154,8 @@ class GatedCentral(CentralParts):
         """A broker takes a Register."""
         self._hear(m, b, Register)
         broker = self.brokers[b]
-        self.loses = True  # a subscription is written after the offsets, unless those are lost
         while broker.core.membership.admission.applicants and broker.writes:
-            self._write(b)
-        self.loses = False
+            self._lose(b)  # a subscription is written after the offsets, unless those are lost
         self._request_for_nothing(b)
         for registration, member in broker.group.members.items() if broker.group else ():
             connection = broker.connections[member.channel]

@@ -267,6 +267,11 @@ class CentralParts:
     def _write(self, b: int) -> None:
         self._answer(b, self.brokers[b].writes.popleft())
 
+    def _lose(self, b: int) -> None:
+        """A write is lost on its way, and its broker knows no more than that its link broke."""
+        ask = self.brokers[b].writes.popleft()
+        self._give(b, Answered(ask.number, Refusal(Why.CONNECTION_LOSS)))
+
     # ── Inside: coordinators ────────────────────────────────────────────────────────────────
 
     def _give(self, b: int, event: CoordinatorEvent) -> None:
