@@ -70,11 +70,11 @@ def test_a_mistaken_core_leaves_the_graph() -> None:
 
 @pytest.mark.long
 def test_edges_are_taken_and_the_rest_is_named() -> None:
-    """More than nine in ten; prints which are not, and why."""
+    """At least 95 in a hundred; prints which are not, and why."""
     found = cover(graph())
 
     print("\n".join(found.lines))
     assert found.mismatch is None
-    assert found.share > 0.93
+    assert found.share >= 0.95
     assert {one.reason for one in found.missed} <= {BEHIND, REFUSED, RESTLESS, UNTOLD}
     assert sum(one.edges for one in found.missed) == round((1 - found.share) * 46_588)
