@@ -3,8 +3,9 @@ The cores of system B in their gated world, as an adapter of the central coordin
 
 What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
 properties alone look at), `interest` and `acked` of whom no coordinator knows, `stopped` but while
-Stops are out, `noted` what is stored already, `begin` of what a Start does not give, `dirty` unless
-the flag is set again while a rebalance runs (for others it means one more look at nothing to do).
+Stops are out, `noted` what is stored already, `begin` of what a Start does not give, and `dirty` of
+a flag that is clear where a topic concerns nobody, or a back-off was cut short. A group that nobody
+is in counts as idle, whatever its core still waits for.
 
 A write that waits in the world is not sent yet: once it is let go, it is done and answered at once.
 So the code never rests where one is under way, and nothing else happens then.

@@ -10,7 +10,8 @@ a method says is due. Methods take indices (0-based); what cannot happen now rai
 Done at once, where the real thing may take longer: consulting and connecting; the reads of a group
 and, at the start, of the topics; the writes of subscriptions and of owners, with their answers. The
 answers to Registers and Commits reach their consumer with the next request. A connection that is
-closed loses what is on its way. Whoever is gone loses its lease once it fetches no more.
+closed loses what is on its way. Whoever is gone loses its lease once it fetches no more. A session
+that ZooKeeper ended goes on writing under its epoch: as if what it wrote had been on its way.
 """
 
 from __future__ import annotations
