@@ -55,6 +55,7 @@ def proof(name: str) -> Proof:
 # ── It is proved ────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.timeout(300)  # half a minute of processor time, where others want it, too
 @pytest.mark.parametrize("name", SPECS)
 def test_it_is_proved_for_any_size(name: str) -> None:
     """Each obligation is proved, no action is vacuous, and z3 is given nothing that runs round."""
@@ -68,6 +69,7 @@ def test_it_is_proved_for_any_size(name: str) -> None:
     assert found.warnings == ()
 
 
+@pytest.mark.timeout(300)  # it proves what the test before has not
 @pytest.mark.parametrize("name", SPECS)
 def test_nothing_is_left_out_of_the_proof(name: str) -> None:
     """Each promise and each lemma is asked of the initial states and of every action."""
