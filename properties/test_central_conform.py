@@ -41,7 +41,9 @@ from properties.locks import LOCK, spec
 
 SEEDS = range(12)
 
-SELDOM = frozenset({"abandon_rebalance", "fail_rebalance", "requeue"})
+SELDOM = frozenset(
+    {"abandon_rebalance", "fail_rebalance", "requeue", "lose_answer", "refuse_stale"}
+)
 """Actions that so few runs need not show; `test_many_runs_conform` wants all."""
 
 

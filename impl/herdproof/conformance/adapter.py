@@ -43,6 +43,8 @@ class Adapter:
     """Actions that are also tried where the spec forbids them: the code must refuse them."""
     silent: ClassVar[Collection[str]] = ()
     """Actions that the code takes by itself, at any time, or when it is pumped."""
+    reluctant: ClassVar[Collection[str]] = ()
+    """Actions that the code may refuse where the spec allows them: it has reasons of its own."""
     disturbed: ClassVar[Mapping[str, Collection[str]]] = {}
     """Methods that are no actions (a restart): by name, the actions that they may bring about."""
     chosen: ClassVar[Mapping[str, Collection[str]]] = {}
@@ -53,6 +55,8 @@ class Adapter:
     """What a method raises that brought nothing about."""
     pumped: ClassVar[bool] = False
     """Whether silent actions happen within `pump` only: between calls the code is at rest."""
+    follows: ClassVar[Mapping[str, Collection[str]]] = {}
+    """By action, the silent ones that may follow at once, within it, though the code is pumped."""
     patience: ClassVar[float] = 0.0
     """Seconds for what was sent to arrive, before a difference counts."""
     timeout: ClassVar[float | None] = 10.0
@@ -188,8 +192,10 @@ def _check_names(
             )
     named = {
         "offered": [*adapter.offered], "silent": [*adapter.silent], "absent": [*adapter.absent],
+        "reluctant": [*adapter.reluctant],
         "chosen": [*adapter.chosen],
         "disturbed": [name for some in adapter.disturbed.values() for name in some],
+        "follows": [*adapter.follows, *(n for some in adapter.follows.values() for n in some)],
     }  # fmt: skip
     for table, names in named.items():
         for name in names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from herdproof.conformance.possible import Instance, Possible
 from herdproof.errors import HerdError
@@ -136,4 +136,16 @@ def owed_to(instance: Instance) -> object:
     """To whom a step's fairness is owed: to itself, or to its action with any arguments."""
     action, arguments = instance
     whole = action.fair is not None and action.fair.is_of_any
-    return action.name, arguments[: action.indices] if whole else arguments
+    return action.name, hashable(arguments[: action.indices] if whole else arguments)
+
+
+def hashable(value: Any) -> Any:
+    """A plain value, so that it can be looked up."""
+    match value:
+        case dict():
+            return frozenset((hashable(k), hashable(v)) for k, v in value.items())
+        case set():
+            return frozenset(map(hashable, value))
+        case list() | tuple():
+            return tuple(map(hashable, value))
+    return value

@@ -161,15 +161,17 @@ class EdgeWalk:
             if graph.leaks(before, {*silent, name}):
                 raise Outside
             raise self.wrong("The code did it, though the spec does not allow it.")
-        found = self._filtered(graph.closed(after, silent), silent)
-        self._count(at, instance, found, silent)
+        names = (*silent, *self.adapter.follows.get(name, ()))
+        found = self._filtered(graph.closed(after, names), names)
+        self._count(at, instance, found, names, silent)
         return found
 
     def _declined(self, at: Belief, name: str, given: tuple[Any, ...], why: str) -> Belief:
         """The code refused: then it is where that is right."""
         graph, silent = self.graph, self.silent
         before = graph.closed(at, silent)
-        left = {k for k in before if self.allows(k, name, given) is not True}
+        may = name in self.adapter.reluctant
+        left = {k for k in before if may or self.allows(k, name, given) is not True}
         if not left:
             raise self.wrong(f"The code refused it{why and f': {why}'}; the spec allows it.")
         found = self._filtered(graph.closed(left, silent), silent)
@@ -261,9 +263,10 @@ class EdgeWalk:
         return found
 
     def _count(
-        self, before: Iterable[int], instance: int | None, after: Belief, names: Iterable[str]
-    ) -> None:
-        every, some = self.graph.certain([*before], instance, after, [*names])
+        self, before: Iterable[int], instance: int | None, after: Belief, names: Iterable[str],
+        first: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        every, some = self.graph.certain([*before], instance, after, [*names], first)
         for edge in every:
             self.taken[edge.number] = 1
         self.doubtful.update(edge.number for edge in some)

@@ -35,6 +35,7 @@ RESTLESS = "the code never rests in the state where it starts"
 UNTOLD = "it could not be told from another step"
 OTHERWISE = "the code chose otherwise there"
 NOT_BY_ITSELF = "the code did not do it by itself there"
+REFUSED = "the code had a reason of its own to refuse it there"
 NO_TIME = "the time was over"
 GONE = f"the code had gone on, {counted(TRIES, 'time')}"
 
@@ -238,6 +239,8 @@ def _reason(walk: EdgeWalk, number: int, source: int, instance: int, passed: set
             return NOT_BY_ITSELF
         if adapter.chosen.get(name):
             return OTHERWISE
+        if name in adapter.reluctant:
+            return REFUSED
         return GONE if isinstance(walk, Tours) and walk.tried.get(number) else UNTOLD
     if source in walk.possibly:
         return UNTOLD

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herdproof.conformance.adapter import Adapter, check_adapter, given
-from herdproof.conformance.closure import owed_to
+from herdproof.conformance.closure import hashable, owed_to
 from herdproof.conformance.possible import Instance, Possible
 from herdspec.check.bounds import TIMES, first_bound, raised
 from herdspec.check.exploration import Exploration
@@ -155,11 +155,11 @@ class Graph:
 
     def number(self, name: str, whole: tuple[Any, ...]) -> int | None:
         """The number of an action with these arguments; None if it is never possible here."""
-        return self._numbers.get((name, _hashable(whole)))
+        return self._numbers.get((name, hashable(whole)))
 
     @cached_property
     def _numbers(self) -> dict[tuple[str, Any], int]:
-        return {(a.name, _hashable(whole)): k for k, (a, whole) in enumerate(self.instances)}
+        return {(a.name, hashable(whole)): k for k, (a, whole) in enumerate(self.instances)}
 
     def counts(self, edges: NDArray[Any]) -> dict[str, int]:
         """How many of these edges (numbers, or a truth value for each) are of each action."""
@@ -229,19 +229,20 @@ class Graph:
 
     def certain(
         self, before: Collection[int], instance: int | None, after: Collection[int],
-        names: Collection[str],
+        names: Collection[str], first: Collection[str] | None = None,
     ) -> tuple[list[Edge], list[Edge]]:  # fmt: skip
         """
         The edges that lie on every way from where code was to where it is; those that are on some.
 
-        In between it has taken `instance` (None: nothing), and any of `names` by itself.
+        In between it has taken `instance` (None: nothing), and any of `names` by itself; before
+        the instance those of `first` only, if that is given.
         """
         layers = (False, True) if instance is not None else (False,)
         at = {(k, False) for k in before}
         ends = {(k, layers[-1]) for k in after}
         if at & ends:
             return [], []
-        ways = list(self._ways(at, instance, names))
+        ways = list(self._ways(at, instance, names, names if first is None else first))
         lead = _reached(ends, [(b, a) for _, a, b in ways])
         ways = [(edge, a, b) for edge, a, b in ways if b in lead]
         every, some = list[Edge](), list[Edge]()
@@ -251,7 +252,11 @@ class Graph:
         return every, some
 
     def _ways(
-        self, at: Collection[tuple[int, bool]], instance: int | None, names: Collection[str]
+        self,
+        at: Collection[tuple[int, bool]],
+        instance: int | None,
+        names: Collection[str],
+        first: Collection[str],
     ) -> Iterator[tuple[Edge, tuple[int, bool], tuple[int, bool]]]:
         """The edges that code may have gone along: each with the places that it joins."""
         todo, seen = list(at), set(at)
@@ -259,7 +264,8 @@ class Graph:
             place = state, is_later = todo.pop()
             for edge in self.leaving(state):
                 chosen = edge.instance == instance and not is_later
-                silent = self.instances[edge.instance][0].name in names
+                may = names if is_later or instance is None else first
+                silent = self.instances[edge.instance][0].name in may
                 for later in [True] * chosen + [is_later] * silent:
                     then = (edge.target, later)
                     yield edge, place, then
@@ -281,15 +287,3 @@ def _reached(at: Collection[Any], ways: list[tuple[Any, Any]]) -> set[Any]:
 def _make_room(kept: dict[int, Any]) -> None:
     while len(kept) >= CHUNKS:
         del kept[next(iter(kept))]
-
-
-def _hashable(value: Any) -> Any:
-    """A plain value, so that it can be looked up."""
-    match value:
-        case dict():
-            return frozenset((_hashable(k), _hashable(v)) for k, v in value.items())
-        case set():
-            return frozenset(map(_hashable, value))
-        case list() | tuple():
-            return tuple(map(_hashable, value))
-    return value

@@ -182,6 +182,10 @@ class Held:
         waited = self.possible.instances(adapter.silent)
         self._waited = waited
         self._silent = [] if adapter.pumped else waited
+        self._followed = {
+            name: [*self._silent, *self.possible.instances(some)]
+            for name, some in adapter.follows.items()
+        }
         self._brought = {
             name: [*self._silent, *self.possible.instances(some)]
             for name, some in adapter.disturbed.items()
@@ -406,19 +410,21 @@ class Held:
             label = Step(action, whole, self.states[0].state).label
             raise self._differs(f"The code chose what the spec does not allow: {label}.")
         self.report.taken[action.name] = self.report.taken.get(action.name, 0) + 1
-        self._compare(self._closed(after, self._silent))
+        self._compare(self._closed(after, self._followed.get(action.name, self._silent)))
 
     def _refused(
         self, action: Action, arguments: tuple[Any, ...], case: Case, refusal: BaseException
     ) -> None:
         """The code refused a step: then it is where it was, but for what it does by itself."""
-        if case is Case.ALL:
+        reluctant = action.name in self.adapter.reluctant
+        if case is Case.ALL and not reluctant:
             why = f": {refusal}" if str(refusal) else ""
             raise self._differs(f"The code refused it{why}; the spec allows it.")
-        counts = self.report.open if case is Case.OPEN else self.report.refused
+        is_open = case is Case.OPEN or (reluctant and case is not Case.NONE)
+        counts = self.report.open if is_open else self.report.refused
         counts[action.name] = counts.get(action.name, 0) + 1
         left = self._now()
-        if case is not Case.NONE:
+        if case is not Case.NONE and not reluctant:
             with sizes_of_sorts(self.machine.sizes):
                 left = [c for c in left if self._allows(c, action, arguments) is not True]
         if not left:

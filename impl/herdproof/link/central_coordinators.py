@@ -7,9 +7,17 @@ from functools import partial
 from typing import Any
 
 from herdproof.link.central_lines import Placed
-from herdproof.link.central_replay import GroupReplay, Make, State, broken, let_go
-from herdspec.check.follow import Call, Led, Way, differences, fits
-from herdspec.protocols.central_coordinator import Asked, Kind, Phase
+from herdproof.link.central_replay import (
+    GroupReplay,
+    Make,
+    State,
+    broken,
+    holds,
+    let_go,
+    still_to_store,
+)
+from herdspec.check.follow import Call, Led, Way, differences
+from herdspec.protocols.central_coordinator import Asked, Kind, Phase, Write
 
 # ── Coordinators ────────────────────────────────────────────────────────────────────────
 
@@ -20,7 +28,6 @@ def start(replay: GroupReplay, place: Placed) -> Led | None:
     if place.line.node not in replay.view.started:
         replay.view.started.add(place.line.node)
         return None
-    replay.forget_writes(b)
     return Led([[("restart", (b,))]])
 
 
@@ -52,7 +59,6 @@ def coordinator_startup(replay: GroupReplay, place: Placed) -> Led:
 def step_down(replay: GroupReplay, place: Placed) -> Led:
     """It does no more: it cannot be sure of its session, or that is gone."""
     b = replay.broker(place.line)
-    replay.forget_writes(b)
 
     def ways(s: State) -> Iterable[Way]:
         if not s.election.leads[b]:
@@ -102,25 +108,16 @@ def topic_change_listener(replay: GroupReplay, place: Placed) -> Led:
     """A topic is known, or has more partitions; whoever tells it first makes them appear."""
     b = replay.broker(place.line)
     found = [p for p, _ in replay.places(place.line)]
-    if not replay.writes(b):
-        return Led(lambda s: [_noticed(s, b, found)])
-    # In the spec a write and its answer are one step: behind it comes what was noticed in between.
-    found = replay.noticed[b] = [*replay.noticed.get(b, ()), *found]
-    replay.pending[b, 0] = Led(lambda s: [_noticed(s, b, found), []], every=True)
-    return replay.pending[b, 0]
 
+    def noticed(s: State) -> Way:
+        calls: list[Call] = []
+        for p in found:
+            calls += [] if s.exists[p] else [("appear", (p,))]
+            if s.election.leads[b] and not s.knows[b, p]:
+                calls.append(("topic_change_listener", (b, p)))
+        return calls
 
-def _noticed(s: State, b: Any, found: Iterable[Any]) -> list[Call]:
-    """What makes partitions known to a broker."""
-    return [
-        call
-        for p in found
-        for call in (
-            *([] if s.exists[p] else [("appear", (p,))]),
-            *([("topic_change_listener", (b, p))] if not s.knows[b, p] else []),
-        )
-        if call[0] == "appear" or s.election.leads[b]
-    ]
+    return Led(lambda s: [noticed(s)])
 
 
 # ── Rebalances ──────────────────────────────────────────────────────────────────────────
@@ -212,77 +209,87 @@ def handle_commit(replay: GroupReplay, place: Placed) -> Led | None:
     return Led(ways)
 
 
-def flush_offsets(replay: GroupReplay, place: Placed) -> Led | None:
-    """A write of offsets; one that is not known to be done may be, or may be sent again."""
-    b, done = replay.broker(place.line), replay.view.outcome(place.line) == "done"
-    written = replay.flushes[b].popleft()
+# ── Writes ──────────────────────────────────────────────────────────────────────────────────
 
-    def behind(s: State) -> list[Any]:
-        stored = s.committed
-        return [p for p, offset in written.items() if stored[p] < offset]
+
+def flush_offsets(replay: GroupReplay, place: Placed) -> Led:
+    """A write of offsets is sent, perhaps again; or it was, where it was put together."""
+    b = replay.broker(place.line)
+    written = replay.written[b, place.line.number] = replay.flushes[b].popleft()
 
     def ways(s: State) -> Iterable[Way]:
-        if not behind(s):
-            return [[]]
-        return [[("flush_offsets", (b,))]] if done else [[("flush_offsets", (b,))], []]
+        if s.write[b] is Write.NONE and still_to_store(s, written):
+            if holds(s, b, written):
+                yield [("flush_offsets", (b, True))]
+            yield [("flush_offsets", (b, False))]
+        else:
+            yield []
+        if s.seat != b:  # of what is deposed, and will be refused, nothing is claimed
+            yield []
 
     def claims(s: State) -> Sequence[str]:
+        if s.seat != b:
+            return ()
         return [
-            f"{replay.view.shown(p)} is stored at {s.committed[p]}, the trace wrote {written[p]}"
-            for p in behind(s)
+            f"{replay.view.shown(p)} is sent at {s.sent[b, p]}, the trace wrote {offset}"
+            for p, offset in still_to_store(s, written).items()
+            if s.sent[b, p] < offset
         ]
 
-    return Led(ways, claims if done else fits, every=not done)
+    return Led(ways, claims)
 
 
-def write_owners(replay: GroupReplay, place: Placed) -> Led | None:
-    """A write was sent: from now on it may be done, until it is known whether it was."""
-    line, outcome = place.line, replay.view.outcome(place.line)
-    if outcome == "refused":
-        return None
-    b, generation = replay.broker(line), replay.view.generation(line.generation)
-    replay.forget_writes(b)
+def write_owners(replay: GroupReplay, place: Placed) -> Led:
+    """A write of owners is sent, by when the lease of whoever is in no books must be over."""
+    line, b = place.line, replay.broker(place.line)
+    generation = replay.view.generation(line.generation)
     owners = {
         replay.partitions[replay.view.partitions[topic, number]]: replay.connections.registered(who)
         for topic, number, who in line.owners
         if (topic, number) in replay.view.partitions
     }
     plan = {p: owners.get(p) or replay.members[0] for p in replay.partitions}
+    replay.written[b, line.number] = None
 
     def ways(s: State) -> Iterable[Way]:
-        if s.generation < generation:
-            gone = [call for m in _gone(replay, s, b, line.time_ns) for call in let_go(s, m)]
-            yield [*gone, ("write_owners", (b, plan))]
-        yield []
+        gone = [call for m in _gone(replay, s, b, line.time_ns) for call in let_go(s, m)]
+        yield [*gone, ("write_owners", (b, plan))]
+        if s.seat != b:  # of what is deposed, and will be refused, nothing is claimed
+            yield []
 
     def claims(s: State) -> Sequence[str]:
-        if s.generation < generation:
+        if s.seat != b:
             return ()
-        owner = s.owner
-        named = {p: owner[p] for p in replay.partitions if owner[p] is not None}
+        named = {p: m for p, m in replay.named(s, b).items() if m is not None}
         return differences(
-            {"the generation": (s.generation, generation), "the owners": (named, owners)}
+            {"the generation": (s.generation + 1, generation), "the owners": (named, owners)}
         )
 
-    replay.pending[b, line.number] = Led(ways, claims, every=True)
-    return replay.pending[b, line.number]
+    return Led(ways, claims)
 
 
 def answered(replay: GroupReplay, place: Placed) -> Led | None:
-    """A write was done, or nobody knows; only then it must have been done by now."""
-    b, number = replay.broker(place.line), place.line.number
-    write = replay.pending.get((b, number))
-    if write is None or place.line.outcome != "done":
+    """A write was done or refused, by now at the latest; or nobody knows."""
+    b, outcome = replay.broker(place.line), place.line.outcome
+    if (b, place.line.number) not in replay.written:
         return None
-    del replay.pending[b, number]
-    replay.pending.pop((b, 0), None)
-    found = replay.noticed.pop(b, ())
+    written = replay.written.pop((b, place.line.number))
 
     def ways(s: State) -> Iterable[Way]:
-        done = [way for way in write.ways_from(s) if way] or [[]]
-        return [[*way, *_noticed(s, b, found)] for way in done]
+        write, before = s.write[b], replay.serving(b, s)
+        if write is Write.NONE or (write is Write.OFFSETS and not holds(s, b, written)):
+            # It is over in the spec, or was never sent there; then it must not have been done.
+            stored = written is not None and not still_to_store(s, written)
+            return [[]] if stored or outcome != "done" else [[("answered", (b,))]]
+        if outcome == "refused" and before:
+            is_stale = s.election.token[b] != s.election.epoch
+            before = [("refuse_stale" if is_stale else "refuse", (b,))]
+        if outcome == "unknown":
+            lost = ("lose_answer", (b,))
+            return [[lost], [*before, lost]] if before else [[lost]]
+        return [[*before, ("answered", (b,))]]
 
-    return Led(ways, write.claims)
+    return Led(ways, every=outcome == "unknown")
 
 
 def _gone(replay: GroupReplay, s: State, b: Any, time_ns: int) -> list[Any]:

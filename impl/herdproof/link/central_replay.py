@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from herdproof.central_coordinator.tracing import CentralLine
@@ -18,6 +19,7 @@ from herdspec.check.follow import (
     PlainSteps,
     Steps,
     TooManyStates,
+    Way,
 )
 from herdspec.check.mismatch import Mismatch, Miss
 from herdspec.check.run import Machine
@@ -25,7 +27,7 @@ from herdspec.check.scripted import Scripted
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import Specification
 from herdspec.language.surface import sizes_of_sorts
-from herdspec.protocols.central_coordinator import CentralCoordinator, Phase
+from herdspec.protocols.central_coordinator import CentralCoordinator, Phase, Write
 
 State = CentralCoordinator
 Watch = Callable[[Any, str, tuple[Any, ...], Any], None]
@@ -34,6 +36,8 @@ Make: TypeAlias = "Callable[[GroupReplay, Placed], Led | None]"
 
 NOTING = frozenset({"handle_ping_response", "handle_stop_response", "handle_commit"})
 """Lines after which more offsets may be noted."""
+ENDING = frozenset({"start", "coordinator_startup", "step_down"})
+"""Lines after which it is too late for ZooKeeper to do what some broker has sent."""
 QUIET = frozenset({"send_ping", "handle_ping", "commit", "flush_offsets", *NOTING})
 """Lines that change nothing about who is a member, who leads, or how far a rebalance is."""
 
@@ -64,10 +68,8 @@ class GroupReplay:
         self.partitions = machine.elements("Partition")
         self.follower = Follower(taken, [taken.initial(self._stored())], watch=watch)
         self.connections = Connections(self.members)
-        self.pending: dict[tuple[Any, int], Led] = {}
-        """By broker and number, writes of owners that may be done at any time; at 0 `noticed`."""
-        self.noticed: dict[Any, list[Any]] = {}
-        """By broker, partitions that it has noticed while a write of owners was under way."""
+        self.written: dict[tuple[Any, int], dict[Any, int] | None] = {}
+        """By broker and number, the offsets of each write that is not answered; None: owners."""
         self.flushes = {
             self.broker_at[node]: deque(dict(self.places(line)) for line in lines)
             for node, lines in view.flushes.items()
@@ -109,7 +111,7 @@ class GroupReplay:
         led = None if make is None else make(self, place)
         if led is None:
             return None
-        missed = self.follow(led)
+        missed = self.follow(led, line.action in ENDING)
         self._noted = self.broker(line) if line.action in NOTING else None
         self._stirred = line.action not in QUIET
         if missed is None:
@@ -118,41 +120,70 @@ class GroupReplay:
         told = f"{line.action}{about} at {line.node}"
         return Mismatch(place.where, told, missed.kind, missed.differences)
 
-    def follow(self, line: Led) -> Miss | None:
-        """Go along a line; whatever may have been written before it may have been, or not."""
-        for pending in self.pending.values():
-            self.follower.follow(pending)
+    def follow(self, line: Led, ending: bool) -> Miss | None:
+        """Go along a line; what no line tells may have been before it, or not."""
         if self.flushes.get(self._noted):
-            self._perhaps("flush_offsets", self._flushing)
+            self._perhaps(self._flushing)
         if self._stirred:
-            self._perhaps("abandon_rebalance", self._abandoning)
+            self._perhaps(self._abandoning)
+        for b in self.brokers if ending and self.written else ():
+            self._perhaps(partial(self._served, b))
         return self.follower.follow(line)
 
-    def _perhaps(self, action: str, brokers: Callable[[State], Sequence[Any]]) -> None:
-        """A step that no line tells, or not yet: it may have been taken by each of some brokers."""
-        if any(map(brokers, self.follower.states)):
-            self.follower.follow(
-                Led(lambda s: [[], *([(action, (b,))] for b in brokers(s))], every=True)
-            )
+    def _perhaps(self, ways: Callable[[State], Sequence[Way]]) -> None:
+        """Steps that no line tells, or not yet: in each of some ways they may have been taken."""
+        if any(map(ways, self.follower.states)):
+            self.follower.follow(Led(lambda s: [[], *ways(s)], every=True))
 
-    def _flushing(self, s: State) -> Sequence[Any]:
+    def _served(self, b: Any, s: State) -> Sequence[Way]:
+        serving = self.serving(b, s)
+        return [serving] if serving else ()
+
+    def serving(self, b: Any, s: State) -> list[Call]:
+        """ZooKeeper does what a broker has sent, if anything is on its way."""
+        write = s.write[b]
+        if write is Write.OWNERS:
+            return [("serve_owners", (b, self.named(s, b)))]
+        return [("serve_offsets", (b,))] if write is Write.OFFSETS else []
+
+    def named(self, s: State, b: Any) -> dict[Any, Any]:
+        """The owners that a broker has sent to ZooKeeper."""
+        heir = s.heir
+        return {
+            p: next((m for m in self.members if heir[m, p] == b), None) for p in self.partitions
+        }
+
+    def _flushing(self, s: State) -> Sequence[Way]:
         """
         Whose next write of offsets is of just those that it has noted by now.
 
-        It may be sent later, behind another write, when more is noted: so it is done, if it ever
-        is, where just its offsets are noted.
+        It may be sent later, behind another write, when more is noted: in the spec it is sent where
+        it was put together, and what was sent before it is answered by then.
         """
-        b, noted, stored = self._noted, s.noted, s.committed
-        written = self.flushes[b][0]
-        if not any(noted[b, p] == offset > stored[p] for p, offset in written.items()):
+        b = self._noted
+        noted, stored, sent = s.noted, s.committed, s.sent
+        written = still_to_store(s, self.flushes[b][0])
+        under_way = s.write[b] is Write.OFFSETS
+        new = {
+            p: noted[b, p]
+            for p in self.partitions
+            if noted[b, p] > stored[p] and not (under_way and sent[b, p] == noted[b, p])
+        }
+        if not new or new != written or s.write[b] is Write.OWNERS:
             return ()
-        more = (p for p in self.partitions if p not in written or noted[b, p] != written[p])
-        return () if any(noted[b, p] > stored[p] for p in more) else (b,)
+        before = self.serving(b, s)
+        if s.write[b] is not Write.NONE:
+            before.append(("answered", (b,)))
+        return [[*before, ("flush_offsets", (b, False))]]
 
-    def _abandoning(self, s: State) -> Sequence[Any]:
+    def _abandoning(self, s: State) -> Sequence[Way]:
         """Who ends an empty group's rebalance without a word, once no lease is waited for."""
         phase = s.phase
-        return [b for b in self.brokers if phase[b] is Phase.STOPPING and not s.has_members(b)]
+        return [
+            [("abandon_rebalance", (b,))]
+            for b in self.brokers
+            if phase[b] is Phase.STOPPING and not s.has_members(b)
+        ]
 
     def _stored(self) -> dict[tuple[str, Any], int]:
         """The offsets that were stored before the trace begins."""
@@ -181,16 +212,6 @@ class GroupReplay:
             if index is not None:
                 yield self.partitions[index], self.view.rank((topic, number), offset)
 
-    def writes(self, b: Any) -> list[tuple[Any, int]]:
-        """What this broker has sent that may be done at any time now."""
-        return [key for key in self.pending if key[0] == b]
-
-    def forget_writes(self, b: Any) -> None:
-        """What this broker sent before is done by now, or never will be."""
-        for key in self.writes(b):
-            del self.pending[key]
-        self.noticed.pop(b, None)
-
     def answer(self, s: State, at: dict[Any, int], m: Any, line: CentralLine) -> list[Call]:
         """A request is obeyed, after what its answer reports was consumed."""
         reported = [] if line.action == "handle_start" else self.consumed(s, at, m, line)
@@ -212,6 +233,18 @@ class GroupReplay:
                     calls += [("consume", (m, p))] * (offset - before)
                     at[p] = offset
         return calls
+
+
+def still_to_store(s: State, written: Mapping[Any, int]) -> dict[Any, int]:
+    """What a write of offsets says more than is stored."""
+    stored = s.committed
+    return {p: offset for p, offset in written.items() if offset > stored[p]}
+
+
+def holds(s: State, b: Any, written: Mapping[Any, int] | None) -> bool:
+    """Whether it is these offsets, as far as they are new, that a broker has sent."""
+    new, sent = still_to_store(s, written or {}), s.sent
+    return bool(new) and all(sent[b, p] >= offset for p, offset in new.items())
 
 
 WORTH_IT = 500

@@ -44,7 +44,6 @@ class View:
     _handled: dict[Key, str] = field(default_factory=dict)
     flushes: dict[str, list[CentralLine]] = field(default_factory=dict)
     """By node, its writes of offsets."""
-    _outcomes: dict[tuple[str, int, int], str] = field(default_factory=dict)
     _lives: dict[int, int] = field(default_factory=dict)
     """By line, which process of its node it is of."""
     _keys: dict[int, Key] = field(default_factory=dict)
@@ -109,9 +108,6 @@ class View:
 
     def _look_at_owners(self, line: CentralLine) -> None:
         self._base = self._base or line.generation
-
-    def _look_at_answer(self, line: CentralLine) -> None:
-        self._outcomes[line.node, self._lives[id(line)], line.number] = line.outcome
 
     def _look_at_start(self, line: CentralLine) -> None:
         for topic, number, offset in line.partitions:
@@ -184,10 +180,6 @@ class View:
         """The node that handled this connection's Register, if any did."""
         return self._handled.get(self.connection(line))
 
-    def outcome(self, line: CentralLine) -> str:
-        """What became of a write; `unknown` if that was never told."""
-        return self._outcomes.get((line.node, self._lives[id(line)], line.number), "unknown")
-
     def ordered(self) -> Iterator[tuple[int, Placed]]:
         """The lines that concern this group, in the order of time, with their numbers."""
         group = self.group
@@ -204,7 +196,6 @@ _OF_ONE: Mapping[str, Callable[[View, CentralLine], None]] = {
     "handle_register": View._look_at_registered,
     "flush_offsets": View._look_at_flush,
     "write_owners": View._look_at_owners,
-    "answered": View._look_at_answer,
     "send_start": View._look_at_start,
 }
 """And of the group's own."""

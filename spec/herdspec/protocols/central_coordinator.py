@@ -7,6 +7,11 @@ begins it. A rebalance stops everyone, waits until every owner that ZooKeeper na
 is gone for good (its *lease* is over), writes the offsets, then generation and owners in one
 transaction that ZooKeeper refuses to a deposed coordinator, and only then sends the Starts.
 
+A write to ZooKeeper is three steps: it is sent (`write_owners`, `flush_offsets`), done or refused
+(`serve_owners`, `serve_offsets`, `refuse_stale`, `refuse`), and its sender hears of that
+(`answered`), or never does (`lose_answer`). In between the world goes on: members come and go,
+topics appear, another coordinator is elected.
+
 What ZooKeeper keeps (`generation`, `owner`, `committed`), what travels (`down`, `up`), what a
 consumer does (`fetching`, `position`) and what the coordinator has in its books (`books`, `asked`,
 `stopped`, `acked`) are kept apart, because every flaw lives between them.
@@ -20,26 +25,15 @@ consultation (a consumer asks any broker), the answer to an accepted Register, r
 (copies of one request). A pause is a step that is put off. A topic has one partition; an interest
 in topics that do not exist yet stands for names and wildcards alike. A user's commit waits for the
 answers before it. A member's next connection is another element, or the same one once nobody has
-it in its books.
+it in its books or names it in a write. More than one write of a coordinator under way (a second one
+waits, and is put together where it is sent); what ZooKeeper does after its client has given the
+answer up, it does before, here: nobody sees the difference, as its reads come after its writes.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from herdspec import (
-    Capacity,
-    Nat,
-    Spec,
-    action,
-    command,
-    each,
-    empty,
-    fault,
-    initial,
-    require,
-    weak,
-)
+from herdspec import action, command, fault, initial, require, weak
+from herdspec.protocols.central_coordinator_state import CoordinatedGroup
 from herdspec.protocols.central_coordinator_survivors import (  # `mutate` looks here
     SURVIVORS as SURVIVORS,
 )
@@ -47,55 +41,14 @@ from herdspec.protocols.central_coordinator_values import Asked as Asked
 from herdspec.protocols.central_coordinator_values import Kind as Kind
 from herdspec.protocols.central_coordinator_values import Message as Message
 from herdspec.protocols.central_coordinator_values import Phase as Phase
+from herdspec.protocols.central_coordinator_values import Write as Write
 from herdspec.protocols.election import Broker
-from herdspec.protocols.election_contract import ElectionContract
 from herdspec.protocols.group import Member as Member
 from herdspec.protocols.group import Partition as Partition
 
 
-class CentralCoordinator(Spec):
+class CentralCoordinator(CoordinatedGroup):
     """One broker coordinates a group of consumers."""
-
-    # What ZooKeeper knows.
-    election: ElectionContract
-    seat: Broker | None = None  # whose session owns the leader's node
-    exists: dict[Partition, bool] = each(False)
-    generation: Nat = 0
-    owner: dict[Partition, Member | None] = each(None)
-    orphan: dict[Partition, bool] = each(False)  # its owner is a former life of that member
-    committed: dict[Partition, Nat] = each(0)
-
-    # What is true of each connection.
-    link: dict[Member, bool] = each(False)  # it stands
-    down: dict[Member, Annotated[list[Message], Capacity(2)]] = each(empty())  # to the consumer
-    up: dict[Member, Annotated[list[Message], Capacity(2)]] = each(empty())  # to the coordinator
-    given: dict[tuple[Member, Partition], bool] = each(False)  # what the last Start says
-    begin: dict[tuple[Member, Partition], Nat] = each(0)  # and from where on
-    reported: dict[tuple[Member, Partition], Nat] = each(0)  # the offsets of its last answer
-
-    # What the consumer knows.
-    via: dict[Member, Broker | None] = each(None)  # to whom it believes to be connected
-    seen: dict[Member, Nat] = each(0)  # the latest epoch that it has been told
-    barred: dict[Member, Nat] = each(0)  # the generation of the last Stop: Starts up to it are old
-    at: dict[Member, Nat] = each(0)  # the generation that it consumes in
-    fetching: dict[tuple[Member, Partition], bool] = each(False)
-    position: dict[tuple[Member, Partition], Nat] = each(0)  # consumedOffset, where it fetches
-
-    # What the coordinator has in its books.
-    books: dict[Member, Broker | None] = each(None)  # by whom it is counted as a live member
-    interest: dict[tuple[Member, Partition], bool] = each(False)
-    asked: dict[Member, Asked] = each(Asked.NONE)
-    stopped: dict[Member, bool] = each(False)  # it has answered the present rebalance's Stop
-    acked: dict[Member, Nat] = each(0)  # the generation whose Start it has acknowledged
-    phase: dict[Broker, Phase] = each(Phase.IDLE)
-    dirty: dict[Broker, bool] = each(False)  # something changed while the flag was set
-    knows: dict[tuple[Broker, Partition], bool] = each(False)  # partitions that it was told of
-    noted: dict[tuple[Broker, Partition], Nat] = each(0)  # offsets that are to be written
-
-    # For the properties only; no guard reads them.
-    end: dict[Partition, Nat] = each(0)  # how many records there are
-    finished: dict[Partition, Nat] = each(0)  # the first record that no application finished
-    stale_commit_accepted: bool = False
 
     @initial
     def some_topics(self, there: set[Partition]) -> None:
@@ -156,6 +109,7 @@ class CentralCoordinator(Spec):
     def register(self, m: Member, b: Broker, wanted: set[Partition]) -> None:
         """{m} connects to {b} and registers, interested in {wanted}."""
         require(self.via[m] is None and self.books[m] is None)
+        require(all(self.heir[m, p] is None for p in Partition))
         self.via[m] = b
         self.link[m] = True
         self.barred[m] = 0
@@ -268,26 +222,21 @@ class CentralCoordinator(Spec):
         self.note(m, b, answer.generation)
 
     @action(fair=weak)
-    def flush_offsets(self, b: Broker) -> None:
-        """{b} writes the offsets that it has noted."""
-        require(any(self.noted[b, p] > self.committed[p] for p in Partition))
-        self.fenced_write(b)
-        for p in Partition:
-            self.committed[p] = self.merged(self.committed[p], self.noted[b, p])
-
-    @action(fair=weak)
     def write_owners(self, b: Broker, plan: dict[Partition, Member]) -> None:
-        """{b} writes the next generation and its owners, {plan}, in one transaction."""
+        """{b} sends the next generation and its owners, {plan}, in one transaction."""
         require(self.phase[b] == Phase.STOPPING and self.all_stopped(b))
+        require(self.write[b] == Write.NONE)
         require(all(self.noted[b, p] <= self.committed[p] for p in Partition))
         require(all(self.is_free(p, b) for p in Partition))
         require(all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in Partition))
-        self.fenced_write(b)
-        self.generation = self.generation + 1
+        self.phase[b] = Phase.WRITING
+        self.write[b] = Write.OWNERS
         for p in Partition:
-            self.owner[p] = plan[p] if self.wanted(p, b) else None
-            self.orphan[p] = False
-        self.phase[b] = Phase.STARTING
+            self.sent[b, p] = 0
+            self.assigned[b, p] = self.wanted(p, b)
+            for m in Member:
+                if self.wanted(p, b) and plan[p] == m:
+                    self.heir[m, p] = b
 
     @action(fair=weak)
     def send_start(self, m: Member, b: Broker) -> None:
@@ -347,6 +296,59 @@ class CentralCoordinator(Spec):
         require(self.phase[b] == Phase.FAILED)
         self.phase[b] = Phase.QUEUED
 
+    # ── ZooKeeper's part ────────────────────────────────────────────────────────────────────
+
+    @action(fair=weak)
+    def serve_owners(self, b: Broker, plan: dict[Partition, Member | None]) -> None:
+        """ZooKeeper writes the next generation and the owners that {b} has sent, {plan}."""
+        require(self.write[b] == Write.OWNERS)
+        require(all(self.names(b, p, plan[p]) for p in Partition))
+        self.fenced_write(b)
+        self.generation = self.generation + 1
+        for p in Partition:
+            self.owner[p] = plan[p]
+            self.orphan[p] = False
+        self.write[b] = Write.DONE
+        self.forget_plan(b)
+
+    @action(fair=weak)
+    def serve_offsets(self, b: Broker) -> None:
+        """ZooKeeper writes the offsets that {b} has sent."""
+        require(self.write[b] == Write.OFFSETS)
+        self.fenced_write(b)
+        for p in Partition:
+            self.committed[p] = self.merged(self.committed[p], self.sent[b, p])
+            self.sent[b, p] = 0
+        self.write[b] = Write.DONE
+
+    @action(fair=weak)
+    def refuse_stale(self, b: Broker) -> None:
+        """ZooKeeper refuses what {b} has sent: its epoch is over."""
+        require(self.election.token[b] != self.election.epoch)
+        self.refuse_write(b)
+
+    @action(kind=fault)
+    def refuse(self, b: Broker) -> None:
+        """ZooKeeper refuses what {b} writes: something stands that it takes to be missing."""
+        self.refuse_write(b)
+
+    @action(fair=weak)
+    def answered(self, b: Broker) -> None:
+        """{b} hears whether its write was done; what was refused may be tried again."""
+        require(self.write[b] == Write.DONE or self.write[b] == Write.REFUSED)
+        if self.phase[b] == Phase.WRITING:
+            self.phase[b] = Phase.STARTING if self.write[b] == Write.DONE else Phase.STOPPING
+        self.write[b] = Write.NONE
+
+    @action(kind=fault)
+    def lose_answer(self, b: Broker) -> None:
+        """{b} will not hear whether its write was done: a rebalance that waits for it fails."""
+        require(self.write[b] != Write.NONE)
+        if self.phase[b] == Phase.WRITING:
+            self.phase[b] = Phase.FAILED
+        self.write[b] = Write.NONE
+        self.forget_plan(b)
+
     # ── Pings, records and offsets ──────────────────────────────────────────────────────────
 
     @action
@@ -401,171 +403,15 @@ class CentralCoordinator(Spec):
         self.note(m, b, self.up[m][0].generation)
         self.up[m].pop(0)
 
-    # ── What the drafts do otherwise, and what is assumed ───────────────────────────────────
-
-    def lease_is_over(self, m: Member) -> bool:
-        """Assumption `lease`: whom the coordinator takes for gone has closed its fetchers."""
-        return not self.link[m] and all(not self.fetching[m, p] for p in Partition)
-
-    def accepts(self, m: Member, b: Broker) -> bool:
-        """A coordinator accepts who has not heard of a later epoch."""
-        return self.election.leads[b] and self.seen[m] <= self.election.token[b]
-
-    def necessary(self, b: Broker) -> bool:
-        """3.1 to 3.5, and: only if every registration has acknowledged the present Start."""
-        return self.has_members(b) and (
-            any(self.books[m] == b and not self.follows(m) for m in Member)
-            or any(self.wanted(p, b) and not self.is_owned(p, b) for p in Partition)
-            or any(self.owner[p] is not None and not self.is_owned(p, b) for p in Partition)
-        )
-
-    def is_free(self, p: Partition, b: Broker) -> bool:
-        """Its owner has stopped with all the others, or is gone for good: nobody fetches it."""
-        owner = self.owner[p]
-        return (
-            owner is None or self.orphan[p] or self.books[owner] == b or self.lease_is_over(owner)
-        )
-
-    def request_rebalance(self, b: Broker) -> None:
-        """Set the flag and queue the group; or remember it, if the flag is set already."""
-        if self.phase[b] == Phase.IDLE:
-            self.phase[b] = Phase.QUEUED
+    @action(fair=weak)
+    def flush_offsets(self, b: Broker, again: bool) -> None:
+        """{b} sends the offsets that it has noted (those of a write that was not done: {again})."""
+        require(self.write[b] == Write.NONE)
+        if again:
+            require(any(self.sent[b, p] > self.committed[p] for p in Partition))
         else:
-            self.dirty[b] = True
-
-    def is_given(self, m: Member, p: Partition) -> bool:
-        """A member is a registration: what its consumer owned in a former life is not its own."""
-        return self.owner[p] == m and not self.orphan[p]
-
-    def accepts_offset(self, m: Member, p: Partition, generation: Nat) -> bool:
-        """Offsets are taken from the partition's owner in the present generation."""
-        return self.owns(m, p, generation)
-
-    # ── Parts of the actions ────────────────────────────────────────────────────────────────
-
-    def owns(self, m: Member, p: Partition, generation: Nat) -> bool:
-        """ZooKeeper names this member, in this life, and this is its generation."""
-        return self.owner[p] == m and not self.orphan[p] and generation == self.generation
-
-    def handle_group_member_change(self, b: Broker) -> None:
-        """handleNewGroup, handleGroupMemberChange: somebody came or went."""
-        self.request_rebalance(b)
-
-    def follows(self, m: Member) -> bool:
-        """The member has acknowledged exactly the present Start."""
-        return self.acked[m] > 0 and self.acked[m] == self.generation
-
-    def merged(self, before: Nat, now: Nat) -> Nat:
-        """A stored offset never goes back."""
-        return max(before, now)
-
-    def fenced_write(self, b: Broker) -> None:
-        """A write checks the epoch node's version."""
-        self.election.write(b)
-
-    def has_members(self, b: Broker) -> bool:
-        """The group contains a live consumer."""
-        return any(self.books[m] == b for m in Member)
-
-    def wanted(self, p: Partition, b: Broker) -> bool:
-        """A live member is interested in a partition that the coordinator knows."""
-        return self.knows[b, p] and any(self.serves(m, p, b) for m in Member)
-
-    def serves(self, m: Member, p: Partition, b: Broker) -> bool:
-        """The member lives, and is interested in the partition."""
-        return self.books[m] == b and self.interest[m, p]
-
-    def is_owned(self, p: Partition, b: Broker) -> bool:
-        """ZooKeeper names a live member as the partition's owner."""
-        owner = self.owner[p]
-        return owner is not None and not self.orphan[p] and self.serves(owner, p, b)
-
-    def all_stopped(self, b: Broker) -> bool:
-        """Every live member has answered the Stop, and there are some."""
-        return self.has_members(b) and all(self.books[m] != b or self.stopped[m] for m in Member)
-
-    def asks(self, m: Member, kind: Kind) -> bool:
-        """A request of this kind is outstanding."""
-        return (
-            (kind == Kind.PING and self.asked[m] == Asked.PING)
-            or (kind == Kind.STOP and self.asked[m] == Asked.STOP)
-            or (kind == Kind.START and self.asked[m] == Asked.START)
-        )
-
-    def ask(self, m: Member, b: Broker, asked: Asked, kind: Kind) -> None:
-        """Send a request over a connection on which none is outstanding."""
-        require(self.election.leads[b] and self.books[m] == b and self.link[m])
-        require(self.asked[m] == Asked.NONE)
-        self.asked[m] = asked
-        self.down[m].append(Message(kind=kind, generation=self.generation))
-
-    def take(self, m: Member, kind: Kind) -> None:
-        """The next request is of this kind."""
-        broker = self.via[m]
-        assert broker is not None
-        require(len(self.down[m]) > 0)
-        require(self.down[m][0].kind == kind)
-        self.seen[m] = self.election.token[broker]
-
-    def hear(self, m: Member, b: Broker, kind: Kind) -> None:
-        """The next response is of this kind, and reaches the coordinator that has its sender."""
-        require(self.books[m] == b and len(self.up[m]) > 0)
-        require(self.up[m][0].kind == kind)
-
-    def report(self, m: Member) -> None:
-        """The offsets of the answer that is being sent."""
-        for p in Partition:
-            self.reported[m, p] = self.position[m, p]
-
-    def note(self, m: Member, b: Broker, generation: Nat) -> None:
-        """Remember the reported offsets, to be written."""
-        if any(
-            self.accepts_offset(m, p, generation)
-            and self.reported[m, p] > 0
-            and not self.owns(m, p, generation)
-            for p in Partition
-        ):
-            self.stale_commit_accepted = True
-        for p in Partition:
-            if self.accepts_offset(m, p, generation):
-                self.noted[b, p] = self.merged(self.noted[b, p], self.reported[m, p])
-
-    def let_go(self, m: Member) -> None:
-        """onLostConnection: close the fetchers, clear the queues, shut the connection down."""
-        self.via[m] = None
-        self.at[m] = 0
-        self.barred[m] = 0
-        for p in Partition:
-            self.fetching[m, p] = False
-            self.position[m, p] = 0
-        self.disconnect(m)
-
-    def disconnect(self, m: Member) -> None:
-        """The connection is gone, and all that was on its way."""
-        self.link[m] = False
-        self.down[m].clear()
-        self.up[m].clear()
-        for p in Partition:
-            self.given[m, p] = False
-            self.begin[m, p] = 0
-            self.reported[m, p] = 0
-
-    def remove(self, m: Member) -> None:
-        """Strike a member from the books."""
-        self.books[m] = None
-        self.asked[m] = Asked.NONE
-        self.stopped[m] = False
-        self.acked[m] = 0
-
-    def reset(self, b: Broker) -> None:
-        """handleNewSession: close every channel, clear all state."""
-        self.phase[b] = Phase.IDLE
-        self.dirty[b] = False
-        for p in Partition:
-            self.knows[b, p] = False
-            self.noted[b, p] = 0
-        for m in Member:
-            if self.books[m] == b or self.via[m] == b:
-                self.disconnect(m)
-            if self.books[m] == b:
-                self.remove(m)
+            require(any(self.noted[b, p] > self.committed[p] for p in Partition))
+            for p in Partition:
+                is_new = self.noted[b, p] > self.committed[p]
+                self.sent[b, p] = self.noted[b, p] if is_new else 0
+        self.write[b] = Write.OFFSETS

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from herdspec.language.specification import Specification
-from herdspec.language.surface import Nat, require
+from herdspec.language.surface import Nat, action, require, weak
 from herdspec.protocols.central_coordinator import (
     Asked,
     CentralCoordinator,
@@ -24,6 +24,7 @@ from herdspec.protocols.central_coordinator import (
     Message,
     Partition,
     Phase,
+    Write,
 )
 from herdspec.protocols.central_coordinator_properties import HELD
 from herdspec.protocols.election import Broker
@@ -98,8 +99,8 @@ def start_with_offsets_read_before(self: CentralCoordinator, m: Member, b: Broke
 
 
 def whatever_comes_last(self: CentralCoordinator, before: Nat, now: Nat) -> Nat:
-    """An offset is stored as it comes."""
-    return now
+    """An offset is stored as it comes (0: none)."""
+    return now if now > 0 else before
 
 
 def step_down_and_go_on(self: CentralCoordinator, b: Broker) -> None:
@@ -128,9 +129,11 @@ def any_version(self: CentralCoordinator, b: Broker) -> None:
 # ── Owners are written when everyone has started ────────────────────────────────────────────
 
 
+@action(fair=weak)
 def decide_owners(self: CentralCoordinator, b: Broker, plan: dict[Partition, Member]) -> None:
     """{b} decides on {plan}; nothing is written yet."""
     require(self.phase[b] == Phase.STOPPING and self.all_stopped(b))
+    require(self.write[b] == Write.NONE)
     require(all(self.is_free(p, b) for p in Partition))
     require(all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in Partition))
     self.phase[b] = Phase.STARTING
@@ -143,6 +146,7 @@ def decide_owners(self: CentralCoordinator, b: Broker, plan: dict[Partition, Mem
 def start_as_decided(self: CentralCoordinator, m: Member, b: Broker) -> None:
     """{b} tells {m} what to fetch, and from where on."""
     require(self.phase[b] == Phase.STARTING and self.acked[m] != self.generation + 1)
+    require(not is_written_late(self, b))
     require(self.election.leads[b] and self.books[m] == b and self.link[m])
     require(self.asked[m] == Asked.NONE)
     self.asked[m] = Asked.START
@@ -151,19 +155,34 @@ def start_as_decided(self: CentralCoordinator, m: Member, b: Broker) -> None:
         self.begin[m, p] = self.committed[p]
 
 
-def finish_and_write(self: CentralCoordinator, b: Broker, plan: dict[Partition, Member]) -> None:
-    """Every member has started: {b} writes {plan}, which it decided on, and resets the flag."""
-    require(self.phase[b] == Phase.STARTING and not self.dirty[b])
+def write_as_started(self: CentralCoordinator, b: Broker, plan: dict[Partition, Member]) -> None:
+    """Every member has started: {b} sends {plan}, which it decided on."""
+    require(self.phase[b] == Phase.STARTING and self.has_members(b))
+    require(self.write[b] == Write.NONE and not is_written_late(self, b))
     require(all(self.books[m] != b or self.acked[m] == self.generation + 1 for m in Member))
     require(all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in Partition))
     require(all(not self.wanted(p, b) or self.given[plan[p], p] for p in Partition))
-    self.fenced_write(b)
-    self.generation = self.generation + 1
+    self.phase[b] = Phase.WRITING
+    self.write[b] = Write.OWNERS
     for p in Partition:
-        self.owner[p] = plan[p] if self.wanted(p, b) else None
-        self.orphan[p] = False
+        self.sent[b, p] = 0
+        self.assigned[b, p] = self.wanted(p, b)
+        for m in Member:
+            if self.wanted(p, b) and plan[p] == m:
+                self.heir[m, p] = b
+
+
+def finish_as_written(self: CentralCoordinator, b: Broker) -> None:
+    """The owners are written: {b} resets the flag, or queues the group again."""
+    require(self.phase[b] == Phase.STARTING and self.write[b] == Write.NONE)
+    require(not self.has_members(b) or is_written_late(self, b))
     self.phase[b] = Phase.QUEUED if self.dirty[b] else Phase.IDLE
     self.dirty[b] = False
+
+
+def is_written_late(self: CentralCoordinator, b: Broker) -> bool:
+    """The generation whose Starts were acknowledged is ZooKeeper's by now."""
+    return any(self.books[m] == b and self.follows(m) for m in Member)
 
 
 # ── What the checkers found while the protocol was written ──────────────────────────────────
@@ -241,7 +260,7 @@ STORED = "what_is_stored_is_of_the_present_epoch"
 
 FLAWS = {
     "no_barrier": _flaw(
-        {EXCLUSIVE: Failure(20, "handle_start")},
+        {EXCLUSIVE: Failure(24, "handle_start")},
         _but(
             "no_barrier",
             send_stop=send_stop_and_go_on,
@@ -253,8 +272,8 @@ FLAWS = {
     ),
     "lost_trigger": _flaw(
         {
-            "complete": Failure(15, "finish_rebalance"),
-            SETTLES: Failure(15, "finish_rebalance"),
+            "complete": Failure(17, "finish_rebalance"),
+            SETTLES: Failure(17, "finish_rebalance"),
         },
         _but("lost_trigger", request_rebalance=drop_the_trigger),
         "lost_trigger",
@@ -264,14 +283,14 @@ FLAWS = {
     ),
     "no_start": _flaw(
         {
-            "complete": Failure(12, "begin_rebalance"),
+            "complete": Failure(13, "begin_rebalance"),
             SETTLES: Failure(5, "begin_rebalance"),
         },
         _but("no_start", necessary=stored_owners_differ),
         "no_start",
     ),
     "stale_offsets": _flaw(
-        {TWICE: Failure(23, "send_start")},
+        {TWICE: Failure(29, "send_start")},
         _but(
             "stale_offsets",
             begin_rebalance=begin_with_offsets,
@@ -284,7 +303,7 @@ FLAWS = {
     "deposed_goes_on": _flaw(
         {
             "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
-            SETTLES: Failure(19, "handle_stop_response"),
+            SETTLES: Failure(21, "answered"),
         },
         _but("deposed_goes_on", step_down=step_down_and_go_on),
         "deposed_goes_on",
@@ -293,21 +312,23 @@ FLAWS = {
     "owners_written_late": _flaw(
         {
             EXCLUSIVE: Failure(23, "handle_start"),
-            TWICE: Failure(27, "flush_offsets"),
+            TWICE: Failure(31, "serve_offsets"),
             SETTLES: Failure(14, "handle_start_response"),
         },
         _but(
             "owners_written_late",
-            write_owners=decide_owners,
+            write_owners=write_as_started,
             send_start=start_as_decided,
-            finish_rebalance=finish_and_write,
+            finish_rebalance=finish_as_written,
             lose_session=lose_session_before_startup,
-        ).drop("OwnersWrittenLate", "fail", "cut", "time_out", "doubt"),
+        )
+        .add("OwnersWrittenLate", decide_owners=decide_owners)
+        .drop("OwnersWrittenLate", "fail", "cut", "time_out", "doubt"),
         "owners_written_late",
         brokers=2,
     ),
     "partial_failover": _flaw(
-        {EXCLUSIVE: Failure(23, "handle_start")},
+        {EXCLUSIVE: Failure(27, "handle_start")},
         _but("partial_failover", lease_is_over=gone_is_gone).drop(
             "PartialFailover", "fail", "cut", "time_out", "doubt"
         ),
@@ -315,7 +336,7 @@ FLAWS = {
         brokers=2,
     ),
     "no_lease": _flaw(
-        {EXCLUSIVE: Failure(24, "handle_start")},
+        {EXCLUSIVE: Failure(28, "handle_start")},
         _but(
             "no_lease",
             lease_is_over=gone_is_gone,
@@ -326,17 +347,19 @@ FLAWS = {
         "no_lease",
     ),
     "reconnects_fetching": _flaw(
-        {EXCLUSIVE: Failure(24, "handle_start")},
+        {EXCLUSIVE: Failure(28, "handle_start")},
         _but("reconnects_fetching", let_go=keep_fetching),
         "reconnects_fetching",
     ),
     "unfenced": _flaw(
         {
-            "only_the_present_epoch_writes": Failure(11, "write_owners"),
-            STORED: Failure(11, "write_owners"),
-            SETTLES: Failure(25, "on_lost_connection"),
+            "only_the_present_epoch_writes": Failure(12, "serve_owners"),
+            STORED: Failure(12, "serve_owners"),
+            "complete": Failure(26, "finish_rebalance"),
+            EXCLUSIVE: Failure(27, "handle_start"),
+            SETTLES: Failure(28, "on_lost_connection"),
         },
-        _but("unfenced", fenced_write=any_version),
+        _but("unfenced", fenced_write=any_version).drop("Unfenced", "refuse_stale"),
         "unfenced",
         brokers=2,
     ),
@@ -358,21 +381,21 @@ FOUND = {
         members=1,
     ),
     "stop_keeps_ack": _flaw(
-        {SETTLES: Failure(21, "begin_rebalance")},
+        {SETTLES: Failure(23, "begin_rebalance")},
         _but("stop_keeps_ack", send_stop=stop_and_keep_the_ack),
         faults=2,
         members=1,
     ),
     "member_by_id": _flaw(
-        {EXCLUSIVE: Failure(26, "handle_start"), TWICE: Failure(22, "flush_offsets")},
+        {EXCLUSIVE: Failure(30, "handle_start"), TWICE: Failure(25, "serve_offsets")},
         _but("member_by_id", is_given=given_by_id),
         faults=2,
     ),
     "stale_commit": _flaw(
         {
-            EXCLUSIVE: Failure(22, "handle_start"),
-            "exclusive_fenced": Failure(26, "handle_commit"),
-            TWICE: Failure(28, "flush_offsets"),
+            EXCLUSIVE: Failure(26, "handle_start"),
+            "exclusive_fenced": Failure(29, "handle_commit"),
+            TWICE: Failure(33, "serve_offsets"),
         },
         _but("stale_commit", accepts_offset=offsets_of_the_past, lease_is_over=gone_is_gone),
         faults=2,
@@ -391,9 +414,9 @@ AS_DRAFTED: dict[str, Callable[..., object]] = {
     "step_down": step_down_and_go_on,
     "lease_is_over": gone_is_gone,
     "fenced_write": any_version,
-    "write_owners": decide_owners,
+    "write_owners": write_as_started,
     "send_start": start_as_decided,
-    "finish_rebalance": finish_and_write,
+    "finish_rebalance": finish_as_written,
     "accepts": accept_any_epoch,
     "accepts_offset": offsets_of_the_past,
 }
@@ -403,13 +426,15 @@ DRAFTED_000 = _flaw(
     {
         EXCLUSIVE: Failure(20, "handle_start"),
         "exclusive_fenced": Failure(15, "handle_commit"),
-        "only_the_present_epoch_writes": Failure(14, "finish_rebalance"),
-        STORED: Failure(14, "finish_rebalance"),
-        TWICE: Failure(24, "flush_offsets"),
+        "only_the_present_epoch_writes": Failure(15, "serve_owners"),
+        STORED: Failure(15, "serve_owners"),
+        TWICE: Failure(28, "serve_offsets"),
         "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
-        "complete": Failure(17, "begin_rebalance"),
+        "complete": Failure(17, "finish_rebalance"),
     },
-    HELD.replace("Drafted000", **AS_DRAFTED).drop("Drafted000", "requeue"),
+    HELD.replace("Drafted000", **AS_DRAFTED)
+    .add("Drafted000", decide_owners=decide_owners)
+    .drop("Drafted000", "requeue", "refuse_stale"),
     brokers=2,
     floods=True,
 )
@@ -419,13 +444,15 @@ DRAFTED_002 = _flaw(
     {
         EXCLUSIVE: Failure(20, "handle_start"),
         "exclusive_fenced": Failure(15, "handle_commit"),
-        "only_the_present_epoch_writes": Failure(14, "finish_rebalance"),
-        STORED: Failure(14, "finish_rebalance"),
-        TWICE: Failure(24, "flush_offsets"),
+        "only_the_present_epoch_writes": Failure(15, "serve_owners"),
+        STORED: Failure(15, "serve_owners"),
+        TWICE: Failure(28, "serve_offsets"),
         "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
-        "complete": Failure(17, "begin_rebalance"),
+        "complete": Failure(17, "finish_rebalance"),
     },
-    HELD.replace("Drafted002", **AS_DRAFTED, let_go=keep_fetching).drop("Drafted002", "requeue"),
+    HELD.replace("Drafted002", **AS_DRAFTED, let_go=keep_fetching)
+    .add("Drafted002", decide_owners=decide_owners)
+    .drop("Drafted002", "requeue", "refuse_stale"),
     brokers=2,
     floods=True,
 )

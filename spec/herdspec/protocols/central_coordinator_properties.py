@@ -8,7 +8,7 @@ What the central coordinator promises: the contract's sentences, each under its 
 
 from __future__ import annotations
 
-from herdspec import always, leads_to, lemma, sometimes, specification, step
+from herdspec import always, leads_to, sometimes, specification, step
 from herdspec.protocols.central_coordinator import (
     Asked,
     CentralCoordinator,
@@ -16,9 +16,12 @@ from herdspec.protocols.central_coordinator import (
     Member,
     Partition,
     Phase,
+    Write,
 )
+from herdspec.protocols.central_coordinator_lemmas import LEMMAS as LEMMAS
+from herdspec.protocols.central_coordinator_lemmas import LEMMAS_OF_THE_LEASE as LEMMAS_OF_THE_LEASE
+from herdspec.protocols.central_coordinator_lemmas import present as present
 from herdspec.protocols.election import Broker
-from herdspec.protocols.election_contract import epochs_are_won_by_one as won_by_one
 
 # ── The contract ────────────────────────────────────────────────────────────────────────────
 
@@ -58,13 +61,15 @@ def what_is_stored_is_of_the_present_epoch(
             and all(before.owner[p] == after.owner[p] for p in Partition)
         )
         or any(
-            before.phase[b] != after.phase[b] and before.election.token[b] == before.election.epoch
+            before.write[b] == Write.OWNERS
+            and after.write[b] == Write.DONE
+            and before.election.token[b] == before.election.epoch
             for b in Broker
         )
     ) and all(
         before.committed[p] == after.committed[p]
         or any(
-            before.noted[b, p] == after.committed[p]
+            before.sent[b, p] == after.committed[p]
             and before.election.token[b] == before.election.epoch
             for b in Broker
         )
@@ -287,209 +292,17 @@ def a_change_is_remembered(s: CentralCoordinator) -> bool:
     return any(s.dirty[b] for b in Broker)
 
 
-# ── Lemmas: with them the promises are inductive ────────────────────────────────────────────
+@sometimes
+def owners_are_written_unheard(s: CentralCoordinator) -> bool:
+    """ZooKeeper has written the owners, and their coordinator has not heard of it."""
+    return any(s.phase[b] == Phase.WRITING and s.write[b] == Write.DONE for b in Broker)
 
 
-def present(s: CentralCoordinator, b: Broker) -> bool:
-    """The broker coordinates in the present epoch."""
-    return s.election.leads[b] and s.election.token[b] == s.election.epoch
-
-
-def owner_has_started_or_is_gone(s: CentralCoordinator, p: Partition) -> bool:
-    """The partition's owner consumes in the present generation, or its connection is gone."""
-    owner = s.owner[p]
-    return owner is not None and (s.orphan[p] or not s.link[owner] or s.at[owner] == s.generation)
-
-
-@lemma
-def epochs_are_won_by_one(s: CentralCoordinator) -> bool:
-    """No epoch was won by two, and the present one is its winner's (the election's lemma)."""
-    return won_by_one(s.election)  # type: ignore[no-any-return]
-
-
-@lemma
-def one_request_at_a_time(s: CentralCoordinator) -> bool:
-    """What is on its way over a connection is the one request outstanding, or its answer."""
-    return all(
-        all(
-            s.asks(m, x.kind) and s.link[m] and s.via[m] is not None and s.books[m] == s.via[m]
-            for x in s.down[m]
-        )
-        and all(
-            s.link[m]
-            and (
-                x.kind == Kind.COMMIT
-                or (x.kind == Kind.REGISTER and s.books[m] is None)
-                or (x.kind != Kind.REGISTER and s.asks(m, x.kind) and len(s.down[m]) == 0)
-            )
-            for x in s.up[m]
-        )
-        for m in Member
-    )
-
-
-@lemma
-def books_are_true(s: CentralCoordinator) -> bool:
-    """Who is in a coordinator's books is connected to it, or its connection is gone."""
-    return all(
-        (not s.link[m] or s.via[m] is not None)
-        and (s.books[m] is None or not s.link[m] or s.books[m] == s.via[m])
-        and (
-            s.books[m] is not None
-            or (s.asked[m] == Asked.NONE and s.acked[m] == 0 and not s.stopped[m])
-        )
-        for m in Member
-    )
-
-
-@lemma
-def nobody_follows_an_older_epoch(s: CentralCoordinator) -> bool:
-    """Who is connected to a coordinator that has it in its books has heard of no later epoch."""
-    return all(
-        s.books[m] != b or not s.link[m] or s.seen[m] <= s.election.token[b]
-        for m in Member
-        for b in Broker
-    )
-
-
-@lemma
-def who_does_not_lead_has_noted_nothing(s: CentralCoordinator) -> bool:
-    """A broker that does not coordinate has no offsets to write."""
-    return all(s.election.leads[b] or s.noted[b, p] == 0 for b in Broker for p in Partition)
-
-
-@lemma
-def generations_have_been(s: CentralCoordinator) -> bool:
-    """No generation lies ahead, and the first one is not before the first owners."""
-    return all(
-        s.acked[m] <= s.generation
-        and s.at[m] <= s.generation
-        and all(x.generation <= s.generation for x in s.down[m])
-        and all(x.generation <= s.generation for x in s.up[m])
-        for m in Member
-    ) and all(s.phase[b] != Phase.STARTING or s.generation > 0 for b in Broker)
-
-
-@lemma
-def nobody_goes_back(s: CentralCoordinator) -> bool:
-    """No Start is of an earlier generation, and no other answer of a later one."""
-    return all(
-        all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.down[m])
-        and all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.up[m])
-        and all(x.kind == Kind.START or x.generation <= s.at[m] for x in s.up[m])
-        and (s.via[m] is not None or s.at[m] == 0)
-        and (s.books[m] is not None or not s.link[m] or s.at[m] == 0)
-        for m in Member
-    )
-
-
-@lemma
-def starts_are_told_once(s: CentralCoordinator) -> bool:
-    """Who is told the present Start has not started, and who has started has said so, or will."""
-    return all(
-        all(
-            x.kind != Kind.START or x.generation != s.generation or s.at[m] < s.generation
-            for x in s.down[m]
-        )
-        for m in Member
-    ) and all(
-        s.phase[b] != Phase.STARTING
-        or s.books[m] != b
-        or not s.link[m]
-        or s.at[m] != s.generation
-        or s.asked[m] == Asked.START
-        or s.follows(m)
-        for m in Member
-        for b in Broker
-    )
-
-
-@lemma
-def who_fetches_owns(s: CentralCoordinator) -> bool:
-    """Who fetches a partition, or is about to, is the owner that ZooKeeper names."""
-    return all(
-        (not s.fetching[m, p] or (s.via[m] is not None and s.owner[p] == m and not s.orphan[p]))
-        and (
-            not s.given[m, p]
-            or all(
-                x.kind != Kind.START
-                or (s.owner[p] == m and not s.orphan[p] and x.generation == s.generation)
-                for x in s.down[m]
-            )
-        )
-        for m in Member
-        for p in Partition
-    )
-
-
-@lemma
-def what_is_noted_is_its_owners(s: CentralCoordinator) -> bool:
-    """An offset that is still to be written is of a member that has started, or is gone."""
-    return all(
-        not present(s, b) or s.noted[b, p] <= s.committed[p] or owner_has_started_or_is_gone(s, p)
-        for b in Broker
-        for p in Partition
-    )
-
-
-@lemma
-def who_has_stopped_does_not_fetch(s: CentralCoordinator) -> bool:
-    """Who has answered a Stop fetches nothing, and has no Start to come."""
-    return all(
-        not s.fetching[m, p] or all(x.kind != Kind.STOP for x in s.up[m])
-        for m in Member
-        for p in Partition
-    ) and all(
-        s.phase[b] != Phase.STOPPING
-        or s.books[m] != b
-        or not s.stopped[m]
-        or (
-            (s.asked[m] == Asked.NONE or s.asked[m] == Asked.PING)
-            and all(not s.fetching[m, p] for p in Partition)
-        )
-        for m in Member
-        for b in Broker
-    )
-
-
-@lemma
-def offsets_are_of_finished_records(s: CentralCoordinator) -> bool:
-    """Whatever offset is noted, reported or given, the records before it are finished."""
-    return all(
-        s.reported[m, p] <= s.finished[p] and s.begin[m, p] <= s.finished[p]
-        for m in Member
-        for p in Partition
-    ) and all(s.noted[b, p] <= s.finished[p] for b in Broker for p in Partition)
-
-
-@lemma
-def who_is_started_does_not_follow_yet(s: CentralCoordinator) -> bool:
-    """A Start of the present coordinator is the present one, and is not yet acknowledged."""
-    return all(
-        not present(s, b)
-        or s.books[m] != b
-        or s.asked[m] != Asked.START
-        or (
-            not s.follows(m)
-            and all(x.generation == s.generation for x in s.down[m])
-            and all(x.kind != Kind.START or x.generation == s.generation for x in s.up[m])
-        )
-        for m in Member
-        for b in Broker
-    )
-
-
-@lemma
-def what_is_missed_is_remembered(s: CentralCoordinator) -> bool:
-    """While members are started, what is wanted is owned, or the group will be queued again."""
-    return all(
-        not present(s, b)
-        or s.phase[b] != Phase.STARTING
-        or s.dirty[b]
-        or not s.wanted(p, b)
-        or s.is_owned(p, b)
-        for b in Broker
-        for p in Partition
+@sometimes
+def a_write_of_the_past_is_refused(s: CentralCoordinator) -> bool:
+    """ZooKeeper has refused the write of a coordinator whose epoch is over."""
+    return any(
+        s.write[b] == Write.REFUSED and s.election.token[b] < s.election.epoch for b in Broker
     )
 
 
@@ -506,19 +319,9 @@ POSSIBLE = (
     an_expired_coordinator_goes_on, an_epoch_may_be_taken_up_again, a_partition_is_not_known_yet,
     a_rebalance_fails_before_the_handover, a_rebalance_fails_after_the_handover,
     a_commit_is_on_its_way, who_has_stopped_is_pinged, who_has_started_is_pinged,
-    a_ping_is_answered_with_an_offset, a_change_is_remembered,
+    a_ping_is_answered_with_an_offset, a_change_is_remembered, owners_are_written_unheard,
+    a_write_of_the_past_is_refused,
 )  # fmt: skip
-LEMMAS = (
-    epochs_are_won_by_one, one_request_at_a_time, books_are_true, nobody_follows_an_older_epoch,
-    who_has_stopped_does_not_fetch, offsets_are_of_finished_records,
-    who_is_started_does_not_follow_yet, what_is_missed_is_remembered,
-)  # fmt: skip
-"""What the promises need that hold without the assumption `lease`."""
-LEMMAS_OF_THE_LEASE = (
-    generations_have_been, nobody_goes_back, starts_are_told_once, who_fetches_owns,
-    who_does_not_lead_has_noted_nothing, what_is_noted_is_its_owners,
-)  # fmt: skip
-"""What the other promises need beside."""
 
 CENTRAL_COORDINATOR = specification(
     CentralCoordinator, *PROMISES, *POSSIBLE, *LEMMAS, *LEMMAS_OF_THE_LEASE

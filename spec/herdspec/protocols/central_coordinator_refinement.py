@@ -22,6 +22,7 @@ from herdspec.protocols.central_coordinator import (
     Member,
     Partition,
     Phase,
+    Write,
 )
 from herdspec.protocols.central_coordinator_flaws import gone_is_gone
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR, present
@@ -73,7 +74,14 @@ def stage(s: CentralCoordinator) -> Stage:
     """The flag: reset, or set; and in the latter case, whether the owners are written."""
     if any(present(s, b) and s.phase[b] == Phase.IDLE for b in Broker):
         return Stage.STABLE
-    if any(present(s, b) and s.phase[b] == Phase.STARTING for b in Broker):
+    if any(
+        present(s, b)
+        and (
+            s.phase[b] == Phase.STARTING
+            or (s.phase[b] == Phase.WRITING and s.write[b] == Write.DONE)
+        )
+        for b in Broker
+    ):
         return Stage.HANDED
     return Stage.OPEN
 
@@ -137,6 +145,14 @@ def accepted(s: CentralCoordinator, p: Partition) -> Nat:
     return 0
 
 
+def storing(s: CentralCoordinator, p: Partition) -> Nat:
+    """The offset that the present coordinator has sent to ZooKeeper."""
+    elected = s.election.elected
+    if elected is not None and present(s, elected):
+        return s.sent[elected, p]
+    return 0
+
+
 def committed(s: CentralCoordinator, p: Partition) -> Nat:
     """The stored offset."""
     return s.committed[p]
@@ -147,7 +163,7 @@ REFINEMENT = Refinement(
     abstract=CONTRACT,
     fields=(
         epoch, term, exists, known, interest, live, informed, stage, generation, owner, heeded,
-        current, consumes, position, finished, reported, accepted, committed,
+        current, consumes, position, finished, reported, accepted, storing, committed,
     ),
     actions={
         "elect": ("elect", "supersede"),
@@ -169,8 +185,10 @@ REFINEMENT = Refinement(
         "send_stop": ("dismiss", STUTTER),
         "handle_stop": ("stop", "heed"),
         "handle_stop_response": ("accept", STUTTER),
-        "flush_offsets": ("store",),
-        "write_owners": ("hand_over",),
+        "flush_offsets": ("collect", STUTTER),
+        "serve_offsets": ("store",),
+        "serve_owners": ("hand_over", "hand_over_late"),
+        "lose_answer": ("fail", STUTTER),
         "handle_start": ("start", "heed"),
         "handle_start_response": ("acknowledge", STUTTER),
         "finish_rebalance": ("settle", "reopen", "fail", STUTTER),

@@ -18,6 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from herdspec.protocols.central_coordinator_larger import LARGER as LARGER
+from herdspec.protocols.central_coordinator_larger import larger as larger
+
 # ── Missing promises ────────────────────────────────────────────────────────────────────────
 
 PHASES = (
@@ -119,6 +122,12 @@ STARTS_AT = (
     "begins earlier delivers again"
 )
 
+WRITES = (
+    "a promise that a write is sent, done or refused, and answered, in this order, and that "
+    "nothing of it is left then, would kill it; what is written again stores nothing new, and the "
+    "fence refuses the rest"
+)
+
 # ── What no promise tells ───────────────────────────────────────────────────────────────────
 
 CAUSES_OF_LOSS = (
@@ -174,7 +183,14 @@ WAITS_LONGER = (
 OVERWRITTEN = (
     "the next Start overwrites it before anybody reads it; it is cleared to keep the states few"
 )
+AGAIN = "the same two steps are there, under each other's argument"
+REFUSALS = (
+    "who is not told that its write was refused may lose the answer instead (`lose_answer`), or "
+    "steps down, which is the end of the write as well"
+)
 IN_WORDS = (
+    AGAIN,
+    REFUSALS,
     CAUSES_OF_LOSS,
     AS_OTHER,
     CHANGES_NOTHING,
@@ -191,81 +207,6 @@ IN_WORDS = (
     OVERWRITTEN,
 )
 """Reasons beside which no promise stands in the tests."""
-
-# ── What a larger size notices ──────────────────────────────────────────────────────────────
-
-Size = tuple[int, int, int, int]
-"""Members, partitions, brokers, faults."""
-LARGER: Mapping[str, tuple[Size, str]] = {
-    "register: drop `self.orphan[p]`": (
-        (2, 1, 1, 1), "settles",
-    ),
-    "on_lost_connection: skip `self.let_go(m)`": (
-        (2, 1, 1, 1), "settles",
-    ),
-    "on_lost_connection: remove its fairness": (
-        (2, 1, 1, 1), "settles",
-    ),
-    "flush_offsets: remove its fairness": (
-        (2, 1, 1, 1), "settles",
-    ),
-    "all_stopped: drop `self.books[m] != b`": (
-        (2, 1, 1, 1), "settles",
-    ),
-    "is_free: drop `self.books[owner] == b`": (
-        (2, 1, 1, 1), "settles",
-    ),
-    "is_free: drop `self.lease_is_over(owner)`": (
-        (2, 1, 1, 1), "settles",
-    ),
-    "send_stop: skip `self.acked[m] = 0`": (
-        (1, 1, 1, 2), "settles",
-    ),
-    "lease_is_over: drop `not self.link[m]`": (
-        (2, 1, 2, 1), "exclusive",
-    ),
-    "is_given: drop `not self.orphan[p]`": (
-        (2, 1, 1, 2), "a_start_is_at_the_stored_offset",
-    ),
-    (
-        "write_owners: `all(self.noted[b, p] <= self.committed[p] for p in Partition)` becomes "
-        "`any(self.noted[b, p] <= self.committed[p] for p in Partition)`"
-    ): (
-        (1, 2, 1, 2), "a_start_is_at_the_stored_offset",
-    ),
-    (
-        "write_owners: `all(self.is_free(p, b) for p in Partition)` becomes "
-        "`any(self.is_free(p, b) for p in Partition)`"
-    ): (
-        (2, 2, 1, 1), "exclusive",
-    ),
-    (
-        "write_owners: `all(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in "
-        "Partition)` becomes `any(not self.wanted(p, b) or self.serves(plan[p], p, b) for p in "
-        "Partition)`"
-    ): (
-        (2, 2, 1, 1), "complete",
-    ),
-    (
-        "lease_is_over: `all(not self.fetching[m, p] for p in Partition)` becomes `any(not "
-        "self.fetching[m, p] for p in Partition)`"
-    ): (
-        (2, 2, 1, 1), "exclusive",
-    ),
-    "lease_is_over: negate `not self.link[m]`": (
-        (2, 1, 2, 1), "exclusive",
-    ),
-}  # fmt: skip
-"""Where each of these is missed, and by which promise."""
-
-
-def larger(size: Size, promise: str) -> str:
-    """The reason of who is noticed at another size only."""
-    members, partitions, brokers, faults = size
-    return (
-        f"{promise} fails with {members} members, {partitions} partitions, {brokers} brokers and "
-        f"{faults} faults"
-    )
 
 
 def because(reason: str, *mutants: str) -> dict[str, str]:
@@ -329,8 +270,38 @@ CENTRAL: Mapping[str, str] = {
         "produce: drop `self.exists[p]`",
     ),
     **because(
+        WRITES,
+        "refuse_write: drop `self.write[b] == Write.OWNERS or self.write[b] == Write.OFFSETS`",
+        "refuse_write: negate `self.write[b] == Write.OWNERS or self.write[b] == Write.OFFSETS`",
+        "forget_plan: skip `self.assigned[b, p] = False`",
+        "reset: skip `self.write[b] = Write.NONE`",
+        "reset: skip `self.sent[b, p] = 0`",
+        "register: drop `all(self.heir[m, p] is None for p in Partition)`",
+        (
+            "register: `all(self.heir[m, p] is None for p in Partition)` becomes "
+            "`any(self.heir[m, p] is None for p in Partition)`"
+        ),
+        "write_owners: drop `self.write[b] == Write.NONE`",
+        "write_owners: drop `self.wanted(p, b)`",
+        "serve_offsets: skip `self.sent[b, p] = 0`",
+        "serve_offsets: skip `self.write[b] = Write.DONE`",
+        "lose_answer: skip `self.write[b] = Write.NONE`",
+        "flush_offsets: drop `self.write[b] == Write.NONE`",
+    ),
+    **because(
+        AGAIN,
+        "flush_offsets: negate `again`",
+    ),
+    **because(
+        REFUSALS,
+        "refuse_write: drop `self.write[b] == Write.OWNERS`",
+        "refuse_write: drop `self.write[b] == Write.OFFSETS`",
+        "refuse_stale: remove its fairness",
+        "refuse_stale: skip `self.refuse_write(b)`",
+    ),
+    **because(
         ONE_BY_ONE,
-        "write_owners: `self.generation + 1` becomes `self.generation + 2`",
+        "serve_owners: `self.generation + 1` becomes `self.generation + 2`",
         "produce: `self.end[p] + 1` becomes `self.end[p] + 2`",
     ),
     **because(
@@ -452,6 +423,8 @@ CENTRAL: Mapping[str, str] = {
     ),
     **because(
         CAUSES_OF_LOSS,
+        "refuse: skip `self.refuse_write(b)`",
+        "lose_answer: negate `self.write[b] != Write.NONE`",
         "time_out: negate `self.via[m] is not None`",
         "time_out: negate `self.link[m]`",
         "time_out: skip `self.let_go(m)`",

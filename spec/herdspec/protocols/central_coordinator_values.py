@@ -33,8 +33,21 @@ class Phase(Enum):
     IDLE = "idle"
     QUEUED = "queued"
     STOPPING = "stopping"
+    WRITING = (
+        "writing"  # the owners are on their way to ZooKeeper, or its answer is on its way back
+    )
     STARTING = "starting"
     FAILED = "failed"  # visible to the operator; queued again after a back-off
+
+
+class Write(Enum):
+    """How far the one write is that a coordinator has sent to ZooKeeper."""
+
+    NONE = "none"
+    OFFSETS = "offsets"  # sent
+    OWNERS = "owners"  # sent
+    DONE = "done"  # and its sender does not know yet
+    REFUSED = "refused"  # neither
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class GroupContract(Spec):
     finished: dict[Partition, Nat] = each(0)  # the first record that no application finished
     reported: dict[tuple[Member, Partition], Nat] = each(0)  # told to the coordinator, not yet read
     accepted: dict[Partition, Nat] = each(0)  # read by the coordinator, to be stored
+    storing: dict[Partition, Nat] = each(0)  # of these, what it stores next
     committed: dict[Partition, Nat] = each(0)
 
     @initial
@@ -183,22 +184,26 @@ class GroupContract(Spec):
         self.let_go(m)
 
     @action(fair=strong)
-    def hand_over(self, b: Broker, plan: dict[Partition, Member]) -> None:
+    def hand_over(self, b: Broker, plan: dict[Partition, Member | None]) -> None:
         """{b} hands over: from now on {plan} are the owners; older reports count no more."""
         require(self.coordinates(b) and self.stage == Stage.OPEN)
         require(all(self.accepted[p] <= self.committed[p] for p in Partition))
-        require(all(not self.is_wanted(p) or self.wants(plan[p], p) for p in Partition))
+        require(all(self.is_right(p, plan[p]) for p in Partition))
         require(all(self.makes_way(m, p, plan[p]) for m in Member for p in Partition))
-        self.generation = self.generation + 1
-        self.stage = Stage.HANDED
         for p in Partition:
-            self.owner[p] = plan[p] if self.is_wanted(p) else None
-        for m in Member:
-            self.current[m] = False
-            self.informed[m] = False
-            self.lose_report(m)
-            if not self.consumes_on(m):
-                self.let_go(m)
+            self.owner[p] = plan[p]
+        self.begin_generation()
+
+    @action(kind=fault)
+    def hand_over_late(self, b: Broker, plan: dict[Partition, Member | None]) -> None:
+        """{b} hands over to {plan}, who were right before somebody went, or something came."""
+        require(self.coordinates(b) and self.stage == Stage.OPEN)
+        require(all(self.accepted[p] <= self.committed[p] for p in Partition))
+        require(not all(self.is_right(p, plan[p]) for p in Partition))
+        require(all(self.makes_way(m, p, plan[p]) for m in Member for p in Partition))
+        for p in Partition:
+            self.owner[p] = plan[p]
+        self.begin_generation()
 
     @action(fair=weak)
     def start(self, m: Member, by: Broker) -> None:
@@ -280,12 +285,22 @@ class GroupContract(Spec):
             self.lose_report(m)
 
     @action(fair=weak)
-    def store(self, b: Broker) -> None:
-        """{b} stores the offsets that it has taken."""
+    def collect(self, b: Broker) -> None:
+        """{b} puts the offsets together that it has taken, to store them."""
         require(self.coordinates(b))
         require(any(self.accepted[p] > self.committed[p] for p in Partition))
         for p in Partition:
-            self.committed[p] = max(self.committed[p], self.accepted[p])
+            is_new = self.accepted[p] > self.committed[p]
+            self.storing[p] = self.accepted[p] if is_new else 0
+
+    @action(fair=weak)
+    def store(self, b: Broker) -> None:
+        """{b} stores the offsets that it has put together, or they were stored already."""
+        require(self.coordinates(b))
+        require(any(self.storing[p] > 0 for p in Partition))
+        for p in Partition:
+            self.committed[p] = max(self.committed[p], self.storing[p])
+            self.storing[p] = 0
 
     # ── Parts of the actions ────────────────────────────────────────────────────────────────
 
@@ -313,9 +328,15 @@ class GroupContract(Spec):
             not self.is_wanted(p) or (owner is not None and self.informed[owner])
         )
 
-    def makes_way(self, m: Member, p: Partition, heir: Member) -> bool:
+    def is_right(self, p: Partition, heir: Member | None) -> bool:
+        """The next owner lives and is interested; or nobody is, and there is none."""
+        return (heir is None and not self.is_wanted(p)) or (
+            heir is not None and self.wants(heir, p)
+        )
+
+    def makes_way(self, m: Member, p: Partition, heir: Member | None) -> bool:
         """The member does not stand in the way of the partition's next owner."""
-        return not self.consumes[m, p] or (self.is_wanted(p) and heir == m)
+        return not self.consumes[m, p] or heir == m
 
     def consumes_on(self, m: Member) -> bool:
         """The member goes on with what it keeps, if it consumes anything."""
@@ -325,6 +346,17 @@ class GroupContract(Spec):
         """A stable group is so no longer."""
         if self.stage == Stage.STABLE:
             self.stage = Stage.OPEN
+
+    def begin_generation(self) -> None:
+        """The next owners are written: nobody has begun, and what was said before is no more."""
+        self.generation = self.generation + 1
+        self.stage = Stage.HANDED
+        for m in Member:
+            self.current[m] = False
+            self.informed[m] = False
+            self.lose_report(m)
+            if not self.consumes_on(m):
+                self.let_go(m)
 
     def begin_epoch(self, b: Broker) -> None:
         """A new epoch, whose coordinator knows nothing yet."""
@@ -339,6 +371,7 @@ class GroupContract(Spec):
         for p in Partition:
             self.known[p] = False
             self.accepted[p] = 0
+            self.storing[p] = 0
         for m in Member:
             self.live[m] = False
             self.informed[m] = False

@@ -61,7 +61,7 @@ def exclusive_fenced(before: GroupContract, after: GroupContract) -> bool:
 def stored_as_taken(before: GroupContract, after: GroupContract) -> bool:
     """2: what is stored was taken before."""
     return all(
-        after.committed[p] == before.committed[p] or after.committed[p] == before.accepted[p]
+        after.committed[p] == before.committed[p] or after.committed[p] == before.storing[p]
         for p in Partition
     )
 
@@ -217,7 +217,7 @@ def reports_are_of_the_present(s: GroupContract) -> bool:
         (s.current[m] or s.reported[m, p] == 0) and s.reported[m, p] <= s.finished[p]
         for m in Member
         for p in Partition
-    ) and all(s.accepted[p] <= s.finished[p] for p in Partition)
+    ) and all(s.storing[p] <= s.accepted[p] <= s.finished[p] for p in Partition)
 
 
 @lemma
@@ -244,7 +244,7 @@ CONTRACT = specification(GroupContract, *PROMISES, settles, *POSSIBLE, *LEMMAS)
 # ── The fenced form ─────────────────────────────────────────────────────────────────────────
 
 
-def nobody_is_waited_for(self: GroupContract, m: Member, p: Partition, heir: Member) -> bool:
+def nobody_is_waited_for(self: GroupContract, m: Member, p: Partition, heir: Member | None) -> bool:
     """The handover ends whatever is consumed."""
     return True
 

@@ -1,0 +1,548 @@
+"""
+The cores of system B in their gated world, as an adapter of the central coordinator's spec.
+
+What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
+properties alone look at), `interest` and `acked` of whom no coordinator knows, `stopped` but while
+Stops are out, `noted` what is stored already, `begin` of what a Start does not give, and `dirty` of
+a flag that is clear where a topic concerns nobody, or a back-off was cut short. A group that nobody
+is in counts as idle, whatever its core still waits for.
+
+A write that waits in the world is not sent yet: once it is let go, it is done and answered at once.
+So the code never rests where one is under way, and nothing else happens then.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from herdproof.central_coordinator.groups import Group
+from herdproof.central_coordinator.groups import Phase as CorePhase
+from herdproof.central_coordinator.offsets import read_offset
+from herdproof.central_coordinator.recovery import read_owner, read_point
+from herdproof.central_coordinator.socket_server import Channel
+from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.simulator.gated import Impossible
+from herdproof.simulator.gated_central import HIDDEN, GatedCentral
+from herdproof.simulator.gates import GROUP, Connection, topic_of
+from herdproof.wire import messages
+from herdproof.wire.messages import Frame, Offset
+from herdspec.protocols.central_coordinator import (
+    Asked,
+    Kind,
+    Member,
+    Message,
+    Partition,
+    Phase,
+    Write,
+)
+from herdspec.protocols.election import Broker
+
+REQUESTS = {messages.Ping: Asked.PING, messages.Stop: Asked.STOP, messages.Start: Asked.START}
+KINDS = {
+    messages.Register: Kind.REGISTER, messages.Commit: Kind.COMMIT,
+    messages.Ping: Kind.PING, messages.PingResponse: Kind.PING,
+    messages.Stop: Kind.STOP, messages.StopResponse: Kind.STOP,
+    messages.Start: Kind.START, messages.StartResponse: Kind.START,
+}  # fmt: skip
+PHASES = {
+    CorePhase.IDLE: Phase.IDLE, CorePhase.QUEUED: Phase.QUEUED, CorePhase.WAITING: Phase.QUEUED,
+    CorePhase.STOPPING: Phase.STOPPING, CorePhase.FLUSHING: Phase.STOPPING,
+    CorePhase.WRITING: Phase.WRITING, CorePhase.STARTING: Phase.STARTING,
+}  # fmt: skip
+GONE = ("finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "step_down")
+"""What may follow where a member is lost: a group without members is looked at once more."""
+OWNERS_SENT = ("serve_owners", "refuse_stale", "answered")
+OFFSETS_SENT = ("serve_offsets", "refuse_stale", "answered")
+"""What follows at once where a write is let go."""
+ROUNDS = 2
+"""How often everything that a coordinator does by itself is done, in one wait."""
+
+
+class CentralCores(Adapter):
+    """Coordinators and consumers, each with a real core; the test decides what comes when."""
+
+    refusals = (Refused, Impossible)
+    timeout = None
+    offered: ClassVar[tuple[str, ...]] = (
+        "write_owners", "finish_rebalance", "handle_ping", "handle_stop", "handle_start",
+        "requeue", "consume",
+    )  # fmt: skip
+    silent: ClassVar[tuple[str, ...]] = (
+        "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
+        "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
+        "on_lost_connection", "serve_owners", "serve_offsets", "refuse_stale", "answered",
+    )  # fmt: skip
+    absent: ClassVar = {
+        "refuse": "nobody but the coordinators writes what they write",
+        "lose_answer": "a write that is let go is answered at once",
+    }
+    pumped = True
+    follows: ClassVar = {
+        "handle_register": ("requeue", "step_down"),
+        "fail_rebalance": ("requeue", "begin_rebalance"),
+        "handle_closed": GONE,
+        "fail": GONE,
+        "finish_rebalance": ("begin_rebalance",),
+        "topic_change_listener": ("requeue", "begin_rebalance"),
+        "write_owners": (*OWNERS_SENT, "step_down"),
+        "flush_offsets": (*OFFSETS_SENT, "step_down"),
+    }
+    """
+    Nobody is left, or concerned: the spec looks once more, the core does not.
+
+    Writes are served at once; who hears that its epoch is over steps down at once.
+    """
+    reluctant = (
+        "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance", "handle_ping",
+        "handle_stop",
+    )  # fmt: skip
+    chosen: ClassVar = {"write_owners": ("plan",)}
+    world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
+    """Makes the world; another one for cores with a mistake."""
+    there: ClassVar[bool] = True
+    """Whether the first partition exists from the beginning; the others appear."""
+
+    def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803 - sorts
+        """So many brokers, members, and partitions."""
+        there = range(1 if self.there else 0)
+        self.world = type(self).world_of(Broker, Member, Partition, there=there)
+
+    # ── Who coordinates ─────────────────────────────────────────────────────────────────────
+
+    def elect(self, b: Broker) -> None:
+        """A new epoch."""
+        self.world.elect(b.index)
+
+    def coordinator_startup(self, b: Broker) -> None:
+        """It hears of it."""
+        self.world.coordinator_startup(b.index)
+
+    def lose_session(self, b: Broker) -> None:
+        """Its session is over."""
+        self.world.lose_session(b.index)
+
+    def doubt(self, b: Broker) -> None:
+        """It cannot be sure that it leads."""
+        self.world.doubt(b.index)
+
+    def step_down(self, b: Broker) -> None:
+        """It leads no more."""
+        self.world.step_down(b.index)
+
+    def restart(self, b: Broker) -> None:
+        """Its process is killed."""
+        self.world.restart(b.index)
+
+    # ── Consumers and topics ────────────────────────────────────────────────────────────────
+
+    def register(self, m: Member, b: Broker, wanted: set[Partition]) -> None:
+        """It connects, and sends its Register."""
+        self.world.register(m.index, b.index, [p.index for p in wanted])
+
+    def handle_register(self, m: Member, b: Broker) -> None:
+        """It is taken in, or refused."""
+        self.world.handle_register(m.index, b.index)
+
+    def on_lost_connection(self, m: Member) -> None:
+        """It learns that its connection is closed."""
+        self.world.on_lost_connection(m.index)
+
+    def time_out(self, m: Member) -> None:
+        """Its lease is over."""
+        self.world.time_out(m.index)
+
+    def cut(self, m: Member) -> None:
+        """Its connection breaks."""
+        self.world.cut(m.index)
+
+    def handle_closed(self, m: Member, b: Broker) -> None:
+        """Its coordinator learns that its connection is closed."""
+        self.world.handle_closed(m.index, b.index)
+
+    def fail(self, m: Member, b: Broker) -> None:
+        """Its coordinator has waited too long."""
+        self.world.fail(m.index, b.index)
+
+    def appear(self, p: Partition) -> None:
+        """A topic is made."""
+        self.world.appear(p.index)
+
+    def topic_change_listener(self, b: Broker, p: Partition) -> None:
+        """A topic is read."""
+        self.world.topic_change_listener(b.index, p.index)
+
+    # ── The rebalance ───────────────────────────────────────────────────────────────────────
+
+    def begin_rebalance(self, b: Broker, uneven: bool) -> None:
+        """A handler takes the group; whether its shares are uneven is given."""
+        world, group = self.world, self.world.brokers[b.index].group
+        if group is None or group.phase not in (CorePhase.QUEUED, CorePhase.WAITING):
+            raise Refused("the group is not queued")
+        if group.members:
+            if group.ghosts:
+                raise Refused("somebody who is gone may still fetch")
+            if not uneven and self._is_only_uneven(group, world.why_necessary(b.index)):
+                raise Refused("shares are uneven")
+        world.begin_rebalance(b.index, uneven=uneven)
+
+    @staticmethod
+    def _is_only_uneven(group: Group, why: str | None) -> bool:
+        """Whether all have started what they own, and the plan is another one all the same."""
+        return (
+            why is not None
+            and why.startswith("3.4")
+            and all(member.acked == group.generation for member in group.members.values())
+            and all(
+                owner.registration in group.members
+                and group.members[owner.registration].subscription.streams(topic)
+                for (topic, _), owner in group.owners.items()
+            )
+        )
+
+    def send_stop(self, m: Member, b: Broker) -> None:
+        """A Stop that waits is sent."""
+        self.world.send(m.index, b.index, messages.Stop)
+
+    def handle_stop(self, m: Member) -> None:
+        """A Stop is taken."""
+        self._may_report(m)
+        self.world.handle_request(m.index, messages.Stop)
+
+    def handle_stop_response(self, m: Member, b: Broker) -> None:
+        """The answer to a Stop is taken."""
+        self.world.handle_response(m.index, b.index, messages.StopResponse)
+
+    def flush_offsets(self, b: Broker, again: bool) -> None:
+        """What was told is written; no write is left undone."""
+        if again:
+            raise Refused("no write was left undone")
+        self.world.flush_offsets(b.index)
+
+    def write_owners(self, b: Broker) -> dict[Partition, Member]:
+        """The barrier is passed; returns who is to own what, somebody where that is nobody."""
+        before = self._generation()
+        broker = self.world.brokers[b.index]
+        group = broker.group
+        if group is None or not group.members or PHASES[group.phase] is not Phase.STOPPING:
+            raise Refused("nobody is stopped")
+        plan = broker.core.rebalancer.plan(group)
+        self.world.pass_barrier(b.index)
+        if not broker.leads:
+            return self._refused(plan)
+        if self._generation() == before:
+            raise Refused("no generation is written")
+        owners = self._owners()
+        return {p: owner if (owner := owners[p]) else Member(0) for p in Partition}
+
+    def _refused(self, plan: Mapping[tuple[str, str], str]) -> dict[Partition, Member]:
+        """Who was to own what, in a write that was refused."""
+        owners = {topic: self.world.registered[one][0] for (topic, _), one in plan.items()}
+        return {p: Member(owners.get(topic_of(p.index), 0)) for p in Partition}
+
+    def send_start(self, m: Member, b: Broker) -> None:
+        """A Start that waits is sent."""
+        self.world.send(m.index, b.index, messages.Start)
+
+    def handle_start(self, m: Member) -> None:
+        """A Start is taken."""
+        self.world.handle_request(m.index, messages.Start)
+
+    def handle_start_response(self, m: Member, b: Broker) -> None:
+        """The answer to a Start is taken."""
+        self.world.handle_response(m.index, b.index, messages.StartResponse)
+
+    def finish_rebalance(self, b: Broker) -> None:
+        """Everybody has started."""
+        self._pass(b, CorePhase.STARTING)
+
+    def abandon_rebalance(self, b: Broker) -> None:
+        """Nobody is left; if the group was queued once more, that is seen at once, too."""
+        self._pass(b, CorePhase.STOPPING)
+        self.world.begin_rebalance(b.index)
+
+    def _pass(self, b: Broker, phase: CorePhase) -> None:
+        group = self.world.brokers[b.index].group
+        if group is None or group.phase is not phase:
+            raise Refused("the rebalance is not so far")
+        self.world.pass_barrier(b.index)
+        if group.phase is phase:
+            raise Refused("somebody has not answered")
+
+    def fail_rebalance(self, b: Broker) -> None:
+        """A write of a rebalance that has stopped everybody is lost; nothing else fails one."""
+        self.world.fail_rebalance(b.index)
+
+    def requeue(self, b: Broker) -> None:
+        """The back-off is over."""
+        self.world.requeue(b.index)
+
+    # ── Pings, records and offsets ──────────────────────────────────────────────────────────
+
+    def send_ping(self, m: Member, b: Broker) -> None:
+        """A ping is due."""
+        self.world.send_ping(m.index, b.index)
+
+    def handle_ping(self, m: Member) -> None:
+        """A ping is taken."""
+        self._may_report(m)
+        self.world.handle_request(m.index, messages.Ping)
+
+    def _may_report(self, m: Member) -> None:
+        """The spec keeps one report a member: none while a commit of other offsets is under way."""
+        connection = self.world.members[m.index].connection
+        now = self.world.members[m.index].core.consumption.consumed()
+        for frame in connection.up if connection else ():
+            if isinstance(frame.message, messages.Commit) and frame.message.offsets != now:
+                raise Refused("a commit of other offsets is under way")
+
+    def handle_ping_response(self, m: Member, b: Broker) -> None:
+        """The answer to a ping is taken."""
+        self.world.handle_response(m.index, b.index, messages.PingResponse)
+
+    def produce(self, p: Partition) -> None:
+        """A record is appended."""
+        self.world.produce(p.index)
+
+    def consume(self, m: Member, p: Partition) -> None:
+        """A record is finished with."""
+        self.world.consume(m.index, p.index)
+
+    def commit(self, m: Member) -> None:
+        """The user commits."""
+        self.world.commit(m.index)
+
+    def handle_commit(self, m: Member, b: Broker) -> None:
+        """A commit is taken."""
+        self.world.handle_response(m.index, b.index, messages.Commit)
+
+    # ── By itself ───────────────────────────────────────────────────────────────────────────
+
+    def pump(self) -> None:
+        """Every coordinator goes on, as far as it can without an answer."""
+        world = self.world
+        for _ in range(ROUNDS):
+            for b, broker in enumerate(world.brokers):
+                if broker.leads and world.seat != b and "step_down" in self.silent:
+                    world.step_down(b)
+            for m, member in enumerate(world.members):
+                if member.connection is not None and not member.connection.stands:
+                    world.on_lost_connection(m)
+            for b, broker in enumerate(world.brokers):
+                if broker.leads:
+                    self._go_on(b)
+
+    def _go_on(self, b: int) -> None:
+        world = self.world
+        if world.has_failed(b):
+            world.requeue(b)
+        world.begin_rebalance(b)
+        for connection, channel in [*world.booked(b)]:
+            if connection.stands and channel.queue and channel.outstanding is None:
+                world.send(connection.member, b, type(channel.queue[0].request))
+        if world.brokers[b].token == world.epoch:
+            world.flush_offsets(b)
+        if world.brokers[b].group is not None:
+            world.pass_barrier(b)
+
+    def snapshot(self) -> bytes:
+        """All of the world."""
+        return self.world.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Be there again."""
+        self.world = pickle.loads(snapshot)
+
+    # ── What is seen ────────────────────────────────────────────────────────────────────────
+
+    def observe(self) -> dict[str, Any]:
+        """Nodes, cores, and connections."""
+        world = self.world
+        look: dict[str, Any] = {
+            "seat": None if world.seat is None else Broker(world.seat),
+            "exists": {p: world.exists(p.index) for p in Partition},
+            "generation": self._generation(),
+            "owner": self._owners(),
+            "orphan": {p: self._is_orphan(p) for p in Partition},
+            "committed": {p: self._committed(p) for p in Partition},
+            "end": {p: world.ends[p.index] for p in Partition},
+            "finished": {p: world.finished[p.index] for p in Partition},
+            "election.epoch": world.epoch,
+            "election.elected": None if world.elected is None else Broker(world.elected),
+            "election.won": {b: world.brokers[b.index].won for b in Broker},
+            "election.token": {b: world.brokers[b.index].token for b in Broker},
+            "election.leads": {b: world.brokers[b.index].leads for b in Broker},
+        }
+        self._see_consumers(look)
+        self._see_books(look)
+        for b in Broker:
+            self._see_coordinator(look, b)
+        return look
+
+    def _see_consumers(self, look: dict[str, Any]) -> None:
+        """What travels, and what consumers know."""
+        for name in ("link", "down", "up", "given", "begin", "reported", "via", "seen", "barred",
+                     "at", "fetching", "position"):  # fmt: skip
+            look[name] = {}
+        for m in Member:
+            member = self.world.members[m.index]
+            connection = member.connection
+            core = member.core
+            look["via"][m] = None if connection is None else Broker(connection.broker)
+            look["seen"][m] = core.consumption.epoch
+            look["at"][m] = core.consumption.generation
+            look["barred"][m] = core.connector.barred if core.connector else 0
+            for p in Partition:
+                look["fetching"][m, p] = member.is_fetching(p.index)
+                look["position"][m, p] = member.position(p.index)
+            self._see_connection(look, m, connection)
+
+    def _see_connection(
+        self, look: dict[str, Any], m: Member, connection: Connection | None
+    ) -> None:
+        stands = connection is not None and connection.stands
+        look["link"][m] = stands
+        look["up"][m] = shown(connection.up) if connection and stands else []
+        look["down"][m] = shown(connection.down) if connection and stands else []
+        start = connection.start if connection and stands else None
+        given = numbers(start.partitions) if start else {}
+        reported = numbers(connection.reported) if connection and stands else {}
+        for p in Partition:
+            look["given"][m, p] = p.index in given
+            look["reported"][m, p] = reported.get(p.index, 0)
+            if p.index in given:
+                look["begin"][m, p] = given[p.index]
+
+    def _see_books(self, look: dict[str, Any]) -> None:
+        """What coordinators have in their books of their members."""
+        for name in ("interest", "stopped", "acked"):
+            look[name] = {}
+        look["books"] = dict.fromkeys(Member)
+        look["asked"] = dict.fromkeys(Member, Asked.NONE)
+        look["heir"] = {(m, p): None for m in Member for p in Partition}
+        for b in Broker:
+            group = self.world.brokers[b.index].group
+            for connection, channel in self.world.booked(b.index):
+                m, member = Member(connection.member), channel.member
+                assert group is not None and member is not None, "it is in the books"  # noqa: PT018
+                look["books"][m] = b
+                if channel.outstanding is not None:
+                    look["asked"][m] = REQUESTS[type(channel.outstanding.request)]
+                for p in Partition:
+                    look["interest"][m, p] = bool(member.subscription.streams(topic_of(p.index)))
+                if group.phase is CorePhase.STOPPING:
+                    look["stopped"][m] = member.registration not in group.waiting
+                if not stops(channel):
+                    look["acked"][m] = member.acked
+
+    def _see_coordinator(self, look: dict[str, Any], b: Broker) -> None:
+        broker = self.world.brokers[b.index]
+        for name in ("phase", "dirty", "knows", "noted", "write", "assigned", "sent"):
+            look.setdefault(name, {})
+        look["write"][b] = Write.NONE
+        look["phase"][b] = self._phase(b)
+        flag = broker.core.groups_being_rebalanced.get(GROUP)
+        if flag is not None and (flag.dirty or self._heeds_all(b)):
+            look["dirty"][b] = flag.dirty
+        known = broker.core.offsets.known.get(GROUP, {})
+        for p in Partition:
+            topic = topic_of(p.index)
+            look["knows"][b, p] = topic in broker.core.topics.topics
+            look["assigned"][b, p], look["sent"][b, p] = False, 0
+            if known.get((topic, "0"), 0) > look["committed"][p]:
+                look["noted"][b, p] = known[topic, "0"]
+
+    def _heeds_all(self, b: Broker) -> bool:
+        """Whether a coordinator's group heeds every topic, and waits for no back-off."""
+        group = self.world.brokers[b.index].group
+        if group is None or group.phase is CorePhase.IDLE:
+            return False
+        if group.failures and group.phase is CorePhase.QUEUED:
+            return False  # what comes during a back-off queues the group, and ends that
+        subscriptions = [member.subscription for member in group.members.values()]
+        return bool(subscriptions) and all(
+            any(s.streams(topic_of(p.index)) for s in subscriptions) for p in Partition
+        )
+
+    def _phase(self, b: Broker) -> Phase:
+        """How far a coordinator is; where nobody is in its group it is idle, but for what runs."""
+        group = self.world.brokers[b.index].group
+        if group is None:
+            return Phase.IDLE
+        if group.phase is CorePhase.WAITING and not group.members:
+            return Phase.IDLE
+        if group.members and self.world.has_failed(b.index):
+            return Phase.FAILED
+        return PHASES[group.phase]
+
+    # ── ZooKeeper's nodes ───────────────────────────────────────────────────────────────────
+
+    def _generation(self) -> int:
+        data = self.world.data(self.world.paths.group(GROUP))
+        return read_point(data or b"")[0]
+
+    def _registered(self, p: Partition) -> tuple[int, int] | None:
+        """The owner of a partition, and its life."""
+        data = self.world.data(self.world.paths.owner(GROUP, topic_of(p.index), "0"))
+        return None if data is None else self.world.registered[read_owner(data).registration]
+
+    def _owners(self) -> dict[Partition, Member | None]:
+        found = {p: self._registered(p) for p in Partition}
+        return {p: Member(owner[0]) if owner else None for p, owner in found.items()}
+
+    def _is_orphan(self, p: Partition) -> bool:
+        owner = self._registered(p)
+        return owner is not None and owner[1] < self.world.members[owner[0]].life
+
+    def _committed(self, p: Partition) -> int:
+        data = self.world.data(self.world.paths.offset(GROUP, topic_of(p.index), "0"))
+        return read_offset(data or b"0")
+
+
+class CentralEdges(CentralCores):
+    """The same, for edges at one member: little happens to it that is not asked for."""
+
+    offered = ()
+    silent = (
+        "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
+        "finish_rebalance", "abandon_rebalance", "requeue", "on_lost_connection",
+        "serve_owners", "serve_offsets", "refuse_stale", "answered",
+    )  # fmt: skip
+    follows: ClassVar = {
+        "handle_register": ("requeue",),
+        "fail_rebalance": ("requeue", "begin_rebalance"),
+        "handle_closed": GONE[:3],
+        "fail": GONE[:3],
+        "finish_rebalance": ("begin_rebalance",),
+        "topic_change_listener": ("requeue", "begin_rebalance"),
+        "write_owners": OWNERS_SENT,
+        "flush_offsets": OFFSETS_SENT,
+    }
+
+
+class CentralEdgesAppearing(CentralEdges):
+    """The same, where partitions appear later."""
+
+    there = False
+
+
+def shown(frames: Any) -> list[Message]:
+    """Frames under way, as the spec has them."""
+    return [message(frame) for frame in frames if not isinstance(frame.message, HIDDEN)]
+
+
+def message(frame: Frame) -> Message:
+    """A frame, as the spec has it."""
+    return Message(kind=KINDS[type(frame.message)], generation=frame.generation)
+
+
+def numbers(offsets: tuple[Offset, ...]) -> dict[int, int]:
+    """Offsets by the partition's number."""
+    return {int(offset.topic.removeprefix("t")): offset.offset for offset in offsets}
+
+
+def stops(channel: Channel) -> bool:
+    """Whether a Stop is outstanding, or waits: from then on the books say that none follows."""
+    waiting = [*channel.queue, *([channel.outstanding] if channel.outstanding else [])]
+    return any(isinstance(one.request, messages.Stop) for one in waiting)

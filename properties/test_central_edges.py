@@ -1,0 +1,89 @@
+"""The edges of system B's explored graph are taken on its real cores; what is left is named."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import pytest
+
+from herdproof.central_coordinator.coordinator import Coordinator
+from herdproof.central_coordinator.membership import Membership
+from herdproof.conformance.edges import BEHIND, REFUSED, RESTLESS, UNTOLD
+from herdproof.link.central_adapter import OWNERS_SENT, CentralEdges
+from herdproof.link.central_edges import AMID, cover, graph_of
+from herdproof.link.flawed_central import NoStart
+from herdproof.simulator.gated_central import GatedCentral
+from herdspec.check.explore import Explorer
+
+ABSENT = {f"absent: {why}" for why in CentralEdges.absent.values()}
+
+
+@cache
+def graph() -> Explorer:
+    """One broker, one member, one partition, two faults."""
+    return graph_of(faults=2)
+
+
+class Books(Membership):
+    """A coordinator's members, taken for started if they owned their shares before."""
+
+    rebalancer_class = NoStart
+
+
+class Mistaken(Coordinator):
+    """A coordinator with that mistake; a class with a name, so that it can be brought back."""
+
+    membership_class = Books
+
+
+class MistakenEdges(CentralEdges):
+    """The adapter with that coordinator."""
+
+    world_of = staticmethod(partial(GatedCentral, coordinator=Mistaken))
+
+
+def test_a_tenth_of_all_edges_is_taken() -> None:
+    """In an order by chance; everywhere the code goes where the spec does."""
+    found = cover(graph(), share=0.1, seed=13)
+
+    print("\n".join(found.lines))
+    assert found.mismatch is None
+    assert 0.08 < found.share <= 0.11
+
+
+def test_without_faults_only_what_happens_during_a_write_is_left() -> None:
+    """The code does a write at once: it rests nowhere where one is under way, and that is named.
+
+    Behind them is a ping that was sent during a write, and is answered after it.
+    """
+    found = cover(graph_of(faults=0))
+
+    print("\n".join(found.lines))
+    assert found.mismatch is None
+    assert {one.reason for one in found.missed} == {AMID, BEHIND}
+    assert sum(found.taken.values()) + sum(one.edges for one in found.missed) == 421
+
+
+def test_a_mistaken_core_leaves_the_graph() -> None:
+    """Some edge leads elsewhere, and its story is told."""
+    found = cover(graph_of(faults=1), adapters=(MistakenEdges,))
+
+    assert found.mismatch is not None
+    assert "in the spec" in found.mismatch.story
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_edges_are_taken_and_the_rest_is_named() -> None:
+    """Of those that start amid no write, 93 in a hundred; prints which are not, and why."""
+    found = cover(graph())
+
+    print("\n".join(found.lines))
+    assert found.mismatch is None
+    taken = sum(found.taken.values())
+    amid = sum(found.taken[name] for name in (*OWNERS_SENT, "serve_offsets"))
+    assert taken - amid > 0.93 * (58_216 - found.amid)
+    assert {one.reason for one in found.missed} <= {
+        AMID, BEHIND, REFUSED, RESTLESS, UNTOLD, *ABSENT,
+    }  # fmt: skip
+    assert sum(one.edges for one in found.missed) == 58_216 - taken
