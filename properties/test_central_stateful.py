@@ -21,7 +21,7 @@ from herdproof.link.central_adapter import CentralCores
 from herdproof.link.flawed_central import consumer_with, coordinator_with
 from herdproof.simulator.gated_central import GatedCentral
 from herdspec.language.surface import sizes_of_sorts
-from herdspec.protocols.central_coordinator import Member, Phase
+from herdspec.protocols.central_coordinator import Member, Partition, Phase
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR, HELD
 from herdspec.protocols.election import Broker
 
@@ -97,6 +97,28 @@ def test_the_group_settles_while_one_waits() -> None:
         look = held.code.observe()
         assert look["phase"][b] is Phase.IDLE
         assert look["acked"][m] == look["generation"] == 1
+
+
+def test_a_write_of_a_past_epoch_is_refused_and_its_sender_steps_down() -> None:
+    """Owners that are written late, when another broker was elected; the plan is still returned."""
+    sizes = ALONE | {"Broker": 2}
+    with Held(HELD, CentralCores, **sizes) as held, sizes_of_sorts(held.machine.sizes):
+        b, m = Broker(0), Member(0)
+        held.offer("elect", b)
+        held.offer("coordinator_startup", b)
+        held.offer("register", m, b, {Partition(0)})
+        held.offer("handle_register", m, b)
+        held.wait()
+        held.offer("handle_stop", m)
+        held.offer("handle_stop_response", m, b)
+        held.offer("lose_session", b)
+        held.offer("elect", Broker(1))
+
+        assert held.offer("write_owners", b)
+        assert held.code is not None, "it lives within `with`"
+        look = held.code.observe()
+        assert look["generation"] == 0
+        assert not look["election.leads"][b]
 
 
 def test_entries_that_are_seen_later_are_seen() -> None:
