@@ -56,6 +56,12 @@ GONE = ("finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "ste
 OWNERS_SENT = ("serve_owners", "refuse_stale", "answered")
 OFFSETS_SENT = ("serve_offsets", "refuse_stale", "answered")
 """What follows at once where a write is let go."""
+MAY_WRITE = (
+    "begin_rebalance", "abandon_rebalance", "requeue", "handle_stop_response",
+    "handle_start_response", "handle_ping_response", "handle_commit", "on_lost_connection",
+    "time_out",
+)  # fmt: skip
+"""Within which a coordinator may write; of one whose epoch is over that is refused."""
 ROUNDS = 2
 """How often everything that a coordinator does by itself is done, in one wait."""
 
@@ -80,12 +86,13 @@ class CentralCores(Adapter):
     }
     pumped = True
     follows: ClassVar = {
+        **dict.fromkeys(MAY_WRITE, ("step_down",)),
         "handle_register": ("requeue", "step_down"),
-        "fail_rebalance": ("requeue", "begin_rebalance"),
+        "fail_rebalance": ("requeue", "begin_rebalance", "step_down"),
         "handle_closed": GONE,
         "fail": GONE,
-        "finish_rebalance": ("begin_rebalance",),
-        "topic_change_listener": ("requeue", "begin_rebalance"),
+        "finish_rebalance": ("begin_rebalance", "step_down"),
+        "topic_change_listener": ("requeue", "begin_rebalance", "step_down"),
         "write_owners": (*OWNERS_SENT, "step_down"),
         "flush_offsets": (*OFFSETS_SENT, "step_down"),
     }
