@@ -13,6 +13,8 @@ from herdproof.cli import app
 from herdproof.cli.loading import OWN
 from herdproof.cli.stories import _found
 
+ROOT = Path(__file__).parents[1]
+
 LAMPS = '''
 """Lamps, and a fuse."""
 from herdspec import *
@@ -143,10 +145,12 @@ def run(*arguments: str | Path, answers: str = "") -> Result:
 
 def run_alone(*arguments: str | Path) -> Result:
     """Run a command as in a new process: temporary files that were imported are read again."""
-    linecache.clearcache()
     _found.cache_clear()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
-        if file.startswith(gettempdir()) and not name.startswith((OWN, "__main__")):
+        # Ours may lie among temporary files, too, where somebody tries a clone.
+        ours = file.startswith(str(ROOT)) or name.startswith((OWN, "__main__"))
+        if file.startswith(gettempdir()) and not ours:
             del sys.modules[name]
+            linecache.cache.pop(file, None)
     return run(*arguments)
