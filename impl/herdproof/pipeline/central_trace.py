@@ -6,12 +6,13 @@ What lines say that happened is told by `central_teller.py`. Format: `docs/centr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from herdproof.central_coordinator.tracing import CENTRAL
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.link.central_lines import FORMATS, CentralStep, Messages
-from herdproof.pipeline.auditor import Auditor, Replayed
+from herdproof.pipeline.auditor import Auditor, Malformed, Replayed
 from herdproof.pipeline.central_teller import CentralTeller
 from herdproof.pipeline.lines import Reader
 from herdproof.pipeline.replays import replay_central
@@ -36,6 +37,23 @@ OBSERVABLE: Mapping[str, str] = {
 """What coordinators and consumers together tell enough about."""
 
 
+def with_offsets_as_numbers(text: str) -> str | None:
+    """
+    A line whose offsets are texts, with numbers in their place; None for any other.
+
+    Parquet's arrays have one type: where a line's places are a column, their offsets become texts.
+    """
+    try:
+        raw = json.loads(text)
+        places = raw["partitions"]
+        if not any(isinstance(offset, str) for _, _, offset in places):
+            return None
+        raw["partitions"] = [[topic, number, int(offset)] for topic, number, offset in places]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return json.dumps(raw)
+
+
 class CentralAuditor(Auditor):
     """What the pipeline knows of the central coordinator's traces."""
 
@@ -48,7 +66,14 @@ class CentralAuditor(Auditor):
 
     def read(self, text: str, place: str) -> CentralStep:
         """A line of a trace, or `Malformed`."""
-        line: CentralStep = self._read(text, place)
+        line: CentralStep
+        try:
+            line = self._read(text, place)
+        except Malformed:
+            as_numbers = with_offsets_as_numbers(text)
+            if as_numbers is None:
+                raise
+            line = self._read(as_numbers, place)
         return line
 
     def ordered(self, lines: Sequence[CentralStep]) -> Ordered[CentralStep]:
