@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 LOCK = HERE.parent.parent / "requirements.lock"
 BASE_PYTHON = "3.11"  # what Debian bookworm calls python3
 BROKER_LIBRARIES = (
-    *("kazoo", "rich", "typer"),
+    *("kazoo", "msgspec", "rich", "typer"),
     *("confluent-kafka", "google-re2", "prometheus-client", "pydantic"),
 )
 """What `herdproof elect` imports; and what coordinators and consumers do besides."""
