@@ -14,6 +14,8 @@ from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from herdproof.pipeline.campaign import Summary, Tell
     from herdproof.pipeline.campaign_runs import Asked
     from herdproof.pipeline.campaign_work import Plan
@@ -142,7 +144,7 @@ def _said(found: Any) -> str:
     if found["broken"]:
         return f"It fails: {', '.join(map(spoken, found['broken']))}."
     kept = found["outcome"] == "kept"
-    return "Nothing was broken." if kept else "Unknown: something could not be judged."
+    return "Nothing was broken." if kept else f"Unknown: {found['told']}."
 
 
 # ── All of them ─────────────────────────────────────────────────────────────────────────────
@@ -171,12 +173,11 @@ def print_summary(output: Output, summary: Summary, out: str) -> None:
             table.add_row(spoken(name), f"{count:,}")
         output.line()
         output.table(table)
-        again = f"herdproof campaign {plan.protocol}"
-        for row in summary.first:
-            flaw = f" --flaw {plan.flaw}" if plan.flaw else ""
-            output.line(f"{again} --seed {row['seed']} --mix {row['mix']}{flaw}: {row['told']}")
+        _again(output, plan, summary.first)
     if unknown := summary.outcomes["unknown"]:
+        output.line()
         output.line(f"{counted(unknown, 'run')} could not be judged")
+        _again(output, plan, summary.unjudged)
     output.line()
     output.line(f"{counted(summary.edges, 'edge')} of the spec, seen coarsely, were taken:")
     before = 0
@@ -191,6 +192,14 @@ def print_summary(output: Output, summary: Summary, out: str) -> None:
     output.line(f"tables: {place} (herdproof report {out})")
     standing = standing_of(summary)
     output.line(conclusion(summary, standing), style=COLOURS[standing])
+
+
+def _again(output: Output, plan: Plan, runs: Sequence[Any]) -> None:
+    """How each of these runs is seen again, and what came of it."""
+    flaw = f" --flaw {plan.flaw}" if plan.flaw else ""
+    for row in runs:
+        again = f"herdproof campaign {plan.protocol} --seed {row['seed']} --mix {row['mix']}{flaw}"
+        output.line(f"{again}: {row['told']}")
 
 
 def conclusion(summary: Summary, standing: Standing) -> str:

@@ -22,6 +22,7 @@ from herdspec.language.surface import Spec
 
 Size = int | Sequence[int]
 """How many elements a sort has: a number, or some to draw from: `(3, 5)`, `range(2, 6)`."""
+NO_STEP = "no step was taken"
 
 
 @dataclass
@@ -155,10 +156,17 @@ def walk(
             break
     if found.difference is None:
         found.report = walks.report
-        if found.report.runs and saw_nothing(walks.spec.rich, found.unseen):
-            found.unknown = found.unknown or NOTHING_SEEN
+        if found.report.runs:
+            found.unknown = found.unknown or inconclusive(walks.spec, found.report)
     found.seconds = time.monotonic() - began
     return found
+
+
+def inconclusive(spec: Specification, report: Report) -> str:
+    """Why walks without a difference are no pass; empty if they are one."""
+    if not report.steps:
+        return NO_STEP
+    return NOTHING_SEEN if saw_nothing(spec.rich, report.unseen) else ""
 
 
 def offers(spec: Specification, adapter: type[Adapter]) -> list[str]:

@@ -27,7 +27,15 @@ import pyarrow.parquet as pq
 
 from herdproof.errors import HerdError
 from herdproof.pipeline.campaign_tables import CAMPAIGN_TABLES
-from herdproof.pipeline.campaign_work import BROKEN, Merged, Plan, audited, campaign_rows, curve
+from herdproof.pipeline.campaign_work import (
+    BROKEN,
+    UNKNOWN,
+    Merged,
+    Plan,
+    audited,
+    campaign_rows,
+    curve,
+)
 from herdproof.pipeline.store import MARK
 from herdproof.pipeline.tables import TABLES, Row, Rows, Table
 
@@ -39,7 +47,7 @@ Tell = Callable[[str, float | None], None]
 
 WRITTEN: Mapping[str, Table] = {**TABLES, **CAMPAIGN_TABLES}
 SHOWN = 10
-"""Broken runs that the summary names."""
+"""Broken runs, and runs that could not be judged, that the summary names."""
 FLUSH_ROWS = 5_000
 TASKS = 8
 """So many tasks for each core, so that a slow run holds up little."""
@@ -61,6 +69,8 @@ class Summary:
     """By promise, in how many runs."""
     first: list[Row] = field(default_factory=list)
     """The first broken runs."""
+    unjudged: list[Row] = field(default_factory=list)
+    """The first runs of which nothing is known."""
     edges: int = 0
     curve: Sequence[Row] = ()
     cpu_s: float = 0.0
@@ -73,6 +83,9 @@ class Summary:
         return {
             **asdict(self.plan), "outcomes": dict(self.outcomes), "broken": dict(self.broken),
             "first_broken": [{k: row[k] for k in keep} for row in self.first],
+            "first_unknown": [
+                {k: row[k] for k in keep if k != "broken"} for row in self.unjudged
+            ],
             "edges": self.edges,
             "curve": [{k: row[k] for k in ("runs", "new", "edges")} for row in self.curve],
             "cpu_s": round(self.cpu_s, 3), "seconds": round(self.seconds, 3),
@@ -123,8 +136,9 @@ def _count(summary: Summary, run: Row) -> None:
     summary.outcomes[run["outcome"]] += 1
     summary.cpu_s += run["seconds"]
     summary.broken.update(run["broken"])
-    if run["outcome"] == BROKEN and len(summary.first) < SHOWN:
-        summary.first.append(run)
+    shown = {BROKEN: summary.first, UNKNOWN: summary.unjudged}.get(run["outcome"])
+    if shown is not None and len(shown) < SHOWN:
+        shown.append(run)
 
 
 class _Writers:
@@ -280,8 +294,14 @@ def _summed_up(whole: Any, plan: Plan) -> Summary:
     bad = runs.where(f.col("outcome") == BROKEN)
     for row in bad.select(f.explode("broken").alias("name")).groupBy("name").count().collect():
         summary.broken[row["name"]] = row["count"]
-    summary.first = [row.asDict() for row in bad.orderBy("number").limit(SHOWN).collect()]
+    summary.first = _first(bad)
+    summary.unjudged = _first(runs.where(f.col("outcome") == UNKNOWN))
     return summary
+
+
+def _first(runs: Any) -> list[Row]:
+    """The first of some runs."""
+    return [row.asDict() for row in runs.orderBy("number").limit(SHOWN).collect()]
 
 
 if __name__ == "__main__":

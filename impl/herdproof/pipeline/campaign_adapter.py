@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import given
 from herdproof.conformance.draws import Turns
-from herdproof.conformance.held import Deed, Differs, Held
+from herdproof.conformance.held import Deed, Differs, Held, TooManyStates
 from herdproof.conformance.shorten import shortened
 from herdproof.conformance.traces.tracer import Tracer
+from herdproof.conformance.walk import inconclusive
 from herdproof.link.edges import Edges, Taken
 from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
 from herdproof.pipeline.map_trace import told
@@ -87,8 +88,9 @@ class AdapterSimulated:
         """What a walk did; where the code went elsewhere, the story of that."""
         ran, held, differs = self._walked(asked)
         if differs is None:
+            said = f"shows nothing: {ran.unsure}" if ran.unsure else "breaks no promise"
             counts = [f"{n:9,}  {action}" for action, n in sorted(ran.counts.items())]
-            return [f"Seed {asked.seed}: no promise was broken.", *counts]
+            return [f"Seed {asked.seed} {said}.", *counts]
         short = shortened(held, differs) if shrink else differs
         return [f'Seed {asked.seed} breaks: "{SENTENCE}"', "", *str(short).splitlines()]
 
@@ -97,12 +99,17 @@ class AdapterSimulated:
         spec = self._protocol.verified()
         held = Held(spec, self._adapter(asked.flaw), **self._sizes[asked.mix])
         walk = _Walk(held, asked, self.name)
-        differs = walk.go()
+        differs, unsure = None, ""
+        try:
+            differs = walk.go()
+        except TooManyStates as error:
+            unsure = str(error)
         texts = walk.stream.getvalue().splitlines()
         digest = blake2b("\n".join(texts).encode(), digest_size=16).hexdigest()
         ran = Ran(
             texts, f"seed {asked.seed}", sum(walk.counts.values()), digest, {FOLLOWS: SENTENCE},
             _broken(differs, len(texts)), walk.taken.actions, walk.counts,
+            unsure or inconclusive(spec, held.report),
         )  # fmt: skip
         return ran, held, differs
 

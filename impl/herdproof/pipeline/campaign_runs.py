@@ -57,6 +57,8 @@ class Ran:
     """Edges, where the run itself knows them: by edge, the action."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """How often each action of the spec was taken, where the run itself knows."""
+    unsure: str = ""
+    """Why a run in which nothing broke shows nothing; empty if it shows something."""
 
 
 class Simulated(Protocol):

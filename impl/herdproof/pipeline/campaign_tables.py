@@ -30,9 +30,9 @@ _TABLES = (
         mix string: the configuration's name, and with it which faults there are
         configuration string: what it was asked to be, where it differs from the default
         flaw string: the mistake that its cores were told to have; null without one
-        outcome string: kept, or broken where a monitor or the judge saw a promise broken
+        outcome string: kept; broken where a monitor or the judge saw a promise broken; or unknown
         broken array<string>: what was broken, by name; `conforms` where the replay differs
-        told string: how the first of them was broken
+        told string: how the first of them was broken, or why nothing is known
         steps long: steps that its processes took
         lines long: lines of its trace
         replayed long: steps of the spec that its replay took

@@ -112,9 +112,13 @@ def audited(asked: Asked) -> Rows:
         for e, a in sorted(watched.edges.items())
     ]  # fmt: skip
     spent = process_time() - began
-    unsure = any(v["property"] == CONFORMS and v["verdict"] == "unknown" for v in rows["verdicts"])
+    unjudged = (
+        v["why"] for v in rows["verdicts"]
+        if v["property"] == CONFORMS and v["verdict"] == "unknown"
+    )  # fmt: skip
+    unsure = ran.unsure or next(unjudged, "")
     row = {
-        **_run(asked, ran), **_outcome(ran, judged, unsure=unsure), "replayed": watched.steps,
+        **_run(asked, ran), **_outcome(ran, judged, unsure), "replayed": watched.steps,
         "edges": len(edges), "seconds": spent,
     }  # fmt: skip
     return {**rows, "edges": edges, "runs": [row]}
@@ -131,7 +135,7 @@ def _monitored(asked: Asked, ran: Ran) -> Rows:
     broken = ran.broken
     rows: Rows = {"verdicts": [], "violations": []}
     for name in ran.watched:
-        verdict, why = "holds", None
+        verdict, why = ("unknown", ran.unsure) if ran.unsure else ("holds", None)
         if broken is not None:
             verdict = "violated" if name == broken.property else "unknown"
             why = (
@@ -160,11 +164,11 @@ def _run(asked: Asked, ran: Ran) -> Row:
     }  # fmt: skip
 
 
-def _outcome(ran: Ran, judged: Sequence[Row], *, unsure: bool) -> Row:
-    """And what it came to: what a monitor saw first, then what the audit found."""
+def _outcome(ran: Ran, judged: Sequence[Row], unsure: str) -> Row:
+    """And what it came to: what a monitor saw first, then what the audit found, or could not."""
     monitored = [ran.broken.property] if ran.broken else []
     names = list(dict.fromkeys([*monitored, *sorted({v["property"] for v in judged})]))
-    told = ran.broken.told if ran.broken else next((v["told"] for v in judged), None)
+    told = ran.broken.told if ran.broken else next((v["told"] for v in judged), unsure or None)
     outcome = BROKEN if names else UNKNOWN if unsure else KEPT
     return {"outcome": outcome, "broken": names, "told": told}
 
