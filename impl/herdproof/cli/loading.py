@@ -16,11 +16,11 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from sysconfig import get_paths
 from types import CodeType, ModuleType
 from zlib import crc32
 
 from herdproof.errors import Signalled
+from herdproof.protocols.imports import is_installed
 from herdspec.check.digest import hashed, sources
 from herdspec.language.errors import SpecError, UsageError
 
@@ -158,12 +158,6 @@ class Known(Loader):
 
 
 # ── What was imported ───────────────────────────────────────────────────────────────────────
-
-
-def is_installed(path: Path) -> bool:
-    """Whether a file is Python's own, or a library's."""
-    places = {Path(place) for place in get_paths().values()}
-    return any(path.is_relative_to(place) for place in places)
 
 
 def digest_of_imported() -> str:

@@ -8,11 +8,9 @@ say so.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Protocol as Shape
 
@@ -20,6 +18,8 @@ from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol, 
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from herdproof.conformance.adapter import Adapter
     from herdproof.conformance.stories import OnTheCode
     from herdproof.conformance.traces.mapping import TraceMap
@@ -113,7 +113,7 @@ class Implementation:
         if self.checks or self.adapter is None:
             return [make(subject) for make in self.checks]
         from herdproof.conformance.checks import Code, checks_of
-        from herdspec.check.digest import sources
+        from herdproof.protocols.imports import digest_of_imports
         from herdspec.check.plans import QUICK, Looked, sizes_for
 
         adapter, spec = self.adapter(""), self.protocol.verified()
@@ -121,14 +121,8 @@ class Implementation:
             subject, spec, sizes_for(self.protocol, spec, QUICK), QUICK.faults,
             self.protocol.declared(),
         )  # fmt: skip
-        return checks_of(looked, Code(adapter, sources(folder_of(adapter))))
-
-
-def folder_of(made: type[object]) -> Path:
-    """The folder in which a class is defined."""
-    file = sys.modules[made.__module__].__file__
-    assert file is not None, "a class that was imported stands in a file"
-    return Path(file).parent
+        makes = getattr(self.adapter, "__module__", "")  # it may stand in another package
+        return checks_of(looked, Code(adapter, digest_of_imports(adapter.__module__, makes)))
 
 
 @cache
