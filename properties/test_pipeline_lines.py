@@ -129,6 +129,24 @@ def test_anything_else_is_malformed(text: str) -> None:
         read_line(text, "f:1")
 
 
+@pytest.mark.parametrize("offset", ["1_0", " 7 ", "+3", "007", "-0", "٣", "7.0", ""])
+def test_a_text_that_no_number_is_written_as_is_no_offset(offset: str) -> None:
+    """Only what Parquet makes of a number is one; Python's own `int` takes more."""
+    with pytest.raises(Malformed, match=r"`partitions\.0\.2` is text"):
+        read_line(json.dumps(raw(partitions=[["t", "0", offset]])), "f:1")
+
+
+@pytest.mark.parametrize("offset", [0, 7, -1, 2**40])
+def test_an_offset_may_be_the_text_of_a_number(offset: int) -> None:
+    """As Parquet's columns have it."""
+    one, other = (
+        read_line(json.dumps(raw(partitions=[["t", "0", written]])), "f:1")
+        for written in (offset, str(offset))
+    )
+
+    assert one == other
+
+
 def test_whitespace_and_the_order_of_fields_are_of_no_matter() -> None:
     """Another implementation writes its JSON as it likes."""
     fields = raw()

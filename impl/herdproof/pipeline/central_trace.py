@@ -48,10 +48,18 @@ def with_offsets_as_numbers(text: str) -> str | None:
         places = raw["partitions"]
         if not any(isinstance(offset, str) for _, _, offset in places):
             return None
-        raw["partitions"] = [[topic, number, int(offset)] for topic, number, offset in places]
+        raw["partitions"] = [[topic, number, _number(offset)] for topic, number, offset in places]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return json.dumps(raw)
+
+
+def _number(offset: int | str) -> int:
+    """An offset; raises `ValueError` for a text that no number is written as."""
+    number = int(offset)
+    if str(number) != str(offset):
+        raise ValueError(offset)
+    return number
 
 
 class CentralAuditor(Auditor):
