@@ -40,6 +40,11 @@ def test_a_map_that_cannot_be_says_what_to_write() -> None:
     maps: dict[str, Callable[[], object]] = {
         "row 'grnt' names 'grnt', which is no action of Lease (did you mean grant?)":
             lambda: TraceMap(LEASE, {"grnt": Row()}),
+        "the scale 'Terms' of the map of Lease names 'x', which is no number of the spec: write"
+        " some of term, token, written":
+            lambda: TraceMap(LEASE, ranks={"Terms": ["term", "x"]}),
+        "the scale 'Terms' of the map of Lease names 'holder', which is no number":
+            lambda: TraceMap(LEASE, ranks={"Terms": ["holder"]}),
         "row 'given' of the map names 'gant', which is no action of Lease (did you mean grant?)":
             lambda: TraceMap(LEASE, {"given": Row("gant")}),
         "row 'grant' of the map of Lease says where 'client' stands, which is no parameter:"

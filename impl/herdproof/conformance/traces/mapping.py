@@ -32,7 +32,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from herdproof.conformance.traces.line import START, TraceLine
-from herdproof.conformance.traces.values import Claim, NoValue, Scale, Values
+from herdproof.conformance.traces.values import Claim, NoValue, Scale, Values, number_paths
 from herdspec.check.follow import Way
 from herdspec.check.possible import Line
 from herdspec.check.run import sets_among
@@ -144,6 +144,7 @@ class TraceMap:
                 raise UsageError(
                     f"the map of {self.name} names the sort {sort!r}; its sorts: {known}"
                 )
+        self._check_ranks()
         self._check_silent("the map", self.silent)
         for name, row in self._table.items():
             where = f"row {name!r}"
@@ -204,6 +205,16 @@ class TraceMap:
     def faults(self) -> frozenset[str]:
         """The actions that are faults: as silent ones they are supposed only where needed."""
         return frozenset(a.name for a in self.specification.actions if a.kind is Kind.FAULT)
+
+    def _check_ranks(self) -> None:
+        known = list(dict.fromkeys(number_paths(self.specification)))
+        for scale, of in self.scales().items():
+            for path in of.of:
+                if path not in known:
+                    raise UsageError(
+                        f"the scale {scale!r} of the map of {self.name} names {path!r}, which is no"
+                        f" number of the spec: write some of {', '.join(known) or 'none'}"
+                    )
 
     def _check_silent(self, where: str, silent: Sequence[str]) -> None:
         if isinstance(silent, str):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -47,6 +47,37 @@ class Scale:
     of: Sequence[str]
     zero: int = 0
     """What is 0 in the spec (-1, say, for offsets of which none is stored)."""
+
+
+def number_paths(spec: Specification) -> Iterator[str]:
+    """How numbers of a spec are called, as a `Scale` names them."""
+    for name, kind in spec.rich.items():
+        yield from _number_paths(kind, name)
+    for action in spec.actions:
+        for name, parameter in action.parameters:
+            yield from _number_paths(parameter.kind, f"{action.name}.{name}")
+
+
+def _number_paths(kind: Any, path: str) -> Iterator[str]:
+    """Those in a value of a type; its path is made as `Values.value` makes it."""
+    inner: Iterable[tuple[Any, str]] = ()
+    match kind:
+        case Nat() | Range():
+            yield path
+        case Option() | OptionalRecord():
+            inner = [(kind.of, path)]
+        case RecordOf(parts=parts):
+            inner = [(of, f"{path}.{name}") for name, of in parts]
+        case MachineOf():
+            inner = [(of, f"{path}.{name}") for name, of in kind.shape.rich.items()]
+        case ChannelOf(item=item):
+            inner = [(item, path)]
+        case SetOf(keys=keys, record=record):
+            inner = [(record, path)] if record is not None else [(k, f"{path}[]") for k in keys]
+        case Table(keys=keys, value=value) | MapOf(keys=keys, value=value):
+            inner = [*((key, f"{path}[]") for key in keys), (value, path)]
+    for of, at in inner:
+        yield from _number_paths(of, at)
 
 
 See = Callable[[Any], Any]
