@@ -6,6 +6,7 @@ The code is the tutorial's lease; the stories that it cannot follow are named, a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -261,6 +262,29 @@ def test_code_that_differs_fails_the_replay(folder: Path) -> None:
     assert code == 1
     assert "passed: 1 in the spec, 2 in the code" in told
     assert "0 of 1 story came as expected." in told
+
+
+def test_code_that_does_not_show_a_story_leaves_it_unknown(folder: Path) -> None:
+    """The spec's side comes as expected; of the code nothing was shown, which is no pass."""
+    shy = CODE.partition("class Counts")[0].replace("def go", "def unused")
+    shy = (
+        shy.partition("    def unused")[0]
+        + """
+    absent = {"go": "it is locked"}
+    def observe(self):
+        \"\"\"All.\"\"\"
+        return {"passed": self.passed, "shut": self.shut}
+"""
+    )
+    (folder / "shy_gate.py").write_text(shy)
+    code, told = run("replay", story_in(folder), "--code", f"{folder / 'shy_gate.py'}:RealGate",
+                     "--json", folder / "out.json")  # fmt: skip
+    (story,) = json.loads((folder / "out.json").read_text())["stories"]
+
+    assert code == 3
+    assert "Unknown: of 1 the code does not show where they end." in told
+    assert (story["as_expected"], story["code_outcome"]) == (True, "stuck")
+    assert "never happens to it: it is locked" in story["unknown"]
 
 
 def test_accepted_code_is_named_in_the_file_from_then_on(folder: Path) -> None:

@@ -85,10 +85,10 @@ def print_verdict(out: Output, path: Path, verdict: Verdict) -> None:
 
 def conclusion(verdicts: Sequence[Verdict]) -> str:
     """All verdicts in one line."""
-    good = sum(v.exit_code == 0 for v in verdicts)
+    good = sum(v.as_expected for v in verdicts)
     stories = counted(len(verdicts), "story")
     unseen = [v for v in verdicts if v.not_shown]
-    rest = f" Of {len(unseen)} the code does not show where they end." if unseen else ""
+    rest = f" Unknown: of {len(unseen)} the code does not show where they end." if unseen else ""
     return f"{good} of {stories} came as expected.{rest}"
 
 
@@ -104,7 +104,7 @@ def verdicts_json(verdicts: Sequence[Verdict], code: int) -> dict[str, Any]:
                 "steps": len(v.replayed.steps),
                 "code": None if v.code is None else v.code.line,
                 "code_outcome": None if v.code is None else v.code.outcome.value,
-                "as_expected": v.as_expected,
+                "as_expected": v.as_expected, "unknown": v.unknown or None,
             }
             for v in verdicts
         ],

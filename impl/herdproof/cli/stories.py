@@ -38,7 +38,7 @@ class Verdict:
     """
     What came of a story file, on the spec `subject` and, if it has one, on its code.
 
-    Code that cannot follow does not differ: that is said, and is no failure.
+    Code that cannot follow does not differ, and shows nothing: that is unknown.
     """
 
     path: Path
@@ -64,10 +64,18 @@ class Verdict:
         return self.code.line
 
     @property
+    def unknown(self) -> str:
+        """Why nothing is known of the story, on the spec or on the code; empty if all is known."""
+        if self.differs:
+            return ""
+        if self.replayed.outcome is Expect.UNKNOWN:
+            return self.replayed.verdict
+        return self.not_shown if self.as_expected else ""
+
+    @property
     def exit_code(self) -> int:
         """0 as expected, 1 not so, 3 unknown."""
-        unknown = self.replayed.outcome is Expect.UNKNOWN and not self.differs
-        return 3 if unknown else int(not self.as_expected)
+        return 3 if self.unknown else int(not self.as_expected)
 
     @property
     def lines(self) -> list[str]:
