@@ -120,6 +120,17 @@ def test_its_single_run_says_why(adapter: type[Leases]) -> None:
     assert own["follows_the_spec"] == ("unknown", why)
 
 
+def test_the_audit_of_a_protocol_lists_what_that_promises() -> None:
+    """Its replay and its walk: the sentences about consumer groups are not its own."""
+    done = campaign(Leases, "--seed", "0", "--json", "-")
+    told = json.loads(done.stdout)
+
+    assert done.exit_code == 0, done.output
+    assert {v["property"]: v["verdict"] for v in told["verdicts"]} == {
+        "conforms": "holds", "follows_the_spec": "holds",
+    }  # fmt: skip
+
+
 def test_more_states_than_are_carried_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk that had to end early is no walk that was kept."""
     monkeypatch.setattr(closure, "CARRIED", 1)

@@ -65,7 +65,11 @@ class Auditor(Protocol):
 
     @property
     def observable(self) -> Mapping[str, str]:
-        """By sentence of the contract: empty if its traces can decide it, else why not."""
+        """
+        By sentence of the contract that the protocol promises: why its traces cannot decide it.
+
+        The reason is empty where they can.
+        """
 
     def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""

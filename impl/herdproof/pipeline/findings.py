@@ -80,7 +80,7 @@ class Findings:
 
     def violate(self, sentence: str, event: e.Event, told: str, about: Iterable[Key] = ()) -> None:
         """A sentence is violated, as an event shows."""
-        if self.observable.get(sentence, "unknown") or self._blind[sentence]:
+        if self.observable.get(sentence, "not promised") or self._blind[sentence]:
             return
         self.violated[sentence] = self.violated.get(sentence, 0) + 1
         self.row(
@@ -103,9 +103,9 @@ class Findings:
         self._blind.subtract(sentences)
 
     def verdicts(self) -> list[Row]:
-        """What each sentence came to."""
+        """What each sentence that the protocol promises came to."""
         found: list[Row] = []
-        for sentence in SENTENCES:
+        for sentence in (s for s in SENTENCES if s in self.observable):
             verdict, why = self._verdict(sentence)
             found.append(
                 {
@@ -117,7 +117,7 @@ class Findings:
         return found
 
     def _verdict(self, sentence: str) -> tuple[str, str | None]:
-        if why := self.observable.get(sentence, "this source says nothing about it"):
+        if why := self.observable[sentence]:
             return "not observable", why
         if sentence in self.violated:
             count = self.violated[sentence]
