@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdproof.cli.specs import find
 from herdproof.cli.stories import Verdict, judged, saved
-from herdproof.protocols.implementation import on_the_code
+from herdproof.conformance.stories import on_the_code
+from herdproof.protocols.implementation import adapter_of
 from herdspec import Specification, UsageError, from_source
 from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
 from herdspec.check.explore import Exploration, Explorer
@@ -447,9 +448,10 @@ def test_a_flaws_story_is_followed_by_the_code_with_its_switch() -> None:
     """The code with the flaw's switch follows the flaw's story to its end."""
     found = replay(read_story(NO_SYNC), find("election/no_sync").spec)
 
-    code = on_the_code("election/no_sync", found.machine, found.steps)
+    adapter = adapter_of("election/no_sync")
+    assert adapter is not None
+    code = on_the_code(found.machine, adapter, found.steps)
 
-    assert code is not None
     assert code.follows
     assert code.line == "the code follows, 12 steps (with the switch no_sync)"
 
@@ -458,9 +460,10 @@ def test_code_that_goes_elsewhere_than_its_spec_is_found() -> None:
     """Without the switch the code does not do what the flawed spec says, and the verdict fails."""
     found = replay(read_story(NO_SYNC), find("election/no_sync").spec)
 
-    code = on_the_code("election", found.machine, found.steps)
+    adapter = adapter_of("election")
+    assert adapter is not None
+    code = on_the_code(found.machine, adapter, found.steps)
 
-    assert code is not None
     assert not code.follows
     assert "the code is elsewhere" in "\n".join(code.difference)
     assert not Verdict(NO_SYNC, "election/no_sync", found, code).as_expected
@@ -468,9 +471,7 @@ def test_code_that_goes_elsewhere_than_its_spec_is_found() -> None:
 
 def test_a_spec_of_ones_own_has_no_code() -> None:
     """Nothing is replayed on the code of a spec that has none."""
-    machine = Machine(Ground(Counter.__specification__, {}, 3, 0))
-
-    assert on_the_code("Counter", machine, []) is None
+    assert adapter_of("Counter") is None
 
 
 @pytest.mark.parametrize("path", sorted(STORIES.glob("*.story.json")), ids=lambda p: p.name)

@@ -45,7 +45,7 @@ def test_what_right_code_does_conforms(seed: int, tmp_path: Path) -> None:
     [
         ("same term", "grant", "term: the spec has 1, the trace 0"),
         ("grants twice", "grant", "require(self.holder is None)"),
-        ("no fence", "write", "require(self.token[c] >= self.written)"),
+        ("no fence", "write", "require(self.token[c] > 0 and self.token[c] >= self.written)"),
     ],
 )
 def test_what_mistaken_code_does_differs(

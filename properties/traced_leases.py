@@ -8,6 +8,7 @@ user moves. Its clients run in the same process, and may write traces of their o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import getsource
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,69 +18,9 @@ from herdproof.conformance.traces.line import START
 from herdproof.conformance.traces.mapping import TraceMap
 from herdspec import from_source
 from herdspec.check.conform import Outcome
+from properties.leases import Client, Lease, Wish
 
-SPEC = '''
-"""A lease, as in the tutorial."""
-from enum import Enum
-
-from herdspec import *
-
-
-class Client(Sort):
-    """Whoever wants to write."""
-
-
-class Wish(Enum):
-    NONE = "none"
-    WAITS = "waits"
-    GRANTED = "granted"
-
-
-class Lease(Spec):
-    """A server leases the right to write, to one client at a time."""
-
-    wish: dict[Client, Wish] = each(Wish.NONE)
-    holder: Client | None = None
-    term: Nat = 0
-    token: dict[Client, Nat] = each(0)
-    written: Nat = 0
-
-    @action(kind=command)
-    def ask(self, c: Client) -> None:
-        """{c} asks for the lease."""
-        require(self.wish[c] == Wish.NONE)
-        self.wish[c] = Wish.WAITS
-
-    @action
-    def grant(self, c: Client) -> None:
-        """The server leases to {c}, under a new number."""
-        require(self.holder is None)
-        require(self.wish[c] == Wish.WAITS)
-        self.wish[c] = Wish.GRANTED
-        self.holder = c
-        self.term += 1
-        self.token[c] = self.term
-
-    @action
-    def expire(self) -> None:
-        """The lease expires, and its holder, which is paused, does not know."""
-        require(self.holder is not None)
-        self.holder = None
-
-    @action
-    def give_back(self, c: Client) -> None:
-        """{c} gives its lease back."""
-        require(self.holder == c)
-        self.holder = None
-
-    @action
-    def write(self, c: Client) -> None:
-        """{c} writes, and brings along the number of its lease."""
-        require(self.token[c] > 0)
-        require(self.token[c] >= self.written)
-        self.written = self.token[c]
-
-
+PROMISES = '''
 @always
 def terms_are_told(s: Lease) -> bool:
     """No client has a number that was not given out."""
@@ -91,6 +32,9 @@ def writes_are_of_leases(s: Lease) -> bool:
     """What was written, was written under a lease."""
     return s.written <= s.term
 '''
+IMPORTS = '"""A lease, as in the tutorial."""\nfrom enum import Enum\n\nfrom herdspec import *\n'
+SPEC = "\n\n".join([IMPORTS, *map(getsource, (Client, Wish, Lease)), PROMISES])
+"""The same spec as a file of its own, with promises of its own."""
 
 
 LEASE = from_source(SPEC, "Lease")

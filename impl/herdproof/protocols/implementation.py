@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from herdproof.conformance.adapter import Adapter
-    from herdproof.conformance.stories import OnTheCode
     from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
     from herdspec.check.conform import Outcome, Progress
-    from herdspec.check.run import Machine, Step
     from herdspec.check.verify import Check
 
 
@@ -151,11 +149,3 @@ def adapter_of(subject: str) -> type[Adapter] | None:
     name, variant = variant_of(subject)
     made = implementation(name).adapter if name in names() else None
     return made(variant) if made and variant != CONTRACT.removeprefix("-") else None
-
-
-def on_the_code(subject: str, machine: Machine, steps: Sequence[Step]) -> OnTheCode | None:
-    """What comes of a known spec's story on its code; None for a spec without an implementation."""
-    from herdproof.conformance.stories import on_the_code as followed
-
-    adapter = adapter_of(subject)
-    return followed(machine, adapter, steps) if adapter else None
