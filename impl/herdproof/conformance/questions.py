@@ -54,7 +54,7 @@ class Question:
     """
     The code differs after (or at) a step from a state that satisfies all that was proved.
 
-    `lines` say how; with a `story` the state at its end, at `story_sizes`, is reached.
+    `lines` say how; with a `story` the state at its end is reached.
     """
 
     case: Case
@@ -69,7 +69,6 @@ class Question:
     count: int = 0
     """In how many states the code differs like this."""
     story: Story | None = None
-    story_sizes: Mapping[str, int] | None = None
     walked: str = ""
     """What came of taking the code along the story, step by step."""
     looked: str = ""
@@ -293,7 +292,7 @@ class Settler:
                 " as the spec: `load` leaves something out, or puts in what is not"
             )
             return
-        question.story, question.story_sizes = story, dict(held.machine.sizes)
+        question.story = story
         question.walked, question.arguments, question.state = walked, arguments, state
         question.lines, question.deeds = told.lines, told.deeds
         question.sizes = dict(held.machine.sizes)

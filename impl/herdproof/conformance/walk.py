@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -57,16 +57,6 @@ class Walked:
     def unseen(self) -> tuple[str, ...]:
         """The fields, and entries of maps, of which nothing was ever seen."""
         return self.report.unseen
-
-    @cached_property
-    def never_taken(self) -> tuple[str, ...]:
-        """The actions that the code never took, of those that are offered to it."""
-        return tuple(n for n in offers(self.spec, self.adapter) if n not in self.report.taken)
-
-    @cached_property
-    def never_refused(self) -> tuple[str, ...]:
-        """The actions that the code never refused, of those that are offered where forbidden."""
-        return tuple(n for n in self.adapter.offered if n not in self.report.refused)
 
     @property
     def gaps(self) -> list[str]:
