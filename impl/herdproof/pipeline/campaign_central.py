@@ -8,7 +8,7 @@ what these others would do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from herdproof.link.edges import Edges, Taken
 from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
 from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.link.flawed_election import FLAWS as ELECTOR_FLAWS
-from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
+from herdproof.pipeline.campaign_runs import Asked, Broken, Configured, Ran
 from herdproof.pipeline.replays import replay_central
 from herdproof.simulator.central import DEFAULT, Outcome, Run
 from herdproof.simulator.chance import ALL, TROUBLE, Config, Kind
@@ -93,24 +93,19 @@ def _edges() -> Edges:
     return Edges(CENTRAL_COORDINATOR)
 
 
-class Central:
+class Central(Configured[Config]):
     """System B."""
 
     name = "central_coordinator"
 
     def __init__(self) -> None:
-        self.configs: dict[str, Config] = {
+        configs = {
             f"{shape}/{faults}": replace(DEFAULT, **of, **what)
             for faults, what in FAULTS.items()
             for shape, of in SHAPES.items()
         }
-        self.mixes = {name: differs(config) for name, config in self.configs.items()}
-        self.flaws = {name: differs(change(DEFAULT)) for name, change in _FLAWS.items()}
-
-    def config(self, asked: Asked) -> Config:
-        """What a run is asked to be."""
-        config = self.configs[asked.mix]
-        return _FLAWS[asked.flaw](config) if asked.flaw else config
+        usual = f"{DEFAULT.faults} faults of {len(ALL)} kinds"
+        super().__init__(DEFAULT, configs, _FLAWS, usual)
 
     def run(self, asked: Asked) -> Ran:
         """Live through the run of a seed, every process with its tracer."""
@@ -153,21 +148,6 @@ def _shrunk(seed: int, config: Config) -> Outcome | None:
         return shrink(seed, config)
     except NothingToShrink:
         return None
-
-
-def differs(config: Config) -> str:
-    """Where a configuration is not the default one."""
-    parts = []
-    for field in fields(Config):
-        value = getattr(config, field.name)
-        if value == getattr(DEFAULT, field.name):
-            continue
-        if field.name == "kinds":
-            value = "no kind" if not value else ", ".join(k.name for k in Kind if k in value)
-        elif isinstance(value, frozenset):
-            value = ", ".join(sorted(getattr(v, "name", str(v)) for v in value))
-        parts.append(f"{field.name}: {value}")
-    return "; ".join(parts) or f"{DEFAULT.faults} faults of {len(ALL)} kinds"
 
 
 def broken(outcome: Outcome) -> Broken | None:

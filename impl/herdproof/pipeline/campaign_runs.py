@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
 
 from herdproof.errors import HerdError
 
@@ -84,6 +85,64 @@ class Simulated(Protocol):
 
     def story(self, asked: Asked, *, shrink: bool) -> list[str]:
         """A run as people read it; `shrink`: with the fewest faults that break the same promise."""
+
+
+Config = TypeVar("Config")
+
+
+class Configured(Generic[Config]):
+    """
+    The tables of a simulator whose runs are configured by a dataclass; `Simulated` wants the rest.
+
+        class Mine(Configured[Config]):
+            name = "mine"
+
+            def __init__(self) -> None:
+                calm, stormy = replace(DEFAULT, faults=0), replace(DEFAULT, faults=40)
+                flaws = {"no_lease": partial(replace, flaws=frozenset({"no_lease"}))}
+                super().__init__(DEFAULT, {"calm": calm, "stormy": stormy}, flaws)
+
+            def run(self, asked: Asked) -> Ran:
+                outcome = simulate(asked.seed, self.config(asked))
+                …
+    """
+
+    def __init__(
+        self, default: Config, configs: Mapping[str, Config],
+        changes: Mapping[str, Callable[[Config], Config]], usual: str = "as usual",
+    ) -> None:  # fmt: skip
+        self.configs = configs
+        self._changes = changes
+
+        def said(config: Config) -> str:
+            return differences(config, default) or usual
+
+        self.mixes = {name: said(config) for name, config in configs.items()}
+        self.flaws = {name: said(change(default)) for name, change in changes.items()}
+
+    def config(self, asked: Asked) -> Config:
+        """What a run is asked to be."""
+        config = self.configs[asked.mix]
+        return self._changes[asked.flaw](config) if asked.flaw else config
+
+
+def differences(config: Any, default: Any) -> str:
+    """Where a configuration is not the default one."""
+    values = {f.name: getattr(config, f.name) for f in fields(default)}
+    return "; ".join(
+        f"{name}: {_said(value)}"
+        for name, value in values.items()
+        if value != getattr(default, name)
+    )
+
+
+def _said(value: Any) -> str:
+    """A value of a configuration: members of an enum in their order, other sets sorted."""
+    if not isinstance(value, frozenset):
+        return str(value)
+    kinds = {type(item) for item in value if isinstance(item, Enum)}
+    members = [member.name for kind in kinds for member in kind if member in value]
+    return ", ".join(members or sorted(map(str, value))) or "none"
 
 
 def chosen_mix(simulated: Simulated, seed: int, mixes: Sequence[str]) -> str:
