@@ -26,7 +26,10 @@ from herdproof.zookeeper.proxy import FaultProxy
 ZOOKEEPER_IMAGE = "zookeeper:3.9"
 """The image of ZooKeeper in Docker, where the setting names no other; it listens at 2181."""
 KAFKA_IMAGE = "apache/kafka:3.9.1"
-"""The image of Kafka in Docker; another one must read the same `KAFKA_…` variables."""
+"""
+The image of Kafka in Docker. Another one must read the variables of this one (`_kafka_settings`),
+be its own controller, and do without a ZooKeeper.
+"""
 EMBEDDED, DOCKER = "embedded", "docker"
 READY_WITHIN_S = 120.0
 """How long a service may take to serve, in seconds; an image was pulled before."""
