@@ -224,14 +224,14 @@ def test_a_gate_tells_its_observer_each_event_with_its_effects() -> None:
     simulated.settle()
 
     assert seen == [
-        ("LinkChanged", "none", 0),
-        ("Stand", "look", 1),
-        ("Answered", "read", 1),
-        ("Answered", "create", 1),
-        ("LeaderChanged", "create", 0),  # its own watch: it comes before the answer
-        ("Answered", "none", 2),
-        ("Woken", "look", 1),
-        ("Answered", "none", 0),
+        ("LinkChanged", "none", 1),
+        ("Stand", "look", 2),
+        ("Answered", "read", 2),
+        ("Answered", "create", 2),
+        ("LeaderChanged", "create", 1),  # its own watch: it comes before the answer
+        ("Answered", "none", 3),
+        ("Woken", "look", 2),
+        ("Answered", "none", 1),
     ]
 
 

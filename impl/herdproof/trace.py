@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal, TextIO, assert_never
+from typing import Final, Literal, TextIO
 
 import msgspec
 from msgspec import Struct
@@ -27,17 +27,13 @@ from herdproof.conformance.traces.line import Formats, Int, Line, TraceError, re
 from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.tracer import open_trace
 from herdproof.zookeeper.elector import (
-    Answered,
+    NOBODY_KNOWS,
     Ask,
     Call,
     Effect,
     Elector,
     Event,
-    LeaderChanged,
-    LinkChanged,
-    Resign,
-    Stand,
-    Woken,
+    Step,
     read_leader,
 )
 from herdproof.zookeeper.operations import (
@@ -70,8 +66,6 @@ ELECTION: Final = "election"
 
 UNNAMED = frozenset({"start", "handle_watch", "handle_wake", "handle_late", "ignore"})
 """Actions of a trace that the spec does not have; all others are named as the spec's are."""
-
-NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
 
 
 class State(Struct, kw_only=True, gc=False):
@@ -199,19 +193,18 @@ class Tracer:
         self._sequence = 0
         self._session = 0
         self._state = BEGINNING
-        self._number = 0
         self._write("start")
 
     def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
         """The core has taken an event."""
+        del event  # the core says what it was
+        asked = next((e for e in effects if isinstance(e, Ask)), None)
         with self._lock:
-            asked = next((e for e in effects if isinstance(e, Ask)), None)
-            action, answered = self._told(event, asked)
             self._session = core.session
             self._state = state_of(core)
-            if asked is not None:
-                self._number = asked.number
-            self._write(action, answered, _asked(core, asked))
+            for step in effects:
+                if isinstance(step, Step):
+                    self._write(step.action, _answered(step), _asked(core, asked))
 
     def wrote(self, epoch: int, answer: Answer, since_ns: int | None = None) -> None:
         """The owner's fenced write, sent at `since_ns` under an epoch, was answered."""
@@ -227,37 +220,6 @@ class Tracer:
                 call="write", number=0, outcome=outcome, owner=0, epoch=epoch, zxid=zxid
             )
             self._write("write", told, since_ns=since_ns)
-
-    def _told(self, event: Event, asked: Ask | None) -> tuple[str, AnswerLine | None]:
-        """The name of a step, by the event and the state before it."""
-        match event:
-            case Stand():
-                return "ignore" if self._state.stands else "stand", None
-            case Resign():
-                return "resign" if self._state.stands else "ignore", None
-            case LinkChanged(link=link, session=session):
-                return self._link(link, session), None
-            case LeaderChanged():
-                return "look" if asked else "handle_watch", None
-            case Woken():
-                return "look" if asked else "handle_wake", None
-            case Answered(number=number, answer=answer):
-                if self._state.call == Call.NONE.value or number != self._number:
-                    return "handle_late", AnswerLine(
-                        call="none", number=number, outcome="late", owner=0, epoch=0, zxid=0
-                    )
-                told = answer_line(self._state.call, number, answer)
-                late = told.outcome == "unknown"
-                return "handle_late" if late else f"handle_{told.call}", told
-            case _:
-                assert_never(event)
-
-    def _link(self, link: Link, session: int) -> str:
-        if link is Link.CONNECTED:
-            if session != self._session:
-                return "handle_new_session"
-            return "ignore" if self._state.link == link.value else "handle_reconnected"
-        return f"handle_{link.value}"
 
     def _write(
         self, action: str, answered: AnswerLine | None = None, asked: AskLine | None = None,
@@ -301,6 +263,17 @@ def state_of(core: Elector) -> State:
         link=core.link.value, stands=core.stands, leads=core.leads,
         token=core.token, call=core.call.value, due=core.due,
     )  # fmt: skip
+
+
+def _answered(step: Step) -> AnswerLine | None:
+    """The answer that a step handles; of one that nobody waits for, nothing is told."""
+    if step.answer is not None:
+        return answer_line(step.call.value, step.number, step.answer)
+    if not step.number:
+        return None
+    return AnswerLine(
+        call=step.call.value, number=step.number, outcome="late", owner=0, epoch=0, zxid=0
+    )
 
 
 def _asked(core: Elector, asked: Ask | None) -> AskLine | None:

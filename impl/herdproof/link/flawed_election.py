@@ -134,8 +134,6 @@ class ResignKeepsNode(Elector):
 
     def resign(self) -> list[Effect]:
         """Take part no more."""
-        if not self.stands:
-            return []
         self.stands = self.due = False
         return self._step_down()
 
@@ -143,10 +141,8 @@ class ResignKeepsNode(Elector):
 class NoLookAfterReconnect(Elector):
     """Trusts what it knew before the connection was lost."""
 
-    def handle_connected(self, session: int) -> list[Effect]:
-        """A server was found; if the old session lives on, nothing comes of it."""
-        if session != self.session:
-            return super().handle_connected(session)
+    def handle_reconnected(self) -> list[Effect]:
+        """The session lives on, and nothing comes of it."""
         self.link = Link.CONNECTED
         return []
 
