@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from herdproof.errors import HerdError
 from herdproof.link.conform import NAMED, NEVER, Entering, conform_files, read_all
 from herdproof.link.flawed_election import FLAWS, simulated_with
-from herdproof.simulator.election import SimulatedElection
 from herdproof.trace import TraceError, Tracers
 from herdspec import Sort, Spec, action, each, fault, require
 from herdspec.check.conform import Outcome, Verdict, conform
@@ -52,15 +51,11 @@ def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> 
     with path.open("w") as stream, suppress(HerdError, AssertionError):
         tracers = Tracers(f"seed {seed}", stream)
         flaws = frozenset({flaw} - {""})
-        world = simulated_with(flaws, brokers, observe=tracers)
+        world = simulated_with(flaws, brokers, observe=tracers, wrote=tracers.wrote)
         for _ in range(steps):
             step = chosen(list(machine.steps(state)), chance)
             state = step.state
-            broker = [b.index for b in step.arguments]
-            if step.action.name == "write":
-                write(world, tracers, *broker)
-            else:
-                getattr(world, step.action.name)(*broker)
+            getattr(world, step.action.name)(*(b.index for b in step.arguments))
 
 
 def chosen(possible: list[Step], chance: Random) -> Step:
@@ -70,24 +65,6 @@ def chosen(possible: list[Step], chance: Random) -> Step:
         if some := [step for step in possible if step.action.kind is kind]:
             return chance.choice(some)
     return chance.choice(possible)
-
-
-def write(world: SimulatedElection, tracers: Tracers, broker: int) -> None:
-    """A write of a broker's application, and its line."""
-    answers: list[Any] = []
-    perform = world.zookeeper.perform
-
-    def heard(*operation: Any, **how: Any) -> Any:
-        answers.append(perform(*operation, **how))
-        return answers[-1]
-
-    world.zookeeper.perform = heard  # type: ignore[method-assign]
-    try:
-        world.write(broker)
-    finally:
-        del world.zookeeper.perform
-    core = world.brokers[broker].shell.core
-    tracers.of(core).wrote(core.token, answers[0])
 
 
 @pytest.fixture(scope="module")

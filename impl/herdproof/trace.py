@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from herdproof.conformance.traces.line import Formats, Int, Line, TraceError, read_file
 from herdproof.conformance.traces.line import read_line as read_any_line
-from herdproof.conformance.traces.tracer import open_trace
+from herdproof.conformance.traces.tracer import Clock, open_trace
 from herdproof.zookeeper.elector import (
     NOBODY_KNOWS,
     Ask,
@@ -185,10 +185,13 @@ class Tracer:
     thread; what the stream raises is raised.
     """
 
-    def __init__(self, node: str, run: str, stream: TextIO) -> None:
+    def __init__(
+        self, node: str, run: str, stream: TextIO, clock: Clock = time.time_ns
+    ) -> None:  # fmt: skip
         self.node = node
         self.run = run
         self.stream = stream
+        self.clock = clock
         self._lock = threading.Lock()
         self._sequence = 0
         self._session = 0
@@ -226,7 +229,7 @@ class Tracer:
         since_ns: int | None = None,
     ) -> None:  # fmt: skip
         self._sequence += 1
-        now = time.time_ns()
+        now = self.clock()
         line = TraceLine(
             run=self.run, node=self.node, sequence=self._sequence, time_ns=now,
             since_ns=now if since_ns is None else since_ns, action=action,
@@ -239,20 +242,25 @@ class Tracer:
 class Tracers:
     """Tracers for many nodes on one stream: a new one for each core that turns up."""
 
-    def __init__(self, run: str, stream: TextIO) -> None:
+    def __init__(self, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
         self.run = run
         self.stream = stream
+        self.clock = clock
         self._tracers: dict[str, tuple[Elector, Tracer]] = {}
 
     def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
         """A core has taken an event."""
         self.of(core)(core, event, effects)
 
+    def wrote(self, core: Elector, epoch: int, answer: Answer) -> None:
+        """A write of this core's owner was answered."""
+        self.of(core).wrote(epoch, answer)
+
     def of(self, core: Elector) -> Tracer:
         """The tracer of this core; another core of the same name is another process of its node."""
         known, tracer = self._tracers.get(core.broker, (None, None))
         if tracer is None or known is not core:
-            tracer = Tracer(core.broker, self.run, self.stream)
+            tracer = Tracer(core.broker, self.run, self.stream, self.clock)
             self._tracers[core.broker] = (core, tracer)
         return tracer
 

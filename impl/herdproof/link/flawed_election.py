@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from herdproof.link.flawed import check_flaws, flawed
 from herdproof.simulator.election import SimulatedElection
@@ -29,7 +30,6 @@ from herdproof.zookeeper.operations import (
     Multi,
     Set,
 )
-from herdproof.zookeeper.shell import Observe, ignore_event
 
 _PATHS = Paths()
 
@@ -213,10 +213,12 @@ def elector_with(flaws: frozenset[str]) -> type[Elector]:
     return flawed(Elector, flaws, FLAWS)
 
 
-def simulated_with(
-    flaws: frozenset[str], size: int, *, observe: Observe = ignore_event
-) -> SimulatedElection:
-    """A simulated election of so many brokers, its cores and its shells with these flaws."""
+def simulated_with(flaws: frozenset[str], size: int, **told: Any) -> SimulatedElection:
+    """
+    A simulated election of so many brokers, its cores and its shells with these flaws.
+
+    Who is `told` is as in `SimulatedElection`.
+    """
     world = flawed(SimulatedElection, flaws, FLAWS_OF_SHELLS)
     elector = elector_with(flaws.difference(FLAWS_OF_SHELLS))
-    return world(size, elector=elector, observe=observe)
+    return world(size, elector=elector, **told)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import count
@@ -18,11 +19,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import given
+from herdproof.conformance.coarse import Edges, Taken
 from herdproof.conformance.draws import Turns
 from herdproof.conformance.held import Deed, Differs, Held
 from herdproof.conformance.shorten import shortened
 from herdproof.conformance.traces.tracer import Tracer
-from herdproof.link.edges import Edges, Taken
 from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
 from herdproof.pipeline.map_trace import told
 
@@ -80,8 +81,10 @@ class AdapterSimulated:
         return self._walked(asked)[0]
 
     def replay(self, lines: Sequence[Any], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
-        """The trace in the spec; its edges are those of the walk."""
-        return self._replay(lines), ran.taken, sum(ran.counts.values())
+        """The trace in the spec; its edges are those of the walk, which knows all of its steps."""
+        found = self._replay(lines)
+        counted = {action: ran.counts.get(action, 0) for action in found.taken}
+        return replace(found, taken=counted), ran.taken, sum(ran.counts.values())
 
     def story(self, asked: Asked, *, shrink: bool) -> list[str]:
         """What a walk did; where the code went elsewhere, the story of that."""
@@ -92,11 +95,15 @@ class AdapterSimulated:
         short = shortened(held, differs) if shrink else differs
         return [f'Seed {asked.seed} breaks: "{SENTENCE}"', "", *str(short).splitlines()]
 
-    def _walked(self, asked: Asked) -> tuple[Ran, Held, Differs | None]:
-        """Walk, and write down what was done."""
+    def walk(self, asked: Asked) -> Walk:
+        """What is walked, and how."""
         spec = self._protocol.verified()
         held = Held(spec, self._adapter(asked.flaw), **self._sizes[asked.mix])
-        walk = _Walk(held, asked, self.name)
+        return Walk(held, asked, self.name)
+
+    def _walked(self, asked: Asked) -> tuple[Ran, Held, Differs | None]:
+        """Walk, and write down what was done."""
+        walk = self.walk(asked)
         differs = walk.go()
         texts = walk.stream.getvalue().splitlines()
         digest = blake2b("\n".join(texts).encode(), digest_size=16).hexdigest()
@@ -104,11 +111,13 @@ class AdapterSimulated:
             texts, f"seed {asked.seed}", sum(walk.counts.values()), digest, {FOLLOWS: SENTENCE},
             _broken(differs, len(texts)), walk.taken.actions, walk.counts,
         )  # fmt: skip
-        return ran, held, differs
+        return ran, walk.held, differs
 
 
-class _Walk:
+class Walk:
     """One walk; each step that the code took when it was offered is a line of its trace."""
+
+    turns = TURNS
 
     def __init__(self, held: Held, asked: Asked, name: str) -> None:
         self.held = held
@@ -127,10 +136,10 @@ class _Walk:
         with self.held as held:
             turns = Turns(held)
             turns.mix(self.chance.getrandbits(16))
-            for _ in range(TURNS):
+            for _ in range(self.turns):
                 before, deeds = [c.state for c in held.states], len(held.deeds)
                 try:
-                    turns.take(self.chance.getrandbits(24))
+                    self.turn(turns)
                 except Differs as differs:
                     self._note_last(held.deeds[-1])
                     return differs
@@ -139,13 +148,17 @@ class _Walk:
                         self._note(before, deed.name)
         return None
 
+    def turn(self, turns: Turns) -> None:
+        """One turn."""
+        turns.take(self.chance.getrandbits(24))
+
     def _note(self, before: Sequence[Any], action: str) -> None:
         """Write a step down, and count it; as an edge, where nothing came silently beside it."""
         self.counts[action] += 1
         path = self.held.states[0].path()
         step = next(c.step for c in reversed(path) if c.step and not c.by_itself)
         names = [name for name, _ in step.action.parameters]
-        self._trace(action, dict(zip(names, step.arguments, strict=True)))
+        self.trace(action, dict(zip(names, step.arguments, strict=True)))
         if len(before) == 1 and path[-1].step is step:
             self.taken(before[0], action, step.arguments, path[-1].state)
 
@@ -154,9 +167,10 @@ class _Walk:
         if deed.taken:
             parameters = given(self.held.possible.actions[deed.name], self.held.adapter)
             names = [name for name, _ in parameters]
-            self._trace(deed.name, dict(zip(names, deed.arguments, strict=True)))
+            self.trace(deed.name, dict(zip(names, deed.arguments, strict=True)))
 
-    def _trace(self, action: str, arguments: Mapping[str, Any]) -> None:
+    def trace(self, action: str, arguments: Mapping[str, Any]) -> None:
+        """Write a step down."""
         assert self.held.code is not None, "it lives"
         seen = {k: v for k, v in self.held.code.observe().items() if k not in self.moving}
         self.tracer.step(action, arguments=told(arguments), seen=told(seen))
