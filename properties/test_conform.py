@@ -22,10 +22,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from herdproof.conformance.traces.line import read_files
 from herdproof.errors import HerdError
-from herdproof.link.conform import NAMED, NEVER, Entering, conform_files, read_all
+from herdproof.link.conform import NAMED, NEVER, Entering
 from herdproof.link.flawed_election import FLAWS, simulated_with
-from herdproof.trace import TraceError, Tracers
+from herdproof.protocols.implementation import implementation
+from herdproof.trace import FORMATS, TraceError, Tracers
 from herdspec import Sort, Spec, action, each, fault, require
 from herdspec.check.conform import Outcome, Verdict, conform
 from herdspec.check.possible import Line
@@ -37,6 +39,12 @@ from herdspec.language.surface import Kind, sizes_of_sorts
 from herdspec.protocols.election_properties import ELECTION
 
 # ── Traces of the election ──────────────────────────────────────────────────────────────────
+
+
+def conform_files(paths: list[Path], slack_ns: int = 0) -> Outcome:
+    """The traces of one run of the election, replayed."""
+    replay = implementation("election").replays()
+    return replay(paths, slack_ns, lambda *_: None, invariants=True)
 
 
 def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> None:
@@ -564,7 +572,7 @@ def test_the_inbox_spares_states_and_changes_no_verdict(tmp_path: Path) -> None:
     entering = Entering()
     lines = [
         line
-        for x in read_all([tmp_path / "trace"])
+        for x in read_files([tmp_path / "trace"], FORMATS)
         for line in entering.lines(x, int(x.node.removeprefix("broker")) - 1, x.time_ns)
     ]
 

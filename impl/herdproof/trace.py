@@ -129,29 +129,9 @@ class TraceLine(Line, kw_only=True, gc=False):
     state: State
 
     @property
-    def role(self) -> str:
-        """The same for all."""
-        return ""
-
-    @property
-    def group(self) -> str:
-        """None: an election has no groups."""
-        return ""
-
-    @property
     def epoch(self) -> int:
         """The last epoch that the node led in."""
         return self.state.token
-
-    @property
-    def generation(self) -> int:
-        """None: an election has no generations."""
-        return 0
-
-    @property
-    def shared(self) -> bool:
-        """No: whoever has a run's lines has them all."""
-        return False
 
     @property
     def earliest_ns(self) -> int:

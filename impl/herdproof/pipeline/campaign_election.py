@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from itertools import count
 from typing import Any, ClassVar
@@ -13,7 +13,6 @@ from herdproof.link.election_adapter import electors
 from herdproof.link.flawed_election import FLAWS
 from herdproof.pipeline.campaign_adapter import STEP_NS, AdapterSimulated, Walk
 from herdproof.pipeline.campaign_runs import Asked
-from herdproof.pipeline.replays import replay_election
 from herdproof.trace import Tracers
 from herdspec.language.surface import Kind
 from herdspec.protocols.election_plan import PROTOCOL
@@ -38,8 +37,8 @@ class Election(AdapterSimulated):
     }
     flaws: ClassVar[Mapping[str, str]] = {name: f"elector_flaws: {name}" for name in sorted(FLAWS)}
 
-    def __init__(self) -> None:
-        super().__init__(PROTOCOL, lambda _: electors(), replay_election)
+    def __init__(self, replay: Callable[[Sequence[Any]], Any]) -> None:
+        super().__init__(PROTOCOL, lambda _: electors(), replay)
 
     def walk(self, asked: Asked) -> Walk:
         """A walk of the cores, which trace what they do."""

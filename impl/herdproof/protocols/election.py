@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,9 @@ from herdspec.protocols.election_plan import PROTOCOL
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
     from herdproof.conformance.edges import Coverage
+    from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
-    from herdspec.check.conform import Outcome, Progress
 
 
 def of_election() -> tuple[Any, ...]:
@@ -97,7 +96,6 @@ def real_runs(subject: str) -> Check:
     sentence = "What real brokers do, undirected and disturbed, the spec allows."
 
     def run(tell: Tell) -> Result:
-        from herdproof.link.conform import conform_files
         from herdproof.link.real_runs import StaleWriteAccepted
         from herdproof.link.real_runs import run as disturb
 
@@ -110,7 +108,7 @@ def real_runs(subject: str) -> Check:
             except StaleWriteAccepted as error:
                 found = differs(subject, row, sentence, "", str(error))
                 return Result((found,), str(error))
-            outcome = conform_files(runs.traces)
+            outcome = IMPLEMENTATION.replays()(runs.traces, 0, lambda *_: None, invariants=True)
         bounds = f"{counted(outcome.matched, 'line')} of 3 brokers"
         epochs = len(set(runs.epochs))
         measured = (
@@ -135,30 +133,29 @@ def adapter(variant: str) -> type[Adapter]:
     return electors(flaw.switches) if flaw else electors()
 
 
-def conform(
-    traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
-) -> Outcome:
-    """Replay the traces of one run in the election's spec."""
-    from herdproof.link.conform import conform_files
+def trace_map() -> TraceMap:
+    """What the lines of electors' traces are to the spec."""
+    from herdproof.link.conform import TRACES
 
-    return conform_files(traces, slack_ns=slack_ns, invariants=invariants, progress=progress)
+    return TRACES
 
 
 def auditor() -> Auditor:
     """What the pipeline knows of electors' traces."""
+    from herdproof.link.conform import TRACES
     from herdproof.pipeline.election_trace import ElectionAuditor
 
-    return ElectionAuditor()
+    return ElectionAuditor(PROTOCOL.name, TRACES, PROTOCOL.declared())
 
 
 def simulated() -> Simulated:
     """The electors' simulator."""
     from herdproof.pipeline.campaign_election import Election
 
-    return Election()
+    return Election(auditor().replay)
 
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(edges, real_edges, real_runs), adapter=adapter, conform=conform,
+    PROTOCOL, checks=(edges, real_edges, real_runs), adapter=adapter, trace_map=trace_map,
     auditor=auditor, simulated=simulated,
 )  # fmt: skip
