@@ -59,6 +59,7 @@ def test_what_code_did_not_do_by_itself_is_named(report: Report) -> None:
     assert reasons(found) == {("grant", edges.NOT_BY_ITSELF): 1}
     assert found.missed[0].example[-1].startswith("grant(")
     assert not found.is_complete
+    assert not found.is_whole
 
 
 def test_code_with_a_memory_is_held_in_more_than_one_way(report: Report) -> None:
@@ -239,6 +240,8 @@ def test_an_absent_action_is_listed_and_never_counted(by: str) -> None:
     assert found.taken["expire"] == 0
     assert reasons(found) == {("expire", "absent: its clock stands still"): 14}
     assert found.covered == 70
+    assert found.is_whole
+    assert not found.is_complete
 
 
 class Eager(Leases):
