@@ -22,12 +22,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from herdproof.conformance.traces.line import read_files
+from herdproof.conformance.traces.line import TraceError, read_files
 from herdproof.errors import HerdError
 from herdproof.link.conform import NAMED, NEVER, Entering
 from herdproof.link.flawed_election import FLAWS, simulated_with
 from herdproof.protocols.implementation import implementation
-from herdproof.trace import FORMATS, TraceError, Tracers
+from herdproof.trace import FORMATS, Tracers
 from herdspec import Sort, Spec, action, each, fault, require
 from herdspec.check.conform import Outcome, Verdict, conform
 from herdspec.check.possible import Line

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from herdproof.central_coordinator.tracing import CENTRAL, CentralLine
+from herdproof.conformance.traces.line import TraceError
+from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.link.central_lines import CentralStep, read_central_line
 from herdproof.pipeline.auditor import Malformed
@@ -26,8 +28,7 @@ from herdproof.pipeline.findings import SENTENCES
 from herdproof.pipeline.judge import CONFORMS, judge
 from herdproof.pipeline.protocols import auditor, auditors, read_line
 from herdproof.pipeline.tables import Rows
-from herdproof.trace import ELECTION, TraceError
-from herdproof.trace import read_line as read_election_line
+from herdproof.trace import ELECTION, FORMATS
 from properties.pipeline_traces import run_of, trace, violated
 from properties.test_conform import walk
 
@@ -274,7 +275,7 @@ def test_elections_are_read_as_their_reader_reads_them(election: list[dict[str, 
     for line in election:
         text = json.dumps(line, separators=(",", ":"))
         read = read_line(text, "f:1")
-        assert replace(read, place="") == read_election_line(text)
+        assert replace(read, place="") == read_any_line(text, formats=FORMATS)
         assert read.written() == text
     with pytest.raises(Malformed, match=r"`state\.due`") as refused:
         read_line(json.dumps({**election[0], "state": {**election[0]["state"], "due": 1}}), "f:1")

@@ -17,15 +17,14 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, Literal, TextIO
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import Formats, Int, Line, TraceError, read_file
-from herdproof.conformance.traces.line import read_line as read_any_line
-from herdproof.conformance.traces.tracer import Clock, open_trace
+from herdproof.conformance.traces.line import Formats, Int, Line
+from herdproof.conformance.traces.tracer import Clock
 from herdproof.zookeeper.elector import (
     NOBODY_KNOWS,
     Ask,
@@ -53,11 +52,6 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 
-__all__ = [
-    "BEGINNING", "ELECTION", "FORMATS", "SCHEMA", "UNNAMED", "AnswerLine", "AskLine", "State",
-    "TraceError", "TraceLine", "Tracer", "Tracers", "open_trace", "read_line", "read_trace",
-]  # fmt: skip
-
 SCHEMA: Final = 1
 """The version of the format; a reader refuses what it does not know."""
 
@@ -66,6 +60,12 @@ ELECTION: Final = "election"
 
 UNNAMED = frozenset({"start", "handle_watch", "handle_wake", "handle_late", "ignore"})
 """Actions of a trace that the spec does not have; all others are named as the spec's are."""
+
+
+WRITE: Final = "write"
+"""The call, and the step, of the owner's fenced writes."""
+STALE = Refusal(Why.BAD_VERSION, 0)
+"""The answer to a write of an epoch that is over."""
 
 
 class State(Struct, kw_only=True, gc=False):
@@ -187,22 +187,14 @@ class Tracer:
             self._state = state_of(core)
             for step in effects:
                 if isinstance(step, Step):
-                    self._write(step.action, _answered(step), _asked(core, asked))
+                    told = answer_line(step.call.value, step.number, step.answer)
+                    self._write(step.action, told if step.number else None, _asked(core, asked))
 
     def wrote(self, epoch: int, answer: Answer, since_ns: int | None = None) -> None:
         """The owner's fenced write, sent at `since_ns` under an epoch, was answered."""
         with self._lock:
-            outcome, zxid = "unknown", 0
-            if isinstance(answer, Done):
-                stats = [part.stat for part in answer.answers if isinstance(part, Changed)]
-                outcome, zxid = "done", stats[0].mzxid if stats else 0
-            elif isinstance(answer, Refusal) and answer.why not in NOBODY_KNOWS:
-                stale = answer.index == 0 and answer.why is Why.BAD_VERSION
-                outcome = "refused" if stale else "unknown"
-            told = AnswerLine(
-                call="write", number=0, outcome=outcome, owner=0, epoch=epoch, zxid=zxid
-            )
-            self._write("write", told, since_ns=since_ns)
+            told = replace(answer_line(WRITE, 0, answer), epoch=epoch)
+            self._write(WRITE, told, since_ns=since_ns)
 
     def _write(
         self, action: str, answered: AnswerLine | None = None, asked: AskLine | None = None,
@@ -253,17 +245,6 @@ def state_of(core: Elector) -> State:
     )  # fmt: skip
 
 
-def _answered(step: Step) -> AnswerLine | None:
-    """The answer that a step handles; of one that nobody waits for, nothing is told."""
-    if step.answer is not None:
-        return answer_line(step.call.value, step.number, step.answer)
-    if not step.number:
-        return None
-    return AnswerLine(
-        call=step.call.value, number=step.number, outcome="late", owner=0, epoch=0, zxid=0
-    )
-
-
 def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
     """The call that was sent; what a transaction checks, it checks first."""
     if asked is None:
@@ -277,10 +258,16 @@ def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
     return AskLine(call=core.call.value, number=asked.number, watch=watch, epoch=epoch)
 
 
-def answer_line(call: str, number: int, answer: Answer) -> AnswerLine:
-    """What an answer tells, facts only: whether a node is one's own, its reader decides."""
+def answer_line(call: str, number: int, answer: Answer | None) -> AnswerLine:
+    """
+    What an answer tells, facts only: whether a node is one's own, its reader decides.
+
+    Of an answer that nobody waits for (None), nothing is told.
+    """
     outcome, owner, epoch, zxid = "unknown", 0, 0, 0
     match answer:
+        case None:
+            outcome = "late"
         case Found(stat=None):
             outcome = "absent"
         case Found(stat=stat) if stat is not None:
@@ -290,30 +277,14 @@ def answer_line(call: str, number: int, answer: Answer) -> AnswerLine:
             epoch = read_leader(data)[1]
         case Data(stat=stat):
             outcome, epoch, zxid = "epoch", stat.version, stat.mzxid
-        case Done(answers=[Changed(stat=stat), *_]):
-            outcome, epoch, zxid = "done", stat.version, stat.mzxid
-        case Done():
+        case Done(answers=answers):
             outcome = "done"
-        case Refusal(why=why) if why not in NOBODY_KNOWS:
-            outcome = "absent" if why is Why.NO_NODE and call == Call.RECALL.value else "refused"
+            for stat in [part.stat for part in answers if isinstance(part, Changed)][:1]:
+                epoch, zxid = stat.version, stat.mzxid
+        case Refusal(why=Why.NO_NODE) if call == Call.RECALL.value:
+            outcome = "absent"
+        case Refusal(why=why) if why not in NOBODY_KNOWS and (call != WRITE or answer == STALE):
+            outcome = "refused"
     return AnswerLine(
         call=call, number=number, outcome=outcome, owner=owner, epoch=epoch, zxid=zxid
     )
-
-
-# ── Reading ─────────────────────────────────────────────────────────────────────────────────
-
-
-def read_trace(path: Path) -> list[TraceLine]:
-    """
-    Every line of a trace, in order.
-
-    Unknown fields are skipped, so that a writer may add some. Raises `TraceError`.
-    """
-    return read_file(path, FORMATS)
-
-
-def read_line(text: str) -> TraceLine:
-    """One line of a trace; `TraceError` says what is wrong with it."""
-    line: TraceLine = read_any_line(text, formats=FORMATS)
-    return line
