@@ -71,8 +71,11 @@ def graph(size: int, faults: int) -> Explorer:
     return explored(ELECTION, {"Broker": size}, faults=faults)
 
 
-def walk(
-    explorer: Explorer, flaws: frozenset[str] = frozenset(), *, share: int = 0, shares: int = 1
-) -> Coverage:
-    """Take the edges of the graph, or a share of them, on cores with these mistakes."""
-    return covered(Graph(explorer, electors(flaws)), share=share, shares=shares)
+def walk(explorer: Explorer, flaws: frozenset[str] = frozenset()) -> Coverage:
+    """Take the edges of the graph on cores with these mistakes."""
+    return covered(Graph(explorer, electors(flaws)))
+
+
+def share_of_walk(size: tuple[int, int], share: int, shares: int) -> Coverage:
+    """Take a share of the edges of a graph of so many brokers and faults on the right cores."""
+    return covered(Graph(graph(*size), electors()), share=share, shares=shares)

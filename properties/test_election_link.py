@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
@@ -44,6 +45,7 @@ from properties.election_mutants import (
     graph,
     mutant,
     runs_without_faults,
+    share_of_walk,
     walk,
 )
 
@@ -79,7 +81,7 @@ def test_every_edge_at_three_brokers_and_three_faults_is_the_implementations(
 ) -> None:
     """Every step of three brokers with three faults leads it where the spec says."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        parts = list(pool.map(share_of_the_largest, range(2)))
+        parts = list(pool.map(share_of_walk, repeat((3, 3)), range(2), repeat(2)))
 
     assert all(part.mismatch is None and part.states == 2_960_757 for part in parts)
     assert sum(part.covered for part in parts) == 18_016_242
@@ -87,14 +89,9 @@ def test_every_edge_at_three_brokers_and_three_faults_is_the_implementations(
         report(f"election, simulated: {part.line}")
 
 
-def share_of_the_largest(share: int) -> Coverage:
-    """Half of the edges; each process explores the graph for itself."""
-    return walk(graph(3, 3), share=share, shares=2)
-
-
 def test_shares_of_a_walk_are_the_whole_walk() -> None:
     """Two walks that share the edges check each of them, and none twice."""
-    parts = [walk(graph(2, 1), share=k, shares=2) for k in (0, 1)]
+    parts = [share_of_walk((2, 1), k, 2) for k in (0, 1)]
 
     whole = walk(graph(2, 1))
 

@@ -21,6 +21,7 @@ from typing import Any
 from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.mapping import Raw, TraceMap
 from herdproof.link.ledger import Ledger
+from herdproof.trace import ELECTION as NAME
 from herdproof.trace import FORMATS, UNNAMED, AnswerLine, TraceLine
 from herdspec.check.possible import Line
 from herdspec.protocols.election import Answer, Broker, Call, Link
@@ -164,5 +165,7 @@ def seen_before(answered: AnswerLine, session: int) -> dict[str, Any]:
     return {"answer": Answer(outcome)}
 
 
-TRACES = TraceMap(ELECTION, raw=raw, formats=FORMATS, start="start", untraced=untraced)
+TRACES = TraceMap(
+    ELECTION, protocol=NAME, raw=raw, formats=FORMATS, start="start", untraced=untraced
+)  # fmt: skip
 """Of traces of elections (`docs/trace.md`)."""

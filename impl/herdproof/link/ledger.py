@@ -48,7 +48,6 @@ class Ledger:
     """Takes a run's lines in order, and objects to the first that does not fit."""
 
     def __init__(self) -> None:
-        self.accepted = 0
         self.processes: dict[str, Process] = {}
         self.sessions: dict[int, str] = {}
         self.transactions = Transactions()
@@ -73,7 +72,6 @@ class Ledger:
         return found
 
     def _enter(self, process: Process, line: TraceLine) -> None:
-        self.accepted += 1
         process.sequence, process.session = line.sequence, line.session
         process.state = line.state
         process.tokens.add(line.state.token)
