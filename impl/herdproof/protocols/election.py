@@ -6,16 +6,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from herdproof.conformance.findings import conforms, differs, implementation, replayed, unknown
+from herdproof.conformance.findings import covered, differs, implementation, replayed
 from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
-from herdspec.check.verdict import Finding, counted
+from herdspec.check.verdict import counted
 from herdspec.check.verify import Check, Tell
 from herdspec.protocols.election_plan import PROTOCOL
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
-    from herdproof.conformance.edges import Coverage
     from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
@@ -26,16 +25,6 @@ def of_election() -> tuple[Any, ...]:
     from herdspec.protocols.election_properties import ELECTION
 
     return ELECTION, implementation()
-
-
-def judged(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
-    """What a graph that was taken comes to; what could be taken, and was not, is no pass."""
-    if coverage.mismatch is not None:
-        return differs(subject, row, sentence, bounds, coverage.mismatch.story)
-    if not coverage.is_whole:
-        note = f"{coverage.edges - coverage.covered:,} steps were not taken"
-        return unknown(subject, row, sentence, bounds, note)
-    return conforms(subject, row, sentence, bounds)
 
 
 def edges(subject: str) -> Check:
@@ -50,7 +39,7 @@ def edges(subject: str) -> Check:
         tell("on the simulated ZooKeeper", None)
         coverage = cover(ELECTION, SimulatedElectors, faults=faults, Broker=brokers)
         bounds = f"{counted(coverage.covered, 'step')} from {counted(coverage.states, 'state')}"
-        return Result((judged(*row, bounds, coverage),), coverage.line)
+        return Result((covered(*row, bounds, coverage),), coverage.line)
 
     row = (
         subject, "the cores take every step as specified",
@@ -77,7 +66,7 @@ def real_edges(subject: str) -> Check:
                 ELECTION, real_electors(world), by=TOURS, faults=faults, Broker=brokers
             )
         bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'step')}"
-        return Result((judged(*row, bounds, coverage),), coverage.line)
+        return Result((covered(*row, bounds, coverage),), coverage.line)
 
     row = (
         subject, "real brokers take every step as specified",
