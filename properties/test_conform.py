@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from herdproof.conformance.traces.line import TraceError, read_files
 from herdproof.errors import HerdError
-from herdproof.link.conform import NAMED, NEVER, Entering
+from herdproof.link.conform import NAMED, NEVER, raw
 from herdproof.link.flawed_election import FLAWS, simulated_with
 from herdproof.protocols.implementation import implementation
 from herdproof.trace import FORMATS, Tracers
@@ -569,12 +569,7 @@ def test_a_guard_in_words_is_the_guard(seed: int) -> None:
 def test_the_inbox_spares_states_and_changes_no_verdict(tmp_path: Path) -> None:
     """To know what later lines tell of an inbox makes the sets smaller, never the outcome other."""
     walk(tmp_path / "trace", 3, brokers=3, steps=250)
-    entering = Entering()
-    lines = [
-        line
-        for x in read_files([tmp_path / "trace"], FORMATS)
-        for line in entering.lines(x, int(x.node.removeprefix("broker")) - 1, x.time_ns)
-    ]
+    lines = raw(read_files([tmp_path / "trace"], FORMATS)).lines
 
     with_inbox, without = (
         conform(ELECTION, {"Broker": 3}, lines, named=NAMED, never=NEVER, inbox=inbox)

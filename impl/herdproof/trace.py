@@ -211,30 +211,28 @@ class Tracer:
         self.stream.flush()
 
 
-class Tracers:
-    """Tracers for many nodes on one stream: a new one for each core that turns up."""
+class Tracers(dict[Elector, Tracer]):
+    """
+    Tracers for many nodes on one stream: a new one for each core that turns up.
+
+    Another core of the same name is another process of its node.
+    """
 
     def __init__(self, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
-        self.run = run
-        self.stream = stream
-        self.clock = clock
-        self._tracers: dict[str, tuple[Elector, Tracer]] = {}
+        super().__init__()
+        self._given = run, stream, clock
+
+    def __missing__(self, core: Elector) -> Tracer:
+        tracer = self[core] = Tracer(core.broker, *self._given)
+        return tracer
 
     def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
         """A core has taken an event."""
-        self.of(core)(core, event, effects)
+        self[core](core, event, effects)
 
     def wrote(self, core: Elector, epoch: int, answer: Answer) -> None:
         """A write of this core's owner was answered."""
-        self.of(core).wrote(epoch, answer)
-
-    def of(self, core: Elector) -> Tracer:
-        """The tracer of this core; another core of the same name is another process of its node."""
-        known, tracer = self._tracers.get(core.broker, (None, None))
-        if tracer is None or known is not core:
-            tracer = Tracer(core.broker, self.run, self.stream, self.clock)
-            self._tracers[core.broker] = (core, tracer)
-        return tracer
+        self[core].wrote(epoch, answer)
 
 
 def state_of(core: Elector) -> State:

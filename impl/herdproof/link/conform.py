@@ -42,15 +42,21 @@ def raw(lines: Sequence[TraceLine]) -> Raw:
     """All lines of a run, in order, up to the first to which the ledger objects."""
     nodes = {line.node: None for line in lines}
     brokers = {node: index for index, node in enumerate(nodes)}
-    ledger, entering = Ledger(), Entering()
+    ledger = Ledger()
     made: list[tuple[int, Line]] = []
     objection = None
     times = accumulate((line.time_ns for line in lines), max)
     for number, (line, time) in enumerate(zip(lines, times, strict=True)):
+        before = ledger.process(line)
+        again = line.node in ledger.sessions.values()
         if (why := ledger.objection(line)) is not None:
             objection = number, why
             break
-        made += ((number, of) for of in entering.lines(line, brokers[line.node], time))
+        broker = brokers[line.node]
+        if before is not None and before.session:
+            made.append((number, spec_line(line, broker, before.state.due, time)))
+        elif line.action == "handle_new_session":
+            made += ((number, of) for of in entering(line, broker, time, again=again))
     return Raw(
         {"Broker": max(1, len(brokers))}, [line for _, line in made], NAMED, NEVER, "answer",
         at=[number for number, _ in made], names=list(nodes), objection=objection,
@@ -68,37 +74,15 @@ def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
             yield Missing(f"{why} whose trace is here", k)
 
 
-class Entering:
-    """Makes lines for the spec; keeps which processes have entered its world."""
-
-    def __init__(self) -> None:
-        self.entered: set[int] = set()
-        """The brokers whose present process has had a session."""
-        self.known: set[int] = set()
-        """The brokers of which some process has had one."""
-        self.due: dict[int, bool] = {}
-        """What each broker's last line told of `due`."""
-
-    def lines(self, line: TraceLine, broker: int, time: int) -> list[Line]:
-        """A trace's line as the spec's: none, one, or two where a process enters."""
-        if line.action == "start":
-            self.entered.discard(broker)
-        was_due = self.due.get(broker, False)
-        self.due[broker] = line.state.due
-        if broker in self.entered:
-            return [spec_line(line, broker, was_due, time)]
-        if line.action != "handle_new_session":
-            return []
-        again = broker in self.known
-        self.entered.add(broker)
-        self.known.add(broker)
-        end = Line(
-            node=broker, action="stand" if line.state.stands else None,
-            arguments=(Broker(broker),) if line.state.stands else (),
-            after=seen_after(line), became=became(line), time=time, where=line.place,
-        )  # fmt: skip
-        begin = replace(end, action="restart", arguments=(Broker(broker),), after={}, became={})
-        return [begin, end] if again else [end]
+def entering(line: TraceLine, broker: int, time: int, *, again: bool) -> list[Line]:
+    """The first session of a process: where it enters the spec's world, maybe `again`."""
+    end = Line(
+        node=broker, action="stand" if line.state.stands else None,
+        arguments=(Broker(broker),) if line.state.stands else (),
+        after=seen_after(line), became=became(line), time=time, where=line.place,
+    )  # fmt: skip
+    begin = replace(end, action="restart", arguments=(Broker(broker),), after={}, became={})
+    return [begin, end] if again else [end]
 
 
 def spec_line(line: TraceLine, broker: int, was_due: bool, time: int) -> Line:
