@@ -100,7 +100,9 @@ def conform_lines(
         matched = of[made.matched][0] if made.matched < len(of) else upto
         return replace(made, matched=matched)
 
-    return by_group(groups_of(every) or [""], len(every), missing, replay)
+    groups = groups_of(every)
+    outcome = by_group(groups or [""], len(every), missing, replay)
+    return outcome if groups else replace(outcome, groups={})
 
 
 def _unsent(lines: Sequence[TraceLine]) -> Iterator[Missing]:
