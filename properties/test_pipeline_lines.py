@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from herdproof.central_coordinator.tracing import CENTRAL, CentralLine
-from herdproof.conformance.traces.line import TraceError
+from herdproof.conformance.traces.line import ANY_PROTOCOL, TraceError
 from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.link.central_lines import CentralStep, read_central_line
 from herdproof.pipeline.auditor import Malformed
 from herdproof.pipeline.findings import SENTENCES
 from herdproof.pipeline.judge import CONFORMS, judge
+from herdproof.pipeline.lines import Reader
 from herdproof.pipeline.protocols import auditor, auditors, read_line
 from herdproof.pipeline.tables import Rows
 from herdproof.trace import ELECTION, FORMATS
@@ -120,6 +121,17 @@ def test_what_is_no_line_is_said_why(text: str, reason: str, why: str) -> None:
         read_line(text, "f:1")
 
     assert refused.value.reason == reason
+
+
+def test_a_line_of_another_version_is_refused_by_who_reads_any_protocol() -> None:
+    """It has all the fields; its number alone says that it is another."""
+    text = '{"schema":3,"protocol":"Toy","run":"","node":"n","sequence":1,"time_ns":1,"action":"a"}'
+
+    with pytest.raises(Malformed, match="this reader knows version 2") as refused:
+        Reader(ANY_PROTOCOL)(text, "f:1")
+
+    assert refused.value.reason == "unknown_version"
+    assert Reader(ANY_PROTOCOL)(text.replace(":3", ":2"), "f:1").place == "f:1"
 
 
 @given(text=st.one_of(st.text(), st.binary().map(lambda b: b.decode("latin-1"))))
