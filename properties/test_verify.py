@@ -574,23 +574,6 @@ def test_a_broken_spec_turns_verify_red() -> None:
     assert "only_the_present_epoch_writes" in wrong
 
 
-def nap_for_ever(self: Election, b: Broker) -> None:
-    """{b} does what it never can."""
-    require(self.paused[b] and not self.paused[b])
-    self.paused[b] = True
-
-
-def test_an_action_of_a_protocol_that_is_never_possible_turns_verify_red() -> None:
-    """The verified spec's actions must all be possible, though it declares failures."""
-    idle = ELECTION.add("Idle", nap_for_ever=action(nap_for_ever))
-    whole = usual(replace(election_plan.PROTOCOL, verified=lambda: idle), QUICK)
-
-    report = verify(replace(whole, checks=whole.checks[:1]))
-
-    wrong = {f.row for f in report.findings if f.standing is Standing.FAILS}
-    assert wrong == {"every action is possible"}
-
-
 def test_a_flaw_that_is_declared_otherwise_turns_verify_red() -> None:
     """A flaw whose counterexample is another than declared is a failure."""
     flaw = FLAWS["no_watch"]
