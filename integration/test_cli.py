@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from herdproof.cli.kafka import topic_of
+from herdproof.conformance.traces.replay import conform_files
 from herdproof.kafka.topics import Topics
-from herdproof.link.conform import conform_files
+from herdproof.link.conform import TRACES
 from herdproof.link.real_runs import DISTURBANCES, run
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdspec.check.conform import Verdict
 from herdspec.language.errors import UsageError
+from herdspec.protocols.election_flaws import AT_ONCE
 
 COMMAND = [sys.executable, "-c", "from herdproof.cli import app; app()"]
 
@@ -123,7 +125,7 @@ def test_disturbed_brokers_conform(tmp_path: Path) -> None:
     told: list[int] = []
 
     runs = run(tmp_path, 2 * len(DISTURBANCES), told.append)
-    outcome = conform_files(runs.traces)
+    outcome = conform_files(runs.traces, TRACES, failing=AT_ONCE)
 
     assert told == [1, 2, 3, 4, 5, 6]
     assert runs.epochs == sorted(runs.epochs)

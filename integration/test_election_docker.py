@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from herdproof.link.conform import conform_files
+from herdproof.conformance.traces.replay import conform_files
+from herdproof.link.conform import TRACES
 from herdspec.check.conform import Verdict
+from herdspec.protocols.election_flaws import AT_ONCE
 from integration.clients import TestClient
 from integration.conftest import ON_DOCKER
 from integration.election_cluster import (
@@ -154,7 +156,7 @@ def test_the_elected_broker_is_out_of_reach_past_its_session(
 
 def test_what_the_brokers_did_is_a_run_of_the_spec(cluster: Cluster, report: Say) -> None:
     """The traces of all brokers, through all these faults, are together a run of the spec."""
-    outcome = conform_files(cluster.traces())
+    outcome = conform_files(cluster.traces(), TRACES, failing=AT_ONCE)
 
     assert outcome.verdict is Verdict.CONFORMS, f"{outcome}"
     report(f"conformance of the failovers: {outcome.lines} lines in {outcome.seconds:.2f} s")

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from herdproof.central_coordinator.tracing import CentralLine
 from herdproof.cli import app
+from herdproof.conformance.traces.line import TraceError
 from herdproof.link.central import STEPS, conform_central, conform_lines
 from herdproof.link.central_lines import CentralStep, Placed, read_central, read_central_line
 from herdproof.link.central_replay import GroupReplay
@@ -31,7 +32,6 @@ from herdproof.link.central_view import View
 from herdproof.pipeline.campaign_central import Central
 from herdproof.pipeline.campaign_runs import Asked
 from herdproof.simulator.central import DEFAULT
-from herdproof.trace import TraceError
 from herdspec.check.conform import Outcome, Verdict
 from herdspec.check.follow import Follower, Led, PlainSteps, TooManyStates
 from herdspec.check.run import machine

@@ -22,7 +22,7 @@ from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result as Found
 from herdspec.check.conform import Outcome, Verdict
 from herdspec.check.mismatch import Mismatch
-from herdspec.check.plans import Scale
+from herdspec.check.plans import Scale, usual
 from herdspec.check.protocol import Protocol
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verify import Check, Plan, Tell
@@ -377,7 +377,9 @@ def test_verify_ends_with_the_worst_verdict(
 
 def test_a_broken_spec_turns_the_command_red() -> None:
     """With a mistake in the verified election, `verify` tells its story and ends with 1."""
-    broken = election_plan.planned(Scale(2, 1), FLAWS["no_watch"].spec)
+    broken = usual(
+        replace(election_plan.PROTOCOL, verified=lambda: FLAWS["no_watch"].spec), Scale(2, 1)
+    )
 
     with entered(election=planned(replace(broken, checks=broken.checks[:1]))):
         done = run("verify", "election", "--no-cache")

@@ -22,11 +22,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from herdproof.conformance.traces.line import TraceError, read_files
 from herdproof.errors import HerdError
-from herdproof.link.conform import NAMED, NEVER, Entering, conform_files, read_all
+from herdproof.link.conform import NAMED, NEVER, raw
 from herdproof.link.flawed_election import FLAWS, simulated_with
-from herdproof.simulator.election import SimulatedElection
-from herdproof.trace import TraceError, Tracers
+from herdproof.protocols.implementation import implementation
+from herdproof.trace import FORMATS, Tracers
 from herdspec import Sort, Spec, action, each, fault, require
 from herdspec.check.conform import Outcome, Verdict, conform
 from herdspec.check.possible import Line
@@ -38,6 +39,12 @@ from herdspec.language.surface import Kind, sizes_of_sorts
 from herdspec.protocols.election_properties import ELECTION
 
 # ── Traces of the election ──────────────────────────────────────────────────────────────────
+
+
+def conform_files(paths: list[Path], slack_ns: int = 0) -> Outcome:
+    """The traces of one run of the election, replayed."""
+    replay = implementation("election").replays()
+    return replay(paths, slack_ns, lambda *_: None, invariants=True)
 
 
 def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> None:
@@ -52,15 +59,11 @@ def walk(path: Path, seed: int, *, brokers: int, steps: int, flaw: str = "") -> 
     with path.open("w") as stream, suppress(HerdError, AssertionError):
         tracers = Tracers(f"seed {seed}", stream)
         flaws = frozenset({flaw} - {""})
-        world = simulated_with(flaws, brokers, observe=tracers)
+        world = simulated_with(flaws, brokers, observe=tracers, wrote=tracers.wrote)
         for _ in range(steps):
             step = chosen(list(machine.steps(state)), chance)
             state = step.state
-            broker = [b.index for b in step.arguments]
-            if step.action.name == "write":
-                write(world, tracers, *broker)
-            else:
-                getattr(world, step.action.name)(*broker)
+            getattr(world, step.action.name)(*(b.index for b in step.arguments))
 
 
 def chosen(possible: list[Step], chance: Random) -> Step:
@@ -70,24 +73,6 @@ def chosen(possible: list[Step], chance: Random) -> Step:
         if some := [step for step in possible if step.action.kind is kind]:
             return chance.choice(some)
     return chance.choice(possible)
-
-
-def write(world: SimulatedElection, tracers: Tracers, broker: int) -> None:
-    """A write of a broker's application, and its line."""
-    answers: list[Any] = []
-    perform = world.zookeeper.perform
-
-    def heard(*operation: Any, **how: Any) -> Any:
-        answers.append(perform(*operation, **how))
-        return answers[-1]
-
-    world.zookeeper.perform = heard  # type: ignore[method-assign]
-    try:
-        world.write(broker)
-    finally:
-        del world.zookeeper.perform
-    core = world.brokers[broker].shell.core
-    tracers.of(core).wrote(core.token, answers[0])
 
 
 @pytest.fixture(scope="module")
@@ -584,12 +569,7 @@ def test_a_guard_in_words_is_the_guard(seed: int) -> None:
 def test_the_inbox_spares_states_and_changes_no_verdict(tmp_path: Path) -> None:
     """To know what later lines tell of an inbox makes the sets smaller, never the outcome other."""
     walk(tmp_path / "trace", 3, brokers=3, steps=250)
-    entering = Entering()
-    lines = [
-        line
-        for x in read_all([tmp_path / "trace"])
-        for line in entering.lines(x, int(x.node.removeprefix("broker")) - 1, x.time_ns)
-    ]
+    lines = raw(read_files([tmp_path / "trace"], FORMATS)).lines
 
     with_inbox, without = (
         conform(ELECTION, {"Broker": 3}, lines, named=NAMED, never=NEVER, inbox=inbox)

@@ -17,9 +17,11 @@ from herdproof.conformance import edges
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
 from herdproof.conformance.edges import Coverage, cover
 from herdproof.conformance.exact import Exact, is_exact
+from herdproof.conformance.findings import covered
 from herdproof.conformance.graph import Graph, explored
 from herdproof.link.election_adapter import SimulatedElectors
 from herdspec import Nat, Sort, Spec, action, each, initial, require, weak
+from herdspec.check.verdict import Mark
 from herdspec.language.errors import UsageError
 from herdspec.protocols.election import Broker
 from herdspec.protocols.election_properties import ELECTION
@@ -59,6 +61,7 @@ def test_what_code_did_not_do_by_itself_is_named(report: Report) -> None:
     assert reasons(found) == {("grant", edges.NOT_BY_ITSELF): 1}
     assert found.missed[0].example[-1].startswith("grant(")
     assert not found.is_complete
+    assert not found.is_whole
 
 
 def test_code_with_a_memory_is_held_in_more_than_one_way(report: Report) -> None:
@@ -239,6 +242,23 @@ def test_an_absent_action_is_listed_and_never_counted(by: str) -> None:
     assert found.taken["expire"] == 0
     assert reasons(found) == {("expire", "absent: its clock stands still"): 14}
     assert found.covered == 70
+    assert found.is_whole
+    assert not found.is_complete
+
+
+def test_a_finding_passes_only_what_was_taken_as_far_as_it_can_be() -> None:
+    """Edges that were left are unknown, but for those of actions that are absent."""
+    absent = {k: v for k, v in vars(Leases).items() if k != "expire"}
+    never = type("NeverExpires", (Adapter,), {**absent, "absent": {"expire": "it cannot"}})
+
+    marks = [
+        covered(
+            "lease", "row", "sentence", "bounds", cover(LEASE, adapter, by="tours", Client=n)
+        ).mark
+        for adapter, n in ((never, 2), (Leases, 3), (flawed("no_fence"), 2))
+    ]
+
+    assert marks == [Mark.CONFORMS, Mark.UNKNOWN, Mark.FAILS]
 
 
 class Eager(Leases):

@@ -128,6 +128,20 @@ def test_what_code_leaves_behind_is_named(what: str, named: str) -> None:
     gc.collect()
 
 
+def test_code_that_lives_on_leaves_nothing_behind() -> None:
+    """What the adapter says to go on from run to run is not looked for at the end of one."""
+    things: list[Any] = []
+    adapter = type("Living", (Leaving,), {"what": "thread", "things": things, "outlives": True})
+    case: Any = stateful(LEASE, adapter, Client=2)
+    case.settings = settings(max_examples=2)
+
+    case("runTest").runTest()
+
+    assert things
+    for thing in things:
+        _ended(thing)
+
+
 def _ended(thing: Any) -> None:
     match thing:
         case threading.Event():

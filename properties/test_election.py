@@ -6,18 +6,23 @@ The quotations are from PROTOCOLS.md, section Election.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
-from herdspec import Specification
+from herdspec import Specification, action, require
 from herdspec.check.explore import Exploration, explore
+from herdspec.check.plans import QUICK, usual
 from herdspec.check.run import Machine
+from herdspec.check.verdict import Standing
+from herdspec.check.verify import verify
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Kind
-from herdspec.protocols.election import Answer, Broker, Call, Link
+from herdspec.protocols.election import Answer, Broker, Call, Election, Link
 from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
+from herdspec.protocols.election_plan import PROTOCOL
 from herdspec.protocols.election_properties import ELECTION, POSSIBLE, PROMISES
 from herdspec.protocols.flaws import Flaw
 
@@ -51,9 +56,9 @@ class Play:
 
     def __call__(self, who: Broker, actions: str) -> Play:
         """Let a broker take these actions, one after the other; each must be possible."""
-        for action in actions.split():
-            after = self.machine.take(self.state, action, (who,))
-            assert after is not None, f"{action} is not possible in {self.state}"
+        for name in actions.split():
+            after = self.machine.take(self.state, name, (who,))
+            assert after is not None, f"{name} is not possible in {self.state}"
             self.state = after
         return self
 
@@ -344,3 +349,23 @@ def test_the_drafts_shortest_way_to_two_coordinators_is_pinned() -> None:
         "serve_create(broker2)",
         "handle_create(broker2)",
     ]
+
+
+# ── Its plan ────────────────────────────────────────────────────────────────────────────────
+
+
+def nap_for_ever(self: Election, b: Broker) -> None:
+    """{b} does what it never can."""
+    require(self.paused[b] and not self.paused[b])
+    self.paused[b] = True
+
+
+def test_an_action_of_a_protocol_that_is_never_possible_turns_verify_red() -> None:
+    """The verified spec's actions must all be possible, though it declares failures."""
+    idle = ELECTION.add("Idle", nap_for_ever=action(nap_for_ever))
+    whole = usual(replace(PROTOCOL, verified=lambda: idle), QUICK)
+
+    report = verify(replace(whole, checks=whole.checks[:1]))
+
+    wrong = {f.row for f in report.findings if f.standing is Standing.FAILS}
+    assert wrong == {"every action is possible"}

@@ -10,31 +10,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from time import perf_counter
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from herdproof.conformance.adapter import AdapterError
 from herdproof.conformance.edges import Coverage
+from herdproof.conformance.held import Held
 from herdproof.conformance.stateful import stateful
+from herdproof.conformance.stories import on_the_code
 from herdproof.conformance.walk import walk as random_walk
-from herdproof.link.cover import cover, walk
-from herdproof.link.election import Lockstep, Observer, Unlinked, act
+from herdproof.link.election import Observer
 from herdproof.link.election_adapter import SimulatedElectors, electors
 from herdproof.link.flawed_election import FLAWS as FLAWS_OF_CORES
 from herdproof.link.flawed_election import FLAWS_OF_SHELLS
-from herdproof.link.mutants import HARMLESS_ALONE, graph, mutant, runs_without_faults
 from herdproof.simulator.election import SimulatedElection
 from herdproof.simulator.gated import Impossible
 from herdproof.zookeeper import elector
 from herdproof.zookeeper.shell import NothingWaits, Shell
 from herdspec.check.explore import explore
-from herdspec.engine.ground import Ground
+from herdspec.check.run import Machine
+from herdspec.engine.ground import LARGEST, Ground
 from herdspec.language.surface import action
 from herdspec.protocols.election import Broker, Election
 from herdspec.protocols.election_flaws import DRAFTED, FLAWS
 from herdspec.protocols.election_properties import ELECTION
+from properties.election_mutants import (
+    HARMLESS_ALONE,
+    graph,
+    mutant,
+    runs_without_faults,
+    share_of_walk,
+    walk,
+)
 
 Report = Callable[[str], None]
 
@@ -67,12 +80,18 @@ def test_every_edge_at_three_brokers_and_three_faults_is_the_implementations(
     report: Report,
 ) -> None:
     """Every step of three brokers with three faults leads it where the spec says."""
-    must_cover(cover(3, 3, processes=2), 2_960_757, 18_016_242, report)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        parts = list(pool.map(share_of_walk, repeat((3, 3)), range(2), repeat(2)))
+
+    assert all(part.mismatch is None and part.states == 2_960_757 for part in parts)
+    assert sum(part.covered for part in parts) == 18_016_242
+    for part in parts:
+        report(f"election, simulated: {part.line}")
 
 
 def test_shares_of_a_walk_are_the_whole_walk() -> None:
     """Two walks that share the edges check each of them, and none twice."""
-    parts = [walk(graph(2, 1), share=k, shares=2) for k in (0, 1)]
+    parts = [share_of_walk((2, 1), k, 2) for k in (0, 1)]
 
     whole = walk(graph(2, 1))
 
@@ -168,10 +187,8 @@ def test_an_action_without_a_method_is_an_error_that_says_so() -> None:
         """{b} naps."""
         self.paused[b] = True
 
-    lockstep = Lockstep(ELECTION.add("Napping", nap=action(nap)), 2)
-
-    with pytest.raises(Unlinked, match="'nap' has no method in SimulatedElection: write one"):
-        lockstep.step("nap", (Broker(0),))
+    with pytest.raises(AdapterError, match="SimulatedElectors has no method for the action nap"):
+        Held(ELECTION.add("Napping", nap=action(nap)), SimulatedElectors, Broker=2)
 
 
 def test_a_field_that_nobody_observes_is_an_error_that_says_so() -> None:
@@ -181,7 +198,7 @@ def test_a_field_that_nobody_observes_is_an_error_that_says_so() -> None:
     slots["naps", (0,)] = slots["paused", (0,)]
     ground.__dict__["slots"] = slots
 
-    with pytest.raises(Unlinked, match="only the spec, or only its observer, has: naps"):
+    with pytest.raises(AdapterError, match="only the spec, or only its observer, has: naps"):
         Observer(ground)
 
 
@@ -190,9 +207,9 @@ def test_what_cannot_happen_in_the_world_is_refused() -> None:
     simulated = SimulatedElection(2)
 
     with pytest.raises(Impossible, match="broker1 has none under way, not look"):
-        act(simulated, "serve_look", [0])
+        simulated.serve_look(0)
     with pytest.raises(Impossible, match="no former session owns the leader's node"):
-        act(simulated, "expire_orphan", [])
+        simulated.expire_orphan()
 
 
 def must_not_be_called(*arguments: object) -> None:
@@ -224,14 +241,14 @@ def test_a_gate_tells_its_observer_each_event_with_its_effects() -> None:
     simulated.settle()
 
     assert seen == [
-        ("LinkChanged", "none", 0),
-        ("Stand", "look", 1),
-        ("Answered", "read", 1),
-        ("Answered", "create", 1),
-        ("LeaderChanged", "create", 0),  # its own watch: it comes before the answer
-        ("Answered", "none", 2),
-        ("Woken", "look", 1),
-        ("Answered", "none", 0),
+        ("LinkChanged", "none", 1),
+        ("Stand", "look", 2),
+        ("Answered", "read", 2),
+        ("Answered", "create", 2),
+        ("LeaderChanged", "create", 1),  # its own watch: it comes before the answer
+        ("Answered", "none", 3),
+        ("Woken", "look", 2),
+        ("Answered", "none", 1),
     ]
 
 
@@ -247,8 +264,10 @@ def test_the_stories_of_every_flaw_are_the_implementations_with_its_switches(fla
     result = explore(found.spec, {"Broker": 2}, faults=found.faults)
     assert set(result.violations) == set(found.failures)
 
+    machine = Machine(Ground(found.spec, {"Broker": 2}, bound=LARGEST, faults=0))
     for story in result.violations.values():
-        Lockstep(found.spec, 2, flaws=found.switches).follow(story.steps)
+        followed = on_the_code(machine, electors(found.switches), story.steps)
+        assert followed.follows, "\n".join(followed.difference)
 
 
 def test_every_switch_belongs_to_a_flaw_of_the_spec() -> None:

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from herdproof.cli import app
+from herdproof.conformance.coarse import Edges, Taken
 from herdproof.link import central_replay
 from herdproof.link.central import conform_lines
 from herdproof.link.central_replay import _Compiler
 from herdproof.link.central_runs import traced
-from herdproof.link.edges import Edges, Taken
 from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
 from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.pipeline import campaign as module

@@ -19,15 +19,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from herdproof.central_coordinator.tracing import CENTRAL, CentralLine
+from herdproof.conformance.traces.line import ANY_PROTOCOL, TraceError
+from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.link.central_lines import CentralStep, read_central_line
 from herdproof.pipeline.auditor import Malformed
 from herdproof.pipeline.findings import SENTENCES
 from herdproof.pipeline.judge import CONFORMS, judge
+from herdproof.pipeline.lines import Reader
 from herdproof.pipeline.protocols import auditor, auditors, read_line
 from herdproof.pipeline.tables import Rows
-from herdproof.trace import ELECTION, TraceError
-from herdproof.trace import read_line as read_election_line
+from herdproof.trace import ELECTION, FORMATS
 from properties.pipeline_traces import run_of, trace, violated
 from properties.test_conform import walk
 
@@ -119,6 +121,17 @@ def test_what_is_no_line_is_said_why(text: str, reason: str, why: str) -> None:
         read_line(text, "f:1")
 
     assert refused.value.reason == reason
+
+
+def test_a_line_of_another_version_is_refused_by_who_reads_any_protocol() -> None:
+    """It has all the fields; its number alone says that it is another."""
+    text = '{"schema":3,"protocol":"Toy","run":"","node":"n","sequence":1,"time_ns":1,"action":"a"}'
+
+    with pytest.raises(Malformed, match="this reader knows version 2") as refused:
+        Reader(ANY_PROTOCOL)(text, "f:1")
+
+    assert refused.value.reason == "unknown_version"
+    assert Reader(ANY_PROTOCOL)(text.replace(":3", ":2"), "f:1").place == "f:1"
 
 
 @given(text=st.one_of(st.text(), st.binary().map(lambda b: b.decode("latin-1"))))
@@ -292,7 +305,7 @@ def test_elections_are_read_as_their_reader_reads_them(election: list[dict[str, 
     for line in election:
         text = json.dumps(line, separators=(",", ":"))
         read = read_line(text, "f:1")
-        assert replace(read, place="") == read_election_line(text)
+        assert replace(read, place="") == read_any_line(text, formats=FORMATS)
         assert read.written() == text
     with pytest.raises(Malformed, match=r"`state\.due`") as refused:
         read_line(json.dumps({**election[0], "state": {**election[0]["state"], "due": 1}}), "f:1")

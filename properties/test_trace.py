@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from herdproof.conformance.traces import line as generic
+from herdproof.conformance.traces.line import TraceError
+from herdproof.conformance.traces.tracer import open_trace
 from herdproof.link.conform import NAMED
 from herdproof.trace import (
     BEGINNING,
+    FORMATS,
     UNNAMED,
     AnswerLine,
     AskLine,
     State,
-    TraceError,
     TraceLine,
     Tracer,
     Tracers,
-    open_trace,
-    read_line,
-    read_trace,
 )
 from herdproof.zookeeper.elector import (
     Answered,
@@ -59,6 +59,17 @@ DOCS = PAGE.read_text(encoding="utf-8").partition("\n# Traces of elections\n")[2
 """The page's second part."""
 ME, OTHER = 7, 8
 UP, DOWN, GONE = (LinkChanged(link, ME) for link in Link)
+
+
+def read_line(text: str) -> TraceLine:
+    """One line of an election's trace."""
+    line: TraceLine = generic.read_line(text, formats=FORMATS)
+    return line
+
+
+def read_trace(path: Path) -> list[TraceLine]:
+    """Every line of an election's trace."""
+    return generic.read_file(path, FORMATS)
 
 
 def answered_line(

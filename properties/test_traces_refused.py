@@ -221,7 +221,7 @@ def test_anybody_s_traces_are_replayed_by_the_command(tmp_path: Path) -> None:
         (["--map={0}:MAPP"], "has no trace map 'MAPP'; its maps: {0}:MAP"),
         (["--map=MAP"], "write a file and the name of a map in it, FILE.py:MAP"),
         (["--map={0}:MAP", "--spec=election"], "which is not --spec election: give the map of"),
-        (["--spec={0}:Lease", "--slack=1"], "--slack: with --spec, lines of several nodes"),
+        (["--spec={0}:Lease", "--slack=1"], "--slack: lines of Lease are ordered by their times"),
         (["--spec=election"], "this is a trace of Lease, and the map is of Election"),
     ],
 )

@@ -7,13 +7,15 @@ The code is a small lease server (`traced_leases.py`), the spec the tutorial's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from herdproof.conformance.traces import TraceLine
+from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START
 from herdproof.conformance.traces.mapping import ANY, Raw, Row, Told, TraceMap
 from herdproof.conformance.traces.replay import conform_files, conform_lines
@@ -22,6 +24,7 @@ from herdspec import from_source
 from herdspec.check.conform import Verdict
 from herdspec.check.follow import Way
 from herdspec.check.possible import Line
+from herdspec.language.errors import UsageError
 from herdspec.language.specification import sort_classes
 from properties.traced_leases import LEASE, PLAIN, SPEC, ask, grant, lines_of, run, told
 
@@ -220,7 +223,10 @@ def raw(lines: Sequence[TraceLine]) -> Raw:
                 where=line.place,
             )
         )
-    return Raw({"Client": len(clients)}, made, named=["ask", "grant", "write", "give_back"])
+    return Raw(
+        {"Client": len(clients)}, made, named=["ask", "grant", "write", "give_back"],
+        at=[k for k, line in enumerate(lines) if line.action != START], names=list(clients),
+    )  # fmt: skip
 
 
 def test_raw_lines_are_the_third_level() -> None:
@@ -236,6 +242,50 @@ def test_raw_lines_are_the_third_level() -> None:
     assert outcome.verdict is Verdict.DIFFERS
     assert outcome.mismatch is not None
     assert outcome.mismatch.where == "server, line 5"
+    assert outcome.matched == 4
+    assert outcome.mismatch.action == "grant(b)"
+    assert outcome.mismatch.differences == ("token of b: the spec has 0, the trace 1",)
+
+
+def test_what_a_raw_map_objects_to_counts_where_nothing_differs_before() -> None:
+    """Beside the spec, a map may keep books of its own; the first line that is refused counts."""
+
+    def objecting(lines: Sequence[TraceLine]) -> Raw:
+        whole = raw(lines)
+        return replace(whole, lines=whole.lines[:2], at=whole.at[:2], objection=(3, "too many"))
+
+    table = TraceMap(LEASE, raw=objecting)
+    outcome = conform_lines(lines_of(ask("a"), ask("b"), grant("a")), table)
+    assert (outcome.verdict, outcome.matched, outcome.lines) == (Verdict.DIFFERS, 3, 4)
+    assert outcome.mismatch is not None
+    assert outcome.mismatch.differences == ("too many",)
+
+    bad = lines_of(ask("a"), ("ask", {"c": "b", "before": {"token": 1}}), grant("a"))
+    outcome = conform_lines(bad, table)
+    assert (outcome.verdict, outcome.matched) == (Verdict.DIFFERS, 2)
+
+
+def test_who_has_no_trace_is_known_to_a_raw_map() -> None:
+    """Up to where that shows, lines are judged; then nothing is known."""
+
+    def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+        yield Missing("the trace of c is missing", len(lines) - 1)
+
+    table = TraceMap(LEASE, raw=raw, untraced=untraced)
+    outcome = conform_lines(lines_of(ask("a"), grant("a")), table)
+
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, "the trace of c is missing")
+    known = conform_lines(lines_of(ask("a"), grant("a")), table, whole=False)
+    assert known.verdict is Verdict.CONFORMS
+
+
+def test_clocks_that_are_apart_are_for_raw_lines_only() -> None:
+    """Other lines are ordered by what they sent and received."""
+    lines = lines_of(ask("a"), grant("a"))
+
+    assert conform_lines(lines, TraceMap(LEASE, raw=raw), slack_ns=5).verdict is Verdict.CONFORMS
+    with pytest.raises(UsageError, match="--slack: lines of Lease are ordered"):
+        conform_lines(lines, PLAIN, slack_ns=5)
 
 
 # ── Several nodes ───────────────────────────────────────────────────────────────────────────

@@ -41,6 +41,7 @@ from herdspec.check.plans import (
     plan_of,
     proof,
     said_of,
+    usual,
 )  # fmt: skip
 from herdspec.check.proof_verdict import ALLOWED, proved
 from herdspec.check.prove import prove
@@ -563,7 +564,7 @@ def trusting_write(self: Election, b: Broker) -> bool:
 def test_a_broken_spec_turns_verify_red() -> None:
     """With one mistake in the verified election, the plan's verdict is a failure that names it."""
     broken = ELECTION.replace("Broken", accepts_write=trusting_write)
-    whole = election_plan.planned(QUICK, broken)
+    whole = usual(replace(election_plan.PROTOCOL, verified=lambda: broken), QUICK)
     small = replace(whole, checks=whole.checks[:1])  # the other checks are as they were
 
     report = verify(small)

@@ -42,9 +42,9 @@ from herdproof.central_coordinator.session import (
 )
 from herdproof.central_coordinator.streams import Reader, Streams
 from herdproof.central_coordinator.tracing import CENTRAL, ConsumerTracer
+from herdproof.conformance.traces.tracer import open_trace
 from herdproof.errors import HerdError
 from herdproof.record import Record
-from herdproof.trace import open_trace
 from herdproof.wire.messages import ErrorCode, Offset, OffsetReset, TopicPartition
 from herdproof.wire.subscription import Subscription, named, wildcard
 

@@ -17,27 +17,22 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final, Literal, TextIO, assert_never
+from typing import Final, Literal, TextIO
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from herdproof.conformance.traces.line import Formats, Int, Line, TraceError, read_file
-from herdproof.conformance.traces.line import read_line as read_any_line
-from herdproof.conformance.traces.tracer import open_trace
+from herdproof.conformance.traces.line import Formats, Int, Line
+from herdproof.conformance.traces.tracer import Clock
 from herdproof.zookeeper.elector import (
-    Answered,
+    NOBODY_KNOWS,
     Ask,
     Call,
     Effect,
     Elector,
     Event,
-    LeaderChanged,
-    LinkChanged,
-    Resign,
-    Stand,
-    Woken,
+    Step,
     read_leader,
 )
 from herdproof.zookeeper.operations import (
@@ -57,11 +52,6 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 
-__all__ = [
-    "BEGINNING", "ELECTION", "FORMATS", "SCHEMA", "UNNAMED", "AnswerLine", "AskLine", "State",
-    "TraceError", "TraceLine", "Tracer", "Tracers", "open_trace", "read_line", "read_trace",
-]  # fmt: skip
-
 SCHEMA: Final = 1
 """The version of the format; a reader refuses what it does not know."""
 
@@ -71,7 +61,11 @@ ELECTION: Final = "election"
 UNNAMED = frozenset({"start", "handle_watch", "handle_wake", "handle_late", "ignore"})
 """Actions of a trace that the spec does not have; all others are named as the spec's are."""
 
-NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
+
+WRITE: Final = "write"
+"""The call, and the step, of the owner's fenced writes."""
+STALE = Refusal(Why.BAD_VERSION, 0)
+"""The answer to a write of an epoch that is over."""
 
 
 class State(Struct, kw_only=True, gc=False):
@@ -135,29 +129,9 @@ class TraceLine(Line, kw_only=True, gc=False):
     state: State
 
     @property
-    def role(self) -> str:
-        """The same for all."""
-        return ""
-
-    @property
-    def group(self) -> str:
-        """None: an election has no groups."""
-        return ""
-
-    @property
     def epoch(self) -> int:
         """The last epoch that the node led in."""
         return self.state.token
-
-    @property
-    def generation(self) -> int:
-        """None: an election has no generations."""
-        return 0
-
-    @property
-    def shared(self) -> bool:
-        """No: whoever has a run's lines has them all."""
-        return False
 
     @property
     def earliest_ns(self) -> int:
@@ -191,80 +165,43 @@ class Tracer:
     thread; what the stream raises is raised.
     """
 
-    def __init__(self, node: str, run: str, stream: TextIO) -> None:
+    def __init__(
+        self, node: str, run: str, stream: TextIO, clock: Clock = time.time_ns
+    ) -> None:  # fmt: skip
         self.node = node
         self.run = run
         self.stream = stream
+        self.clock = clock
         self._lock = threading.Lock()
         self._sequence = 0
         self._session = 0
         self._state = BEGINNING
-        self._number = 0
         self._write("start")
 
     def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
         """The core has taken an event."""
+        del event  # the core says what it was
+        asked = next((e for e in effects if isinstance(e, Ask)), None)
         with self._lock:
-            asked = next((e for e in effects if isinstance(e, Ask)), None)
-            action, answered = self._told(event, asked)
             self._session = core.session
             self._state = state_of(core)
-            if asked is not None:
-                self._number = asked.number
-            self._write(action, answered, _asked(core, asked))
+            for step in effects:
+                if isinstance(step, Step):
+                    told = answer_line(step.call.value, step.number, step.answer)
+                    self._write(step.action, told if step.number else None, _asked(core, asked))
 
     def wrote(self, epoch: int, answer: Answer, since_ns: int | None = None) -> None:
         """The owner's fenced write, sent at `since_ns` under an epoch, was answered."""
         with self._lock:
-            outcome, zxid = "unknown", 0
-            if isinstance(answer, Done):
-                stats = [part.stat for part in answer.answers if isinstance(part, Changed)]
-                outcome, zxid = "done", stats[0].mzxid if stats else 0
-            elif isinstance(answer, Refusal) and answer.why not in NOBODY_KNOWS:
-                stale = answer.index == 0 and answer.why is Why.BAD_VERSION
-                outcome = "refused" if stale else "unknown"
-            told = AnswerLine(
-                call="write", number=0, outcome=outcome, owner=0, epoch=epoch, zxid=zxid
-            )
-            self._write("write", told, since_ns=since_ns)
-
-    def _told(self, event: Event, asked: Ask | None) -> tuple[str, AnswerLine | None]:
-        """The name of a step, by the event and the state before it."""
-        match event:
-            case Stand():
-                return "ignore" if self._state.stands else "stand", None
-            case Resign():
-                return "resign" if self._state.stands else "ignore", None
-            case LinkChanged(link=link, session=session):
-                return self._link(link, session), None
-            case LeaderChanged():
-                return "look" if asked else "handle_watch", None
-            case Woken():
-                return "look" if asked else "handle_wake", None
-            case Answered(number=number, answer=answer):
-                if self._state.call == Call.NONE.value or number != self._number:
-                    return "handle_late", AnswerLine(
-                        call="none", number=number, outcome="late", owner=0, epoch=0, zxid=0
-                    )
-                told = answer_line(self._state.call, number, answer)
-                late = told.outcome == "unknown"
-                return "handle_late" if late else f"handle_{told.call}", told
-            case _:
-                assert_never(event)
-
-    def _link(self, link: Link, session: int) -> str:
-        if link is Link.CONNECTED:
-            if session != self._session:
-                return "handle_new_session"
-            return "ignore" if self._state.link == link.value else "handle_reconnected"
-        return f"handle_{link.value}"
+            told = replace(answer_line(WRITE, 0, answer), epoch=epoch)
+            self._write(WRITE, told, since_ns=since_ns)
 
     def _write(
         self, action: str, answered: AnswerLine | None = None, asked: AskLine | None = None,
         since_ns: int | None = None,
     ) -> None:  # fmt: skip
         self._sequence += 1
-        now = time.time_ns()
+        now = self.clock()
         line = TraceLine(
             run=self.run, node=self.node, sequence=self._sequence, time_ns=now,
             since_ns=now if since_ns is None else since_ns, action=action,
@@ -274,25 +211,28 @@ class Tracer:
         self.stream.flush()
 
 
-class Tracers:
-    """Tracers for many nodes on one stream: a new one for each core that turns up."""
+class Tracers(dict[Elector, Tracer]):
+    """
+    Tracers for many nodes on one stream: a new one for each core that turns up.
 
-    def __init__(self, run: str, stream: TextIO) -> None:
-        self.run = run
-        self.stream = stream
-        self._tracers: dict[str, tuple[Elector, Tracer]] = {}
+    Another core of the same name is another process of its node.
+    """
+
+    def __init__(self, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
+        super().__init__()
+        self._given = run, stream, clock
+
+    def __missing__(self, core: Elector) -> Tracer:
+        tracer = self[core] = Tracer(core.broker, *self._given)
+        return tracer
 
     def __call__(self, core: Elector, event: Event, effects: Sequence[Effect]) -> None:
         """A core has taken an event."""
-        self.of(core)(core, event, effects)
+        self[core](core, event, effects)
 
-    def of(self, core: Elector) -> Tracer:
-        """The tracer of this core; another core of the same name is another process of its node."""
-        known, tracer = self._tracers.get(core.broker, (None, None))
-        if tracer is None or known is not core:
-            tracer = Tracer(core.broker, self.run, self.stream)
-            self._tracers[core.broker] = (core, tracer)
-        return tracer
+    def wrote(self, core: Elector, epoch: int, answer: Answer) -> None:
+        """A write of this core's owner was answered."""
+        self[core].wrote(epoch, answer)
 
 
 def state_of(core: Elector) -> State:
@@ -316,10 +256,16 @@ def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
     return AskLine(call=core.call.value, number=asked.number, watch=watch, epoch=epoch)
 
 
-def answer_line(call: str, number: int, answer: Answer) -> AnswerLine:
-    """What an answer tells, facts only: whether a node is one's own, its reader decides."""
+def answer_line(call: str, number: int, answer: Answer | None) -> AnswerLine:
+    """
+    What an answer tells, facts only: whether a node is one's own, its reader decides.
+
+    Of an answer that nobody waits for (None), nothing is told.
+    """
     outcome, owner, epoch, zxid = "unknown", 0, 0, 0
     match answer:
+        case None:
+            outcome = "late"
         case Found(stat=None):
             outcome = "absent"
         case Found(stat=stat) if stat is not None:
@@ -329,30 +275,14 @@ def answer_line(call: str, number: int, answer: Answer) -> AnswerLine:
             epoch = read_leader(data)[1]
         case Data(stat=stat):
             outcome, epoch, zxid = "epoch", stat.version, stat.mzxid
-        case Done(answers=[Changed(stat=stat), *_]):
-            outcome, epoch, zxid = "done", stat.version, stat.mzxid
-        case Done():
+        case Done(answers=answers):
             outcome = "done"
-        case Refusal(why=why) if why not in NOBODY_KNOWS:
-            outcome = "absent" if why is Why.NO_NODE and call == Call.RECALL.value else "refused"
+            for stat in [part.stat for part in answers if isinstance(part, Changed)][:1]:
+                epoch, zxid = stat.version, stat.mzxid
+        case Refusal(why=Why.NO_NODE) if call == Call.RECALL.value:
+            outcome = "absent"
+        case Refusal(why=why) if why not in NOBODY_KNOWS and (call != WRITE or answer == STALE):
+            outcome = "refused"
     return AnswerLine(
         call=call, number=number, outcome=outcome, owner=owner, epoch=epoch, zxid=zxid
     )
-
-
-# ── Reading ─────────────────────────────────────────────────────────────────────────────────
-
-
-def read_trace(path: Path) -> list[TraceLine]:
-    """
-    Every line of a trace, in order.
-
-    Unknown fields are skipped, so that a writer may add some. Raises `TraceError`.
-    """
-    return read_file(path, FORMATS)
-
-
-def read_line(text: str) -> TraceLine:
-    """One line of a trace; `TraceError` says what is wrong with it."""
-    line: TraceLine = read_any_line(text, formats=FORMATS)
-    return line

@@ -47,15 +47,16 @@ def conform(
     for trace in traces:
         if not trace.is_file():
             raise UsageError(f"there is no trace {trace}")
+    slack_ns = int(slack * 1e9)
     with out.progress(f"conform {counted(len(traces), 'trace')}") as tell:
 
         def told(matched: int, states: int) -> None:
             tell(f"line {matched:,}, {counted(states, 'state')} possible", None)
 
         if spec or map_:
-            outcome = replayed_by(traces, spec, map_, slack, told, invariants=invariants)
+            outcome = replayed_by(traces, spec, map_, slack_ns, told, invariants=invariants)
         else:
-            outcome = replayed(traces, int(slack * 1e9), told, invariants=invariants)
+            outcome = replayed(traces, slack_ns, told, invariants=invariants)
     standing = standing_of(outcome)
     print_outcome(out, outcome, standing)
     out.json(outcome_json(outcome, standing.value))
@@ -84,18 +85,13 @@ def replayed(
 
 
 def replayed_by(
-    traces: list[Path], spec: str, map_: str, slack: float, told: Progress, *, invariants: bool
+    traces: list[Path], spec: str, map_: str, slack_ns: int, told: Progress, *, invariants: bool
 ) -> Outcome:
     """Replay traces of any code in its spec, by its map."""
     from herdproof.cli.specs import find
     from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.conformance.traces.replay import conform_files
 
-    if slack:
-        raise UsageError(
-            "--slack: with --spec, lines of several nodes are ordered by their times and by what"
-            " they sent and received: write these (Tracer.step, sent= and received=)"
-        )
     if not map_:
         subject = find(spec)
         table = TraceMap(subject.spec)
@@ -109,7 +105,9 @@ def replayed_by(
                 f" of that spec"
             )
     failing = frozenset(subject.declared)
-    return conform_files(traces, table, failing=failing, invariants=invariants, progress=told)
+    return conform_files(
+        traces, table, failing=failing, invariants=invariants, slack_ns=slack_ns, progress=told
+    )
 
 
 def map_of(name: str) -> TraceMap:

@@ -60,7 +60,7 @@ def coordinator(
     from herdproof.central_coordinator.metrics import Metrics, MetricsServer
     from herdproof.central_coordinator.server import ignore_event
     from herdproof.central_coordinator.tracing import CoordinatorTracer
-    from herdproof.trace import open_trace
+    from herdproof.conformance.traces.tracer import open_trace
 
     said = {
         "broker_id": broker_id, "zookeeper.hosts": zookeeper, "listener.host": host,

@@ -42,7 +42,8 @@ def elect(
     ] = False,
 ) -> None:
     """Run one broker's elector until Ctrl-C or SIGTERM; then it resigns."""
-    from herdproof.trace import Tracer, open_trace
+    from herdproof.conformance.traces.tracer import open_trace
+    from herdproof.trace import Tracer
     from herdproof.zookeeper.election import ZkElection
     from herdproof.zookeeper.elector import Paths
 

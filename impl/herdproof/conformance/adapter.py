@@ -59,6 +59,8 @@ class Adapter:
     """By action, the silent ones that may follow at once, within it, though the code is pumped."""
     patience: ClassVar[float] = 0.0
     """Seconds for what was sent to arrive, before a difference counts."""
+    outlives: ClassVar[bool] = False
+    """Whether the code lives on from one run to the next: then nothing of it is left behind."""
     timeout: ClassVar[float | None] = 10.0
     """Seconds after which a call counts as hung; None waits for ever, in the test's own thread."""
 

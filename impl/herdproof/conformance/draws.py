@@ -59,17 +59,17 @@ class Turns:
             self.held.disturb(self.disturbances[number % len(self.disturbances)])
         elif share in WAITED and self.waits:
             self.held.wait()
-        elif share not in FORBIDDEN or not self._offer(self.forbidden, number, possible=False):
+        elif share not in FORBIDDEN or not self.offer(self.forbidden, number, possible=False):
             usual = self.all if share in ANYTHING else self.usual
-            if not self._offer(usual, number) and not self._offer(self.all, number) and self.waits:
+            if not self.offer(usual, number) and not self.offer(self.all, number) and self.waits:
                 self.held.wait()
 
-    def action(self, name: str, number: int) -> bool:
-        """Offer an action with arguments with which it is possible; whether there were any."""
-        return self._offer([name], number)
+    def offer(self, names: Sequence[str], number: int, *, possible: bool = True) -> bool:
+        """
+        Offer the first of these actions that is possible (or is forbidden) where we may be.
 
-    def _offer(self, names: Sequence[str], number: int, *, possible: bool = True) -> bool:
-        """Offer the first of these actions that is possible (or is forbidden) where we may be."""
+        It returns whether there was any.
+        """
         held = self.held
         carried: Carried = held.states[number % len(held.states)]
         rest = number // max(1, len(names))

@@ -28,6 +28,8 @@ from herdspec.language.surface import Spec
 
 SNAPSHOTS, TOURS = "snapshots", "tours"
 """The ways in which edges are taken."""
+ABSENT = "absent: "
+"""The adapter's own reason follows."""
 BEYOND = "the code may have left the bounds there"
 FIRST = "the code does not begin in the state where it starts"
 BEHIND = "only behind steps that were not taken"
@@ -102,6 +104,12 @@ class Coverage:
     def is_complete(self) -> bool:
         """Whether every edge was taken, and nothing was wrong."""
         return self.mismatch is None and self.covered == self.edges
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every edge was taken, but for what never happens to this code, or only after."""
+        excused = (m.reason == BEHIND or m.reason.startswith(ABSENT) for m in self.missed)
+        return self.mismatch is None and self.covered > 0 and all(excused)
 
     @property
     def line(self) -> str:
@@ -229,7 +237,7 @@ def _reason(walk: EdgeWalk, number: int, source: int, instance: int, passed: set
     graph, adapter = walk.graph, walk.adapter
     name = graph.instances[instance][0].name
     if name in adapter.absent and graph.given[instance] is None:
-        return f"absent: {adapter.absent[name]}"
+        return f"{ABSENT}{adapter.absent[name]}"
     if walk.is_over:
         return NO_TIME
     if number in walk.doubtful:

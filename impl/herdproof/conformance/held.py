@@ -216,7 +216,7 @@ class Held:
 
     def _begin(self) -> None:
         self.deeds, self.states, self.code = [], [], None
-        self._things = Things()
+        self._things = None if self.adapter.outlives else Things()
         self._worker = Worker(self.adapter.timeout)
         self.code = self._call("__init__", self.adapter)
         self._call("begin", partial(self.code.begin, **self.machine.sizes))

@@ -126,7 +126,7 @@ def _rule(own: Callable[[Turns, int], object]) -> Any:
 
 
 def _action(name: str, turns: Turns, number: int) -> None:
-    turns.action(name, number)
+    turns.offer([name], number)
 
 
 def _disturbance(name: str, turns: Turns, _number: int) -> None:

@@ -1,5 +1,5 @@
 """
-Traces of elections, replayed in the election's spec.
+What lines of elections are to the election's spec: the map of their traces.
 
 Two judges look at each line. The *ledger* (`ledger.py`) checks what the spec knows nothing of:
 that sequences have no gap, that calls and answers pair up, that sessions and zxids fit together.
@@ -13,25 +13,18 @@ enters, as the broker that the spec begins with, or, if it is not the node's fir
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
-from herdproof.conformance.traces.groups import Missing, by_group, gaps
-from herdproof.conformance.traces.line import read_files
-from herdproof.conformance.traces.ordering import numbered, ordered
+from herdproof.conformance.traces.groups import Missing
+from herdproof.conformance.traces.mapping import Raw, TraceMap
 from herdproof.link.ledger import Ledger
+from herdproof.trace import ELECTION as NAME
 from herdproof.trace import FORMATS, UNNAMED, AnswerLine, TraceLine
-from herdspec.check.conform import Outcome, Progress, Verdict, conform
-from herdspec.check.invariants import invariants_of
-from herdspec.check.mismatch import Mismatch
 from herdspec.check.possible import Line
-from herdspec.language.specification import Promise, Specification
 from herdspec.protocols.election import Answer, Broker, Call, Link
-from herdspec.protocols.election_flaws import AT_ONCE
 from herdspec.protocols.election_properties import ELECTION
 
 NAMED = frozenset({
@@ -45,64 +38,29 @@ NEVER = frozenset({"pause", "resume"})
 """What need not be inferred: a pause only withholds steps."""
 
 
-def conform_files(
-    paths: Sequence[Path], *, specification: Specification = ELECTION, slack_ns: int = 0,
-    invariants: bool = True, progress: Progress | None = None,
-) -> Outcome:  # fmt: skip
-    """
-    Replay the traces of one run, one file or several; lines are counted over all of them.
-
-    `slack_ns` is how far the clocks of the machines that wrote them may be apart, in nanoseconds: 0
-    on one machine. `invariants`: what was proved of every state is evaluated in each. Where a
-    trace, or a part of one, is missing, the outcome is unknown, unless it differs before. Raises
-    `TraceError` where a file cannot be read.
-    """
-    return conform_lines(
-        read_all(paths), specification=specification, slack_ns=slack_ns, invariants=invariants,
-        progress=progress,
-    )  # fmt: skip
-
-
-def conform_lines(
-    lines: Sequence[TraceLine], *, specification: Specification = ELECTION, slack_ns: int = 0,
-    invariants: bool = False, progress: Progress | None = None, whole: bool = True,
-) -> Outcome:  # fmt: skip
-    """Replay lines that are in their order; `whole`: all that were ever written should be there."""
-    # Of a variant nothing was proved.
-    proved = invariants_of(ELECTION, AT_ONCE) if specification is ELECTION and invariants else ()
-    missing = [*gaps(lines), *untraced(lines)] if whole else []
-
-    def replay(group: str, upto: int) -> Outcome:
-        del group  # there is one
-        return _replayed(lines[:upto], specification, slack_ns, proved, progress)
-
-    return replace(by_group([""], len(lines), missing, replay), groups={})
-
-
-def _replayed(
-    lines: Sequence[TraceLine], specification: Specification, slack_ns: int,
-    proved: Sequence[Promise], progress: Progress | None,
-) -> Outcome:  # fmt: skip
+def raw(lines: Sequence[TraceLine]) -> Raw:
+    """All lines of a run, in order, up to the first to which the ledger objects."""
     nodes = {line.node: None for line in lines}
     brokers = {node: index for index, node in enumerate(nodes)}
     ledger = Ledger()
     made: list[tuple[int, Line]] = []
     objection = None
-    entering = Entering()
     times = accumulate((line.time_ns for line in lines), max)
     for number, (line, time) in enumerate(zip(lines, times, strict=True)):
-        objection = ledger.objection(line)
-        if objection is not None:
+        before = ledger.process(line)
+        again = line.node in ledger.sessions.values()
+        if (why := ledger.objection(line)) is not None:
+            objection = number, why
             break
         broker = brokers[line.node]
-        made += ((number, of) for of in entering.lines(line, broker, time))
-    outcome = conform(
-        specification, {"Broker": max(1, len(brokers))}, [line for _, line in made],
-        named=NAMED, never=NEVER, inbox="answer", slack=slack_ns, promises=proved,
-        progress=progress,
+        if before is not None and before.session:
+            made.append((number, spec_line(line, broker, before.state.due, time)))
+        elif line.action == "handle_new_session":
+            made += ((number, of) for of in entering(line, broker, time, again=again))
+    return Raw(
+        {"Broker": max(1, len(brokers))}, [line for _, line in made], NAMED, NEVER, "answer",
+        at=[number for number, _ in made], names=list(nodes), objection=objection,
     )  # fmt: skip
-    outcome = _counted(outcome, [number for number, _ in made], lines, objection, ledger)
-    return replace(outcome, mismatch=_renamed(outcome.mismatch, list(nodes)))
 
 
 def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
@@ -116,42 +74,15 @@ def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
             yield Missing(f"{why} whose trace is here", k)
 
 
-def read_all(paths: Sequence[Path]) -> list[TraceLine]:
-    """The lines of all files, in their order; `TraceError` if they are not of one run."""
-    return numbered(ordered(read_files(paths, FORMATS)), "start")
-
-
-class Entering:
-    """Makes lines for the spec; keeps which processes have entered its world."""
-
-    def __init__(self) -> None:
-        self.entered: set[int] = set()
-        """The brokers whose present process has had a session."""
-        self.known: set[int] = set()
-        """The brokers of which some process has had one."""
-        self.due: dict[int, bool] = {}
-        """What each broker's last line told of `due`."""
-
-    def lines(self, line: TraceLine, broker: int, time: int) -> list[Line]:
-        """A trace's line as the spec's: none, one, or two where a process enters."""
-        if line.action == "start":
-            self.entered.discard(broker)
-        was_due = self.due.get(broker, False)
-        self.due[broker] = line.state.due
-        if broker in self.entered:
-            return [spec_line(line, broker, was_due, time)]
-        if line.action != "handle_new_session":
-            return []
-        again = broker in self.known
-        self.entered.add(broker)
-        self.known.add(broker)
-        end = Line(
-            node=broker, action="stand" if line.state.stands else None,
-            arguments=(Broker(broker),) if line.state.stands else (),
-            after=seen_after(line), became=became(line), time=time, where=line.place,
-        )  # fmt: skip
-        begin = replace(end, action="restart", arguments=(Broker(broker),), after={}, became={})
-        return [begin, end] if again else [end]
+def entering(line: TraceLine, broker: int, time: int, *, again: bool) -> list[Line]:
+    """The first session of a process: where it enters the spec's world, maybe `again`."""
+    end = Line(
+        node=broker, action="stand" if line.state.stands else None,
+        arguments=(Broker(broker),) if line.state.stands else (),
+        after=seen_after(line), became=became(line), time=time, where=line.place,
+    )  # fmt: skip
+    begin = replace(end, action="restart", arguments=(Broker(broker),), after={}, became={})
+    return [begin, end] if again else [end]
 
 
 def spec_line(line: TraceLine, broker: int, was_due: bool, time: int) -> Line:
@@ -218,28 +149,7 @@ def seen_before(answered: AnswerLine, session: int) -> dict[str, Any]:
     return {"answer": Answer(outcome)}
 
 
-def _counted(
-    outcome: Outcome, numbers: Sequence[int], lines: Sequence[TraceLine],
-    objection: str | None, ledger: Ledger,
-) -> Outcome:  # fmt: skip
-    """The outcome in lines of the trace; the ledger's objection, where the spec has none before."""
-    matched = ledger.accepted if outcome.matched == len(numbers) else numbers[outcome.matched]
-    outcome = replace(outcome, lines=len(lines), matched=matched)
-    if objection is None or outcome.verdict is not Verdict.CONFORMS:
-        return outcome
-    line = lines[matched]
-    mismatch = Mismatch(line.place, line.action, "nothing", (objection,))
-    return replace(outcome, verdict=Verdict.DIFFERS, mismatch=mismatch)
-
-
-def _renamed(mismatch: Mismatch | None, nodes: Sequence[str]) -> Mismatch | None:
-    """The explanation with the nodes' own names for the spec's brokers."""
-    if mismatch is None or mismatch.kind == "nothing":
-        return mismatch
-    names = {repr(Broker(index)): node for index, node in enumerate(nodes)}
-
-    def renamed(text: str) -> str:
-        return re.sub(r"\bbroker\d+\b", lambda found: names.get(found[0], found[0]), text)
-
-    differences = tuple(map(renamed, mismatch.differences))
-    return replace(mismatch, action=renamed(mismatch.action), differences=differences)
+TRACES = TraceMap(
+    ELECTION, protocol=NAME, raw=raw, formats=FORMATS, start="start", untraced=untraced
+)  # fmt: skip
+"""Of traces of elections (`docs/trace.md`)."""

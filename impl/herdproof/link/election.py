@@ -1,32 +1,29 @@
 """
-The election's spec beside its implementation: the same step on both, and the same state after it.
+Worlds of electors, read as states of the election's spec.
 
-`Observer` reads a simulated world as a state of the spec: from the cores' fields, from their
-inboxes and from the simulated ZooKeeper, never from the spec's state. `act` does to the world what
-an action of the spec names. `Lockstep` does both, and compares after every step.
+Read are the cores' fields, their inboxes, and ZooKeeper: never the spec's state. So what is read
+can be compared with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import itemgetter
-from types import MappingProxyType, new_class
-from typing import Any, Self, cast
 
-from herdproof.errors import HerdError
-from herdproof.link.flawed_election import MineByData, simulated_with
+from herdproof.conformance.adapter import AdapterError
+from herdproof.link.flawed_election import MineByData
 from herdproof.simulator.election import Broker, SimulatedElection
-from herdproof.simulator.gated import Impossible
 from herdproof.simulator.tree import Nodes
 from herdproof.simulator.zookeeper import Session
-from herdproof.zookeeper.elector import Answered, Call, Elector, LeaderChanged, read_leader
+from herdproof.zookeeper.elector import (
+    NOBODY_KNOWS,
+    Answered,
+    Call,
+    Elector,
+    LeaderChanged,
+    read_leader,
+)
 from herdproof.zookeeper.operations import Answer, Data, Done, Found, Link, Refusal, Stat, Why
-from herdproof.zookeeper.shell import NothingWaits, Observe, ignore_event
-from herdspec.check.run import Machine, Step, said, told
 from herdspec.engine.ground import FAULTS, Ground, SlotKey
-from herdspec.language.specification import Specification
-from herdspec.language.surface import Disabled, Spec, sizes_of_sorts
-from herdspec.language.values import decode
 from herdspec.protocols import election as spec
 
 OF_THE_WORLD = ("holder", "orphan", "epoch", "elected", "stale_write_accepted", FAULTS)
@@ -36,9 +33,6 @@ OF_A_BROKER = (
     "link", "stands", "leads", "token", "call", "due", "paused",
 )  # fmt: skip
 """The fields that `Observer` reads of each broker, in the order in which it does."""
-
-BOUND = 254
-"""A bound of naturals, as lowering wants one; the plain Python that is run here knows none."""
 
 CALLS = {call: list(spec.Call).index(spec.Call(call.value)) for call in Call}
 LINKS = {link: list(spec.Link).index(spec.Link(link.value)) for link in Link}
@@ -51,35 +45,6 @@ VIEW_ABSENT, VIEW_OTHERS, VIEW_MINE = (
 )
 
 
-class Unlinked(HerdError):
-    """The spec has an action or a field that the implementation's side knows nothing of."""
-
-
-class Differs(AssertionError):
-    """
-    Spec and implementation are in different states; the message tells the story.
-
-    `lockstep` is what came there, if it was a `Lockstep`.
-    """
-
-    lockstep: Lockstep | None = None
-
-
-def act(world: SimulatedElection, action: str, arguments: Sequence[int]) -> None:
-    """
-    Do to a world what an action of the spec names, to the brokers with these indices.
-
-    `Unlinked` if the world has no such method; `Impossible` or `NothingWaits` if it cannot.
-    """
-    method = getattr(world, action, None)
-    if method is None:
-        raise Unlinked(
-            f"the spec's action {action!r} has no method in {type(world).__name__}:"
-            " write one by that name, taking the brokers' indices"
-        )
-    method(*arguments)
-
-
 class Observer:
     """Reads worlds as states of a ground spec: numbers in the order of its slots."""
 
@@ -89,7 +54,7 @@ class Observer:
         keys += [(name, (k,)) for k in range(size) for name in OF_A_BROKER]
         if set(keys) != set(ground.slots):
             odd = ", ".join(sorted({name for name, _ in set(keys) ^ set(ground.slots)}))
-            raise Unlinked(f"only the spec, or only its observer, has: {odd}")
+            raise AdapterError(f"only the spec, or only its observer, has: {odd}")
         self._ordered = itemgetter(*(keys.index(key) for key in ground.slots))
 
     def __call__(self, world: SimulatedElection, faults: int = 0) -> tuple[int, ...]:
@@ -152,7 +117,7 @@ def _waiting(broker: Broker) -> tuple[Answer | None, bool]:
 
 
 def _is_loss(answer: Answer) -> bool:
-    return isinstance(answer, Refusal) and answer.why in (Why.CONNECTION_LOSS, Why.SESSION_EXPIRED)
+    return isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS
 
 
 def _expected(core: Elector) -> int:
@@ -180,7 +145,9 @@ def _decoded(broker: Broker, answer: Answer) -> tuple[int, int]:
             return DELETED, 0
         case ((Call.CREATE | Call.DELETE), Refusal()):
             return REFUSED, 0
-    raise Differs(f"{core.broker} got an answer to {core.call.value} that none expects: {answer}")
+    raise AssertionError(
+        f"{core.broker} got an answer to {core.call.value} that none expects: {answer}"
+    )
 
 
 def _is_mine(broker: Broker, stat: Stat) -> bool:
@@ -188,141 +155,3 @@ def _is_mine(broker: Broker, stat: Stat) -> bool:
     if stat.ephemeral_owner in broker.former:
         return isinstance(broker.shell.core, MineByData)
     return stat.ephemeral_owner == broker.session
-
-
-def unlike(machine: Machine, wanted: Sequence[int], found: Sequence[int]) -> list[str]:
-    """Where the world's state is not the spec's: a line for each such field; none if they agree."""
-    lines = []
-    for slot, ours, theirs in zip(machine.ground.slots.values(), wanted, found, strict=True):
-        if ours != theirs:
-            entry = f"{slot.field}[broker{slot.index[0] + 1}]" if slot.index else slot.field
-            a, b = (said(decode(slot.kind, n, machine.sorts)) for n in (ours, theirs))
-            lines.append(f"       {entry}: {a} in the spec, {b} in the implementation")
-    return lines
-
-
-Choice = tuple[str, tuple[Any, ...]]
-"""An action's name, and its arguments as the spec has them."""
-
-
-class _Frozen:
-    """
-    A state that cannot be written: it tells quickly, without a copy, what is surely not possible.
-
-    An action whose guard fails before its first write is not; any other may be.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise TypeError(f"{name} of a frozen state is read-only")
-
-    @classmethod
-    def of(cls, state: Spec) -> Self:
-        """The same state, frozen."""
-        frozen = object.__new__(cls)
-        frozen.__dict__.update(
-            (name, MappingProxyType(value) if isinstance(value, dict) else value)
-            for name, value in vars(state).items()
-        )
-        return frozen
-
-    def may(self, action: str, arguments: tuple[Any, ...]) -> bool:
-        """Whether it is worth trying."""
-        try:
-            getattr(self, action)(*arguments)
-        except Disabled:
-            return False
-        except TypeError:
-            return True  # it got as far as a write (or is wrong, which trying it will show)
-        return True
-
-
-class Lockstep:
-    """
-    A spec in plain Python and a simulated world, taken through the same steps.
-
-    `specification` may be a flawed one; `flaws` are those of the world that it describes.
-    """
-
-    def __init__(
-        self, specification: Specification, size: int, *, flaws: frozenset[str] = frozenset(),
-        observe: Observe = ignore_event,
-    ) -> None:  # fmt: skip
-        self.machine = Machine(Ground(specification, {"Broker": size}, BOUND, faults=0))
-        self.flaws = flaws
-        self.world = simulated_with(flaws, size, observe=observe)
-        self.observer = Observer(self.machine.ground)
-        self._freezer: type[_Frozen] = cast(
-            type[_Frozen],
-            new_class("Frozen", (_Frozen, specification.state), {"variant": True}),
-        )
-        self._frozen: _Frozen | None = None
-        self.initial = self.machine.initial()
-        self.state = self.initial
-        self.steps: list[Step] = []
-        self.difference = ""
-        self._compare(self.observer(self.world))
-
-    def possible(self, choices: Sequence[Choice], turn: int = 0) -> Choice | None:
-        """The first of these choices, counted from `turn` on and around, that the spec allows."""
-        frozen = self._frozen = self._frozen or self._freezer.of(self.state)
-        with sizes_of_sorts(self.machine.sizes):
-            for at in range(turn, turn + len(choices)):
-                choice = choices[at % len(choices)]
-                if frozen.may(*choice) and self.machine.take(self.state, *choice) is not None:
-                    return choice
-        return None
-
-    def step(self, action: str, arguments: tuple[Any, ...]) -> None:
-        """
-        Take a step on both sides; `ValueError` if the spec does not allow it.
-
-        `Differs` where the implementation cannot follow, or arrives elsewhere.
-        """
-        after = self.machine.take(self.state, action, arguments)
-        if after is None:
-            raise ValueError(f"{action}{arguments} is not possible in this state of the spec")
-        self.state, self._frozen = after, None
-        self.steps.append(Step(self.machine.spec.action(action), arguments, after))
-        try:
-            act(self.world, action, [broker.index for broker in arguments])
-            found = self.observer(self.world)
-        except (Impossible, NothingWaits, AssertionError) as error:
-            raise self._differs(f"The implementation cannot: {error}") from error
-        self._compare(found)
-
-    def follow(self, steps: Sequence[Step]) -> None:
-        """Take a story's steps on both sides."""
-        for step in steps:
-            self.step(step.action.name, step.arguments)
-
-    def follow_where_possible(self, steps: Sequence[Step]) -> None:
-        """Take those of a story's steps that the spec allows when their turn comes."""
-        for step in steps:
-            if self.possible([(step.action.name, step.arguments)]):
-                self.step(step.action.name, step.arguments)
-
-    def _compare(self, found: tuple[int, ...]) -> None:
-        wanted = self.machine.numbers(self.state)
-        if wanted != found:
-            lines = unlike(self.machine, wanted, found)
-            raise self._differs("There the implementation is elsewhere:", *lines)
-
-    def _differs(self, *ends: str) -> Differs:
-        said_so_far = f"{self.machine.spec.name}, step by step on spec and implementation:"
-        self.difference = "\n".join([said_so_far, *told(self.steps, self.initial), *ends])
-        found = Differs(self.difference)
-        found.lockstep = self
-        return found
-
-    def shortened(self) -> Lockstep:
-        """One that differs, too, after some of this one's steps, of which none can be spared."""
-        shortest, at = self, len(self.steps) - 1
-        while at >= 0:
-            steps = [*shortest.steps[:at], *shortest.steps[at + 1 :]]
-            tried = Lockstep(self.machine.spec, self.machine.sizes["Broker"], flaws=self.flaws)
-            try:
-                tried.follow_where_possible(steps)
-            except Differs:
-                shortest, at = tried, len(tried.steps)
-            at -= 1
-        return shortest

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from herdproof.link.flawed import check_flaws, flawed
 from herdproof.simulator.election import SimulatedElection
@@ -29,7 +30,6 @@ from herdproof.zookeeper.operations import (
     Multi,
     Set,
 )
-from herdproof.zookeeper.shell import Observe, ignore_event
 
 _PATHS = Paths()
 
@@ -134,8 +134,6 @@ class ResignKeepsNode(Elector):
 
     def resign(self) -> list[Effect]:
         """Take part no more."""
-        if not self.stands:
-            return []
         self.stands = self.due = False
         return self._step_down()
 
@@ -143,10 +141,8 @@ class ResignKeepsNode(Elector):
 class NoLookAfterReconnect(Elector):
     """Trusts what it knew before the connection was lost."""
 
-    def handle_connected(self, session: int) -> list[Effect]:
-        """A server was found; if the old session lives on, nothing comes of it."""
-        if session != self.session:
-            return super().handle_connected(session)
+    def handle_reconnected(self) -> list[Effect]:
+        """The session lives on, and nothing comes of it."""
         self.link = Link.CONNECTED
         return []
 
@@ -217,10 +213,12 @@ def elector_with(flaws: frozenset[str]) -> type[Elector]:
     return flawed(Elector, flaws, FLAWS)
 
 
-def simulated_with(
-    flaws: frozenset[str], size: int, *, observe: Observe = ignore_event
-) -> SimulatedElection:
-    """A simulated election of so many brokers, its cores and its shells with these flaws."""
+def simulated_with(flaws: frozenset[str], size: int, **told: Any) -> SimulatedElection:
+    """
+    A simulated election of so many brokers, its cores and its shells with these flaws.
+
+    Who is `told` is as in `SimulatedElection`.
+    """
     world = flawed(SimulatedElection, flaws, FLAWS_OF_SHELLS)
     elector = elector_with(flaws.difference(FLAWS_OF_SHELLS))
-    return world(size, elector=elector, observe=observe)
+    return world(size, elector=elector, **told)

@@ -33,7 +33,7 @@ PLAIN = {"stand", "resign", "look", "handle_suspended", "handle_reconnected", "h
 """Named steps that handle no answer."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Process:
     """The books of one process of a node."""
 
@@ -41,23 +41,30 @@ class Process:
     session: int = 0
     number: int = 0
     state: State = field(default_factory=lambda: BEGINNING)
-    tokens: set[int] = field(default_factory=lambda: {0})
+    tokens: frozenset[int] = frozenset({0})
+
+    def after(self, line: TraceLine) -> Process:
+        """The books after one more line."""
+        number = self.number if line.asked is None else line.asked.number
+        tokens = self.tokens | {line.state.token}
+        return Process(line.sequence, line.session, number, line.state, tokens)
 
 
 class Ledger:
     """Takes a run's lines in order, and objects to the first that does not fit."""
 
     def __init__(self) -> None:
-        self.accepted = 0
         self.processes: dict[str, Process] = {}
         self.sessions: dict[int, str] = {}
         self.transactions = Transactions()
 
+    def process(self, line: TraceLine) -> Process | None:
+        """The books of a line's process, before it."""
+        return Process() if line.action == "start" else self.processes.get(line.node)
+
     def objection(self, line: TraceLine) -> str | None:
         """Why a line does not fit those before it, if so; otherwise it is in the books."""
-        if line.action == "start":
-            self.processes[line.node] = Process()
-        process = self.processes.get(line.node)
+        process = self.process(line)
         if process is None:
             return f"the trace of {line.node} does not begin with `start`"
         found = (
@@ -69,16 +76,8 @@ class Ledger:
             or None
         )
         if found is None:
-            self._enter(process, line)
+            self.processes[line.node] = process.after(line)
         return found
-
-    def _enter(self, process: Process, line: TraceLine) -> None:
-        self.accepted += 1
-        process.sequence, process.session = line.sequence, line.session
-        process.state = line.state
-        process.tokens.add(line.state.token)
-        if line.asked is not None:
-            process.number = line.asked.number
 
     def _sequence(self, process: Process, line: TraceLine) -> str | None:
         if line.sequence != process.sequence + 1:

@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from herdproof.conformance.traces.tracer import open_trace
 from herdproof.errors import HerdError
 from herdproof.ports import LOOPBACK
-from herdproof.trace import Tracer, open_trace
+from herdproof.trace import Tracer
 from herdproof.zookeeper.client import expire_session
 from herdproof.zookeeper.election import ZkElection
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper

@@ -10,24 +10,31 @@ Everything that clients tell is brought to the one thread that drives (`Mail`); 
 core until a method says so. A connection that is cut finds its proxy frozen: the client's next
 attempt hangs in there, and goes on when the plan lets it.
 
-Not to be had on one server: one that lags (`real_lagging.py` has an ensemble). A plan's `pause`
-stops only the gate; what a stopped process does is tested elsewhere.
+Not to be had on one server: one that lags (an ensemble has that). A plan's `pause` stops only the
+gate; what a stopped process does is tested elsewhere. The server notices a broken connection a
+little later than its client: a `picture` may need a moment to be right.
 """
 
 from __future__ import annotations
 
 import queue
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from herdproof.errors import HerdError
+from herdproof.simulator.election import SimulatedElection
 from herdproof.simulator.gated import GatedElection, Impossible
+from herdproof.simulator.tree import Node
+from herdproof.simulator.zookeeper import Session as Known
+from herdproof.simulator.zookeeper import Snapshot as Service
 from herdproof.zookeeper.client import Client, expire_session
 from herdproof.zookeeper.elector import (
+    NOBODY_KNOWS,
     Answered,
     Call,
     Elector,
@@ -50,7 +57,6 @@ from herdproof.zookeeper.operations import (
     Refusal,
     Set,
     Sync,
-    Why,
 )
 from herdproof.zookeeper.proxy import FaultProxy
 from herdproof.zookeeper.shell import Observe, Shell, ignore_event
@@ -143,15 +149,43 @@ class Broker:
     """Of all its sessions: with one, the session can be ended at the server."""
 
 
+_ID = re.compile(r"0x[0-9a-f]+")
+_SESSION = re.compile(r"^\t(0x[0-9a-f]+)$", re.MULTILINE)
+_CONNECTED = re.compile(r"\bsid=(0x[0-9a-f]+)")
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What the server lists: living sessions, sessions with a connection, watches by session."""
+
+    sessions: frozenset[int]
+    connected: frozenset[int]
+    watches: Mapping[int, frozenset[str]]
+
+
+def read_lists(dump: str, cons: str, wchc: str) -> Lists:
+    """
+    The server's answers to three of its words.
+
+    `dump` lists connections, too, but now and then keeps one that has been closed.
+    """
+    sessions = dump.partition("ephemeral nodes dump:")[0]
+    watches: dict[int, frozenset[str]] = {}
+    session = 0
+    for line in wchc.splitlines():
+        if _ID.fullmatch(line):
+            session = int(line, 16)
+        elif line.startswith("\t"):
+            watches[session] = watches.get(session, frozenset()) | {line.strip()}
+    return Lists(
+        frozenset(int(found, 16) for found in _SESSION.findall(sessions)),
+        frozenset(int(found, 16) for found in _CONNECTED.findall(cons)),
+        watches,
+    )
+
+
 NEEDS_A_TIMEOUT = "needs a whole session time-out"
 """An expiry that the broker is half told of; paused brokers (integration/) go through it."""
-
-NOT_HERE = {
-    "fall_behind": "needs a server that lags",
-    "catch_up": "needs a server that lags",
-    "expire_told": NEEDS_A_TIMEOUT,
-}
-"""What one server, disturbed from outside, cannot be made to do, and why."""
 
 
 class RealElection(GatedElection[Broker]):
@@ -162,6 +196,15 @@ class RealElection(GatedElection[Broker]):
     is limited by `patience_s`, in seconds. A step that is not possible raises `Impossible`,
     `NothingWaits` or `NotInTime`.
     """
+
+    absent: ClassVar[Mapping[str, str]] = {
+        "fall_behind": "needs a server that lags",
+        "catch_up": "needs a server that lags",
+        "expire_told": NEEDS_A_TIMEOUT,
+    }
+    """What one server, disturbed from outside, cannot be made to do, and why."""
+    reluctant: ClassVar[Collection[str]] = ()
+    """What can be done at times only."""
 
     def __init__(
         self, zookeeper: EmbeddedZooKeeper, size: int, *, root: str = "/link",
@@ -183,13 +226,8 @@ class RealElection(GatedElection[Broker]):
         self.outsider = Session(self.hosts_of(self.truth), self.mail)
         self._root = root
         self._resets = 0
+        self._picture = SimulatedElection(size)
         self._place()
-
-    @staticmethod
-    def why_not(action: str, lags: bool) -> str | None:
-        """Why a step cannot be driven here, of a broker whose server `lags` or not; or `None`."""
-        del lags
-        return NOT_HERE.get(action)
 
     @property
     def truth(self) -> int:
@@ -403,6 +441,44 @@ class RealElection(GatedElection[Broker]):
         epoch = self.read(self.paths.epoch)
         return epoch.data.decode() if epoch else ""
 
+    def picture(self) -> SimulatedElection:
+        """
+        The world as it is now: a simulated one that is in the same state.
+
+        The cores are these, inboxes and all; the nodes are as an outsider reads them, sessions,
+        connections and watches as the server itself lists them.
+        """
+        picture, servers = self._picture, {self.truth, *map(self.server_of, range(self.size))}
+        lists = {server: self._lists(server) for server in servers}
+        sessions: dict[int, Known] = {}
+        for b, (shown, broker) in enumerate(zip(picture.brokers, self.brokers, strict=True)):
+            here, session = lists[self.server_of(b)], broker.session
+            sessions[session] = Known(
+                session in lists[self.truth].sessions,
+                here.watches.get(session, frozenset()),
+                view=self._nodes(self.readers[b]) if b in self.lagging else None,
+            )
+            shown.shell, shown.session, shown.paused = broker.shell, session, broker.paused
+            shown.former = tuple(s for s in broker.passwords if s != session)
+            shown.connected = session in here.connected
+        picture.paths = self.paths
+        picture.zookeeper.restore(Service(self._nodes(self.outsider), sessions, zxid=0))
+        picture.stale_write_accepted = self.stale_write_accepted
+        return picture
+
+    def _lists(self, server: int) -> Lists:
+        ask = self.zookeeper.ask
+        return read_lists(*(ask(server, word) for word in ("dump", "cons", "wchc")))
+
+    def _nodes(self, reader: Session) -> dict[str, Node]:
+        """The two nodes as a client that has no part in the election reads them."""
+        read = {path: self.read(path, reader) for path in (self.paths.leader, self.paths.epoch)}
+        return {
+            path: Node(data.data, data.stat.ephemeral_owner, version=data.stat.version)
+            for path, data in read.items()
+            if data is not None
+        }
+
     # ── Inside ──────────────────────────────────────────────────────────────────────────────
 
     def _watched(self, service: Session, path: str) -> None:
@@ -482,4 +558,4 @@ class RealElection(GatedElection[Broker]):
 
 
 def _nobody_knows(answer: Answer) -> bool:
-    return isinstance(answer, Refusal) and answer.why in {Why.CONNECTION_LOSS, Why.SESSION_EXPIRED}
+    return isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS

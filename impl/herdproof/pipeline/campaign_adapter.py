@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import count
@@ -18,12 +19,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import given
+from herdproof.conformance.coarse import Edges, Taken
 from herdproof.conformance.draws import Turns
 from herdproof.conformance.held import Deed, Differs, Held, TooManyStates
 from herdproof.conformance.shorten import shortened
 from herdproof.conformance.traces.tracer import Tracer
 from herdproof.conformance.walk import inconclusive
-from herdproof.link.edges import Edges, Taken
 from herdproof.pipeline.campaign_runs import Asked, Broken, Ran
 from herdproof.pipeline.map_trace import told
 
@@ -81,8 +82,10 @@ class AdapterSimulated:
         return self._walked(asked)[0]
 
     def replay(self, lines: Sequence[Any], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
-        """The trace in the spec; its edges are those of the walk."""
-        return self._replay(lines), ran.taken, sum(ran.counts.values())
+        """The trace in the spec; its edges are those of the walk, which knows all of its steps."""
+        found = self._replay(lines)
+        counted = {action: ran.counts.get(action, 0) for action in found.taken}
+        return replace(found, taken=counted), ran.taken, sum(ran.counts.values())
 
     def story(self, asked: Asked, *, shrink: bool) -> list[str]:
         """What a walk did; where the code went elsewhere, the story of that."""
@@ -94,11 +97,15 @@ class AdapterSimulated:
         short = shortened(held, differs) if shrink else differs
         return [f'Seed {asked.seed} breaks: "{SENTENCE}"', "", *str(short).splitlines()]
 
-    def _walked(self, asked: Asked) -> tuple[Ran, Held, Differs | None]:
-        """Walk, and write down what was done."""
+    def walk(self, asked: Asked) -> Walk:
+        """What is walked, and how."""
         spec = self._protocol.verified()
         held = Held(spec, self._adapter(asked.flaw), **self._sizes[asked.mix])
-        walk = _Walk(held, asked, self.name)
+        return Walk(held, asked, self.name)
+
+    def _walked(self, asked: Asked) -> tuple[Ran, Held, Differs | None]:
+        """Walk, and write down what was done."""
+        walk = self.walk(asked)
         differs, unsure = None, ""
         try:
             differs = walk.go()
@@ -109,13 +116,15 @@ class AdapterSimulated:
         ran = Ran(
             texts, f"seed {asked.seed}", sum(walk.counts.values()), digest, {FOLLOWS: SENTENCE},
             _broken(differs, len(texts)), walk.taken.actions, walk.counts,
-            unsure or inconclusive(spec, held.report),
+            unsure or inconclusive(walk.held.spec, walk.held.report),
         )  # fmt: skip
-        return ran, held, differs
+        return ran, walk.held, differs
 
 
-class _Walk:
+class Walk:
     """One walk; each step that the code took when it was offered is a line of its trace."""
+
+    turns = TURNS
 
     def __init__(self, held: Held, asked: Asked, name: str) -> None:
         self.held = held
@@ -134,10 +143,10 @@ class _Walk:
         with self.held as held:
             turns = Turns(held)
             turns.mix(self.chance.getrandbits(16))
-            for _ in range(TURNS):
+            for _ in range(self.turns):
                 before, deeds = [c.state for c in held.states], len(held.deeds)
                 try:
-                    turns.take(self.chance.getrandbits(24))
+                    self.turn(turns)
                 except Differs as differs:
                     self._note_last(held.deeds[-1])
                     return differs
@@ -146,13 +155,17 @@ class _Walk:
                         self._note(before, deed.name)
         return None
 
+    def turn(self, turns: Turns) -> None:
+        """One turn."""
+        turns.take(self.chance.getrandbits(24))
+
     def _note(self, before: Sequence[Any], action: str) -> None:
         """Write a step down, and count it; as an edge, where nothing came silently beside it."""
         self.counts[action] += 1
         path = self.held.states[0].path()
         step = next(c.step for c in reversed(path) if c.step and not c.by_itself)
         names = [name for name, _ in step.action.parameters]
-        self._trace(action, dict(zip(names, step.arguments, strict=True)))
+        self.trace(action, dict(zip(names, step.arguments, strict=True)))
         if len(before) == 1 and path[-1].step is step:
             self.taken(before[0], action, step.arguments, path[-1].state)
 
@@ -161,9 +174,10 @@ class _Walk:
         if deed.taken:
             parameters = given(self.held.possible.actions[deed.name], self.held.adapter)
             names = [name for name, _ in parameters]
-            self._trace(deed.name, dict(zip(names, deed.arguments, strict=True)))
+            self.trace(deed.name, dict(zip(names, deed.arguments, strict=True)))
 
-    def _trace(self, action: str, arguments: Mapping[str, Any]) -> None:
+    def trace(self, action: str, arguments: Mapping[str, Any]) -> None:
+        """Write a step down."""
         assert self.held.code is not None, "it lives"
         seen = {k: v for k, v in self.held.code.observe().items() if k not in self.moving}
         self.tracer.step(action, arguments=told(arguments), seen=told(seen))

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+from herdproof.conformance.coarse import Edges, Taken
 from herdproof.link.central_lines import CentralStep
 from herdproof.link.central_runs import Tracers
-from herdproof.link.edges import Edges, Taken
 from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
 from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.link.flawed_election import FLAWS as ELECTOR_FLAWS

@@ -18,15 +18,16 @@ class Reader:
     """Reads lines of one format at once; what is none of these is told by the reader of all."""
 
     def __init__(self, formats: Formats) -> None:
-        (self._made,) = formats.values()
+        (((self._schema, _), self._made),) = formats.items()
         self._formats = formats
 
     def __call__(self, text: str, place: str) -> Any:
         """A line, or `Malformed`."""
         try:
-            return decoded(self._made, text, place)
+            line = decoded(self._made, text, place)
         except TraceError:
             return self._told(text, place)
+        return line if line.schema == self._schema else self._told(text, place)
 
     def _told(self, text: str, place: str) -> Any:
         """The line all the same, or what is wrong with it."""

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
-from herdproof.conformance.traces.line import (
-    START,
-    TraceError,
-    TraceLine,
-    UnknownVersion,
-    read_line,
-)
+from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.conformance.traces.mapping import TraceMap
 from herdproof.conformance.traces.ordering import Causes, Ordered, ordered
 from herdproof.conformance.traces.replay import conform_lines
-from herdproof.pipeline.auditor import Auditor, Malformed, Replayed
+from herdproof.pipeline.auditor import Auditor, Replayed, Teller
 from herdproof.pipeline.events import Event, ProcessStarted
+from herdproof.pipeline.lines import Reader
 from herdproof.pipeline.replayed import replayed
 from herdspec.language.surface import Sort
 
@@ -44,11 +39,14 @@ class MapAuditor(Auditor):
 
     grouped = False
     """A run is judged as one: its replay looks at each group by itself."""
+    options: ClassVar[Mapping[str, Any]] = {}
+    """Of replays; see `conform_lines`."""
 
     def __init__(self, name: str, table: TraceMap, failing: Collection[str] = ()) -> None:
         self._name = name
         self._table = replace(table, protocol=name)
         self._failing = frozenset(failing)
+        self._read = Reader(table.formats)
 
     @property
     def name(self) -> str:
@@ -60,27 +58,22 @@ class MapAuditor(Auditor):
         """Of consumer groups it promises nothing."""
         return {}
 
-    def read(self, text: str, place: str) -> TraceLine:
+    def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
-        try:
-            line: TraceLine = read_line(text, place)
-        except TraceError as problem:
-            reason = "unknown_version" if isinstance(problem, UnknownVersion) else "malformed"
-            raise Malformed(reason, str(problem)) from None
-        return line
+        return self._read(text, place)
 
-    def ordered(self, lines: Sequence[TraceLine]) -> Ordered[TraceLine]:
+    def ordered(self, lines: Sequence[Any]) -> Ordered[Any]:
         """A group's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines, Causes(lines))
 
-    def teller(self, run: str, group: str) -> StartsAlone:
+    def teller(self, run: str, group: str) -> Teller:
         """Who tells a group's lines."""
         del run, group
         return StartsAlone()
 
-    def replay(self, lines: Sequence[TraceLine]) -> Replayed:
+    def replay(self, lines: Sequence[Any]) -> Replayed:
         """A group's lines, in order, replayed in the spec."""
-        outcome = conform_lines(lines, self._table, failing=self._failing)
+        outcome = conform_lines(lines, self._table, failing=self._failing, **self.options)
         at = outcome.matched
         time_ns = lines[at].time_ns if at < len(lines) else None
         return replayed(outcome, self._table.specification, time_ns)

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 from herdproof.link.central import Views, conform_lines
 from herdproof.link.central_lines import CentralStep, placed
-from herdproof.link.conform import conform_lines as replay_lines
 from herdproof.pipeline.auditor import Replayed
 from herdproof.pipeline.replayed import replayed
-from herdproof.trace import TraceLine
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
-from herdspec.protocols.election_properties import ELECTION
 
 
 def replay_central(lines: Sequence[CentralStep], views: Views | None = None) -> Replayed:
@@ -25,10 +22,3 @@ def replay_central(lines: Sequence[CentralStep], views: Views | None = None) -> 
     at = outcome.matched
     time_ns = lines[at].time_ns if at < len(lines) else None
     return replayed(outcome, CENTRAL_COORDINATOR, time_ns)
-
-
-def replay_election(lines: Sequence[TraceLine]) -> Replayed:
-    """A run's lines, in order, replayed in the spec of the election; what is missing is known."""
-    outcome = replay_lines(lines, whole=False)
-    at = outcome.matched
-    return replayed(outcome, ELECTION, lines[at].time_ns if at < len(lines) else None)

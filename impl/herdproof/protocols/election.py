@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from herdproof.conformance.findings import conforms, differs, implementation, replayed, unknown
+from herdproof.conformance.findings import covered, differs, implementation, replayed
 from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
 from herdspec.check.verdict import counted
@@ -16,11 +15,9 @@ from herdspec.protocols.election_plan import PROTOCOL
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
+    from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
-    from herdspec.check.conform import Outcome, Progress
-
-EDGES_BROKERS, EDGES_FAULTS = 2, 2
 
 
 def of_election() -> tuple[Any, ...]:
@@ -32,57 +29,50 @@ def of_election() -> tuple[Any, ...]:
 
 def edges(subject: str) -> Check:
     """Every step of the explored graph, taken by the cores on the simulated ZooKeeper."""
-    row = "the cores take every step as specified"
-    sentence = "In every reachable state, each step leads the cores where the spec says."
+    brokers, faults = 2, 2
 
     def run(tell: Tell) -> Result:
-        from herdproof.link.cover import cover
+        from herdproof.conformance.edges import cover
+        from herdproof.link.election_adapter import SimulatedElectors
+        from herdspec.protocols.election_properties import ELECTION
 
         tell("on the simulated ZooKeeper", None)
-        coverage = cover(EDGES_BROKERS, EDGES_FAULTS)
+        coverage = cover(ELECTION, SimulatedElectors, faults=faults, Broker=brokers)
         bounds = f"{counted(coverage.covered, 'step')} from {counted(coverage.states, 'state')}"
-        measured = f"{bounds}, {coverage.covered / coverage.seconds:,.0f} steps/s"
-        if coverage.mismatch is not None:
-            story = coverage.mismatch.story
-            return Result((differs(subject, row, sentence, bounds, story),), measured)
-        if not coverage.is_complete:
-            note = f"{coverage.edges - coverage.covered:,} steps were not taken"
-            return Result((unknown(subject, row, sentence, bounds, note),), measured)
-        return Result((conforms(subject, row, sentence, bounds),), measured)
+        return Result((covered(*row, bounds, coverage),), coverage.line)
 
-    size = f"{counted(EDGES_BROKERS, 'broker')}, {counted(EDGES_FAULTS, 'fault')}"
+    row = (
+        subject, "the cores take every step as specified",
+        "In every reachable state, each step leads the cores where the spec says.",
+    )  # fmt: skip
+    size = f"{counted(brokers, 'broker')}, {counted(faults, 'fault')}"
     return Check(f"cover every step on the simulated ZooKeeper: {size}", run, of_election)
-
-
-REAL_BROKERS, REAL_FAULTS = 1, 1
 
 
 def real_edges(subject: str) -> Check:
     """Every step of the smallest graph, taken by a real broker on a real ZooKeeper."""
-    row = "real brokers take every step as specified"
-    sentence = "On a real ZooKeeper, each step leads the brokers where the spec says."
+    brokers, faults = 1, 1
 
     def run(tell: Tell) -> Result:
-        from herdproof.link.real_cover import Graph, cover
+        from herdproof.conformance.edges import TOURS, cover
+        from herdproof.link.real import real_electors
         from herdproof.link.real_world import RealElection
         from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+        from herdspec.protocols.election_properties import ELECTION
 
-        def told(taken: int, of: int) -> None:
-            tell(f"{taken:,} of {counted(of, 'step')}", taken / of)
-
-        graph = Graph(REAL_BROKERS, REAL_FAULTS)
-        with EmbeddedZooKeeper() as zookeeper, RealElection(zookeeper, REAL_BROKERS) as world:
-            coverage = cover(world, graph, progress=told)
+        tell("on a real ZooKeeper", None)
+        with EmbeddedZooKeeper() as zookeeper, RealElection(zookeeper, brokers) as world:
+            coverage = cover(
+                ELECTION, real_electors(world), by=TOURS, faults=faults, Broker=brokers
+            )
         bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'step')}"
-        if coverage.differing:
-            story = next(iter(coverage.differing.values()))
-            return Result((differs(subject, row, sentence, bounds, story),), coverage.line)
-        if coverage.missed or not coverage.covered:
-            note = f"{coverage.missed:,} steps were not taken"
-            return Result((unknown(subject, row, sentence, bounds, note),), coverage.line)
-        return Result((conforms(subject, row, sentence, bounds),), coverage.line)
+        return Result((covered(*row, bounds, coverage),), coverage.line)
 
-    size = f"{counted(REAL_BROKERS, 'broker')}, {counted(REAL_FAULTS, 'fault')}"
+    row = (
+        subject, "real brokers take every step as specified",
+        "On a real ZooKeeper, each step leads the brokers where the spec says.",
+    )  # fmt: skip
+    size = f"{counted(brokers, 'broker')}, {counted(faults, 'fault')}"
     return Check(f"cover every step on a real ZooKeeper: {size}", run, of_election)
 
 
@@ -95,7 +85,6 @@ def real_runs(subject: str) -> Check:
     sentence = "What real brokers do, undirected and disturbed, the spec allows."
 
     def run(tell: Tell) -> Result:
-        from herdproof.link.conform import conform_files
         from herdproof.link.real_runs import StaleWriteAccepted
         from herdproof.link.real_runs import run as disturb
 
@@ -108,7 +97,7 @@ def real_runs(subject: str) -> Check:
             except StaleWriteAccepted as error:
                 found = differs(subject, row, sentence, "", str(error))
                 return Result((found,), str(error))
-            outcome = conform_files(runs.traces)
+            outcome = IMPLEMENTATION.replays()(runs.traces, 0, lambda *_: None, invariants=True)
         bounds = f"{counted(outcome.matched, 'line')} of 3 brokers"
         epochs = len(set(runs.epochs))
         measured = (
@@ -130,33 +119,32 @@ def adapter(variant: str) -> type[Adapter]:
     from herdproof.link.election_adapter import electors
 
     flaw = PROTOCOL.drafted() if variant == "drafted" else PROTOCOL.flaws().get(variant)
-    return electors(flaw.switches, flaw.spec) if flaw else electors()
+    return electors(flaw.switches) if flaw else electors()
 
 
-def conform(
-    traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
-) -> Outcome:
-    """Replay the traces of one run in the election's spec."""
-    from herdproof.link.conform import conform_files
+def trace_map() -> TraceMap:
+    """What the lines of electors' traces are to the spec."""
+    from herdproof.link.conform import TRACES
 
-    return conform_files(traces, slack_ns=slack_ns, invariants=invariants, progress=progress)
+    return TRACES
 
 
 def auditor() -> Auditor:
     """What the pipeline knows of electors' traces."""
+    from herdproof.link.conform import TRACES
     from herdproof.pipeline.election_trace import ElectionAuditor
 
-    return ElectionAuditor()
+    return ElectionAuditor(PROTOCOL.name, TRACES, PROTOCOL.declared())
 
 
 def simulated() -> Simulated:
     """The electors' simulator."""
     from herdproof.pipeline.campaign_election import Election
 
-    return Election()
+    return Election(auditor().replay)
 
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(edges, real_edges, real_runs), adapter=adapter, conform=conform,
+    PROTOCOL, checks=(edges, real_edges, real_runs), adapter=adapter, trace_map=trace_map,
     auditor=auditor, simulated=simulated,
 )  # fmt: skip

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from typing import Protocol as Shape
 
 from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol, variant_of
-from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,14 +79,9 @@ class Implementation:
     ) -> Outcome:
         from herdproof.conformance.traces.replay import conform_files
 
-        if slack_ns:
-            raise UsageError(
-                f"--slack: lines of {self.protocol.name} are ordered by their times and by what"
-                f" they sent and received: write these (Tracer.step, sent= and received=)"
-            )
         return conform_files(
             traces, self.table, failing=frozenset(self.protocol.declared()),
-            invariants=invariants, progress=progress,
+            invariants=invariants, slack_ns=slack_ns, progress=progress,
         )  # fmt: skip
 
     def audits(self) -> Auditor:

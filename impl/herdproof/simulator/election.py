@@ -31,6 +31,8 @@ from herdproof.zookeeper.shell import Observe, Shell, ignore_event
 
 WRITTEN = "/herdproof/election/written"
 """The node that the brokers' applications write, each under its epoch."""
+Wrote = Callable[[Elector, int, Answer], None]
+"""Told of a write of a broker's application: the core, the epoch that it was under, the answer."""
 CONSTANT = frozenset({"paths"})
 """What of a core never changes, and needs no snapshot."""
 
@@ -68,14 +70,19 @@ class Snapshot(NamedTuple):
 
 
 class SimulatedElection(GatedElection[Broker]):
-    """`size` brokers, whose cores `elector` makes; `observe` is told each of their events."""
+    """
+    `size` brokers, whose cores `elector` makes.
+
+    `observe` is told each of their events, `wrote` each write of their applications.
+    """
 
     def __init__(
         self, size: int, *, elector: Callable[[str, Paths], Elector] = Elector,
-        observe: Observe = ignore_event,
+        observe: Observe = ignore_event, wrote: Wrote = lambda *_: None,
     ) -> None:  # fmt: skip
         self.elector = elector
         self.observe = observe
+        self.wrote = wrote
         self.paths = Paths()
         self.zookeeper = ZooKeeper()
         self._prepare()
@@ -105,8 +112,10 @@ class SimulatedElection(GatedElection[Broker]):
     def write(self, b: int) -> None:
         """The broker's application writes; the answer is left on its way."""
         broker = self.brokers[b]
-        operation = broker.shell.core.fenced(Set(WRITTEN, broker.name.encode()))
+        core = broker.shell.core
+        operation = core.fenced(Set(WRITTEN, broker.name.encode()))
         answer = self.zookeeper.perform(broker.session, operation, answered=False)
+        self.wrote(core, core.token, answer)
         if isinstance(answer, Done) and self.winner() != broker.name:
             self.stale_write_accepted = True
         self._deliver()

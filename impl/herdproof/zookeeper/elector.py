@@ -57,6 +57,10 @@ class Paths:
     """Persistent; its data version is the epoch, its data the broker that won it."""
 
 
+NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
+"""Refusals that leave open whether the call was done."""
+
+
 # ── Events ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -99,6 +103,22 @@ class Answered:
 Event = Stand | Resign | LinkChanged | LeaderChanged | Woken | Answered
 
 
+class Call(Enum):
+    """What the elector has asked of ZooKeeper and not yet finished with."""
+
+    NONE = "none"
+    LOOK = "look"
+    """Does a leader's node stand, and is it mine? Leaves a watch."""
+    RECALL = "recall"
+    """The node is mine: in which epoch?"""
+    READ = "read"
+    """Nothing stands: which epoch would I follow?"""
+    CREATE = "create"
+    """Count the epoch up and create the node, in one transaction."""
+    DELETE = "delete"
+    """Resigned: delete the node of my epoch."""
+
+
 # ── Effects ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -129,23 +149,24 @@ class Deposed:
     epoch: int
 
 
-Effect = Ask | Wake | Elected | Deposed
+@dataclass(frozen=True, slots=True)
+class Step:
+    """
+    A step that the core takes, before what carries it out; nobody has to do anything about it.
+
+    What the spec has, it has under the same name. `handle_watch`, `handle_wake`, `handle_late` and
+    `ignore` are none of its steps: of these, no more becomes than that a look is due.
+    """
+
+    action: str
+    call: Call = Call.NONE
+    """The call under way whose answer is handled."""
+    number: int = 0
+    """The call that was answered, whether it is under way or not."""
+    answer: Answer | None = None
 
 
-class Call(Enum):
-    """What the elector has asked of ZooKeeper and not yet finished with."""
-
-    NONE = "none"
-    LOOK = "look"
-    """Does a leader's node stand, and is it mine? Leaves a watch."""
-    RECALL = "recall"
-    """The node is mine: in which epoch?"""
-    READ = "read"
-    """Nothing stands: which epoch would I follow?"""
-    CREATE = "create"
-    """Count the epoch up and create the node, in one transaction."""
-    DELETE = "delete"
-    """Resigned: delete the node of my epoch."""
+Effect = Ask | Wake | Elected | Deposed | Step
 
 
 def fenced(
@@ -174,26 +195,28 @@ class Elector:
         self.expected = 0
 
     def receive(self, event: Event) -> list[Effect]:
-        """Take one event; answer with what must now happen, in order."""
+        """Take one event; answer with the step that it is, and what must now happen, in order."""
         match event:
-            case Stand():
-                return self.stand()
-            case Resign():
-                return self.resign()
-            case LinkChanged(link=Link.CONNECTED, session=session):
-                return self.handle_connected(session)
+            case Stand() if not self.stands:
+                return [Step("stand"), *self.stand()]
+            case Resign() if self.stands:
+                return [Step("resign"), *self.resign()]
+            case LinkChanged(link=Link.CONNECTED, session=session) if session != self.session:
+                return [Step("handle_new_session"), *self.handle_new_session(session)]
+            case LinkChanged(link=Link.CONNECTED) if self.link is not Link.CONNECTED:
+                return [Step("handle_reconnected"), *self.handle_reconnected()]
             case LinkChanged(link=Link.SUSPENDED):
-                return self.handle_suspended()
+                return [Step("handle_suspended"), *self.handle_suspended()]
             case LinkChanged(link=Link.LOST):
-                return self.handle_lost()
-            case LinkChanged():
-                return []
+                return [Step("handle_lost"), *self.handle_lost()]
+            case Stand() | Resign() | LinkChanged():
+                return [Step("ignore")]
             case LeaderChanged():
                 return self.handle_watch()
             case Woken():
                 return self.look()
             case Answered(number=number, answer=answer):
-                return self.handle_answer(answer) if self._awaits(number) else []
+                return self.handle_answer(number, answer)
             case _:
                 assert_never(event)
 
@@ -205,8 +228,6 @@ class Elector:
 
     def stand(self) -> list[Effect]:
         """Take part; at once if no call is under way."""
-        if self.stands:
-            return []
         self.stands = True
         if self.link is not Link.CONNECTED:
             return []
@@ -217,8 +238,6 @@ class Elector:
 
     def resign(self) -> list[Effect]:
         """Take part no more; delete the node if this broker leads."""
-        if not self.stands:
-            return []
         self.stands = self.due = False
         deletes = self.leads and self.call is Call.NONE
         effects = self._step_down()
@@ -226,14 +245,14 @@ class Elector:
 
     # ── Sessions ────────────────────────────────────────────────────────────────────────────
 
-    def handle_connected(self, session: int) -> list[Effect]:
-        """A server was found: the old session lives on, or a new one has begun."""
-        renewed = session != self.session
-        if self.link is Link.CONNECTED and not renewed:
-            return []
+    def handle_new_session(self, session: int) -> list[Effect]:
+        """A new session has begun: nothing of the old one counts any more."""
         self.link, self.session = Link.CONNECTED, session
-        if renewed:
-            return self._step_down() + self._look_again()
+        return self._step_down() + self._look_again()
+
+    def handle_reconnected(self) -> list[Effect]:
+        """A server was found, and the session lives on."""
+        self.link = Link.CONNECTED
         return self._look() if self.stands else self._recall()
 
     def handle_suspended(self) -> list[Effect]:
@@ -250,24 +269,24 @@ class Elector:
 
     def handle_watch(self) -> list[Effect]:
         """The node changed: look, unless a look is under way that will see it."""
-        if not self.stands or self.link is not Link.CONNECTED or self.call is Call.LOOK:
-            return []
-        if self.call is Call.NONE:
-            return self._look()
-        self.due = True
-        return []
+        if self.stands and self.link is Link.CONNECTED and self.call is not Call.LOOK:
+            if self.call is Call.NONE:
+                return [Step("look"), *self._look()]
+            self.due = True
+        return [Step("handle_watch")]
 
     def look(self) -> list[Effect]:
         """Look, if there is still a reason to."""
         ready = self.due and self.call is Call.NONE and self.link is Link.CONNECTED
-        return self._look() if ready else []
+        return [Step("look"), *self._look()] if ready else [Step("handle_wake")]
 
-    def handle_answer(self, answer: Answer) -> list[Effect]:
-        """Go on with the call under way."""
-        if isinstance(answer, Refusal) and answer.why in (
-            Why.CONNECTION_LOSS, Why.SESSION_EXPIRED
-        ):  # fmt: skip
-            return []  # nobody knows; that the link is lost is told next, and settles it
+    def handle_answer(self, number: int, answer: Answer) -> list[Effect]:
+        """Go on with the call under way, if it is that which was answered."""
+        if self.call is Call.NONE or number != self.number:
+            return [Step("handle_late", number=number)]
+        if isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS:
+            # That the link is lost is told next, and settles it.
+            return [Step("handle_late", self.call, number, answer)]
         handle: dict[Call, Callable[[Answer], list[Effect]]] = {
             Call.LOOK: self.handle_look,
             Call.RECALL: self.handle_recall,
@@ -275,7 +294,8 @@ class Elector:
             Call.CREATE: self.handle_create,
             Call.DELETE: self.handle_delete,
         }
-        return handle[self.call](answer)
+        step = Step(f"handle_{self.call.value}", self.call, number, answer)
+        return [step, *handle[self.call](answer)]
 
     def handle_look(self, answer: Answer) -> list[Effect]:
         """Does a leader's node stand, and is it this session's?"""
@@ -328,9 +348,6 @@ class Elector:
         self.link = link
         self.due = False
         self.call = Call.NONE
-
-    def _awaits(self, number: int) -> bool:
-        return self.call is not Call.NONE and number == self.number
 
     def _ask(self, call: Call, operation: Operation) -> list[Effect]:
         self.call = call

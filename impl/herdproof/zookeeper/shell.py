@@ -22,6 +22,7 @@ from herdproof.zookeeper.elector import (
     Elected,
     Elector,
     Event,
+    Step,
     Wake,
     Woken,
 )
@@ -86,6 +87,8 @@ class Shell:
                     self.elected(epoch)
                 case Deposed(epoch=epoch):
                     self.deposed(epoch)
+                case Step():
+                    pass  # for whoever observes
                 case _:
                     assert_never(effect)
 

@@ -16,9 +16,13 @@ its trace.
 This module knows no implementation and no file format: whoever has a trace makes `Line`s of it.
 
 Where nearly every step is named, and what is silent may come right before a line, `follow.py` does
-with less: it goes forward only. Traces of elections need to look back: going forward, the sets grew
-from 13 states to 2,600 (3 brokers, 230 lines), and beyond 4,096 from 4 brokers on, where this
-replay carries 26. Whoever has traces has one door to both (`herdproof.conformance.traces`).
+with less: it goes forward only. Traces of elections need to look back, for a server that lags and
+is found out later. Tried on 75 of them, of 2 to 4 brokers, clean and touched: going forward, all
+faults supposed at once led to more than 4,096 states from 3 brokers on; one fault at a time, then
+two, explained 11 of 12 clean traces; with one more within the last 256 lines, every verdict was
+that of this replay, with 228 states at most, where it carries 35. So what it has beyond `follow.py`
+is how faults are supposed; the way in which states are carried could be the same. Whoever has
+traces has one door to both (`herdproof.conformance.traces`).
 """
 
 from __future__ import annotations

@@ -344,10 +344,18 @@ def usual(protocol: Protocol, scale: Scale) -> Plan:
     spec, contract, drafted = protocol.verified(), protocol.contract(), protocol.drafted()
     flaws = {**({"drafted": drafted} if drafted else {}), **protocol.flaws()}
     looked = Looked(
-        "verified", spec, sizes_for(protocol, spec, scale), scale.faults, protocol.declared()
-    )
-    further = contract and Looked("contract", contract, QUICK.sizes(contract), QUICK.faults)
-    checks = [check for s in (looked, further) if s for check in checks_of(s, prove=True)]
+        "verified", spec, sizes_for(protocol, spec, scale), scale.faults, protocol.declared(),
+        vacuity=True,
+    )  # fmt: skip
+    checks = checks_of(looked, prove=True)
+    if through := protocol.refinement():
+        through = replace(through, concrete=spec)
+        checks.append(refinement("verified", through, QUICK, looked.declared))
+    if contract:
+        further = Looked(
+            "contract", contract, QUICK.sizes(contract), QUICK.faults, within=protocol.within
+        )
+        checks += checks_of(further, prove=True)
     checks += [check for name, flaw in flaws.items() for check in flawed(name, flaw)]
     specs = {"verified": spec, **({"contract": contract} if contract else {})}
     assumed, not_modelled = said_of(spec)

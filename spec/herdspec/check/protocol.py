@@ -19,6 +19,7 @@ from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
     from herdspec.check.plans import Looked, Scale
+    from herdspec.check.refine import Refinement
     from herdspec.check.verdict import Declared
     from herdspec.check.verify import Plan
     from herdspec.protocols.flaws import Flaw
@@ -60,6 +61,10 @@ class Protocol:
     sizes: Mapping[str, int] | None = None
     """At how many elements of a sort it is looked at where nobody says so, if not at 2."""
     contract: Callable[[], Specification | None] = nothing
+    within: bool = False
+    """Whether bounds of the contract's numbers are meant."""
+    refinement: Callable[[], Refinement | None] = nothing
+    """How the verified spec refines the contract."""
     drafted: Callable[[], Flaw | None] = nothing
     flaws: Callable[[], Mapping[str, Flaw]] = no_flaws
     plan: Callable[[Scale], Plan] | None = None

@@ -8,7 +8,7 @@ more than what it holds, 0 is absence. A rich value is a list of numbers for eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -31,6 +31,7 @@ from herdspec.language.types import (
     SetOf,
     SortOf,
     Table,
+    is_scalar,
 )
 
 Lists = list[list[int]]
@@ -55,16 +56,22 @@ def encode(kind: Scalar, value: Any) -> int:
 
 def decode(kind: Scalar, number: int, sorts: Mapping[str, type[Sort]]) -> Any:
     """The plain value that a number stands for; the reverse of `encode`."""
+    return decoder(kind, sorts)(number)
+
+
+def decoder(kind: Scalar, sorts: Mapping[str, type[Sort]]) -> Callable[[int], Any]:
+    """What `decode` does to the numbers of one kind."""
     match kind:
         case Option(of=of):
-            return None if number == 0 else decode(of, number - 1, sorts)
+            inner = decoder(of, sorts)
+            return lambda number: None if number == 0 else inner(number - 1)
         case EnumOf(members=members):
-            return members[number]
+            return members.__getitem__
         case SortOf(name=name):
-            return sorts[name](number)
+            return sorts[name]
         case Bool():
-            return bool(number)
-    return int(number)
+            return bool
+    return int
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,8 @@ class Plain:
 
     def _table(self, keys: tuple[Key, ...], of: Rich, lists: Sequence[Sequence[int]]) -> Any:
         names = self.keys(keys)
+        if is_scalar(of):
+            return dict(zip(names, map(decoder(of, self.sorts), lists[0]), strict=True))
         widths = [len(column) // len(names) for column in lists]
         return {
             key: self.build(
@@ -181,7 +190,8 @@ class Plain:
         """Several values one after the other, by name."""
         found, at = {}, 0
         for name, of in named.items():
-            width = sum(1 for _ in parts(of))
+            is_flat = is_scalar(of.value if isinstance(of, Table) else of)
+            width = 1 if is_flat else sum(1 for _ in parts(of))
             found[name] = self.build(of, lists[at : at + width])
             at += width
         return found

@@ -31,7 +31,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from herdproof.conformance.traces.line import START, TraceLine
+from herdproof.conformance.traces.groups import Missing
+from herdproof.conformance.traces.line import ANY_PROTOCOL, START, Formats, TraceLine
 from herdproof.conformance.traces.values import Claim, NoValue, Scale, Values, number_paths
 from herdspec.check.follow import Way
 from herdspec.check.possible import Line
@@ -113,6 +114,12 @@ class Raw:
     """The actions that such lines name wherever they happen; all others may happen silently."""
     never: Collection[str] = ()
     inbox: str | None = None
+    at: Sequence[int] = ()
+    """Of each, the number of the trace's line of which it was made; of none, its own."""
+    names: Sequence[str] = ()
+    """The nodes' own names, in the order of the elements that stand for them."""
+    objection: tuple[int, str] | None = None
+    """The number of the first line that does not fit those before it, and why; it ends `lines`."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +141,14 @@ class TraceMap:
     silent: Sequence[str] = ()
     nodes: Sequence[str] = ()
     protocol: str = ""
-    raw: Callable[[Sequence[TraceLine]], Raw] | None = None
-    """Makes all lines of a group at once; then nothing else of the map is used."""
+    raw: Callable[[Sequence[Any]], Raw] | None = None
+    """Makes all lines of a group at once; then no row is used."""
+    formats: Formats = field(default_factory=lambda: ANY_PROTOCOL)
+    """How lines are read; those of a format of its own are for `raw`."""
+    start: str = START
+    """The action of a process's first line."""
+    untraced: Callable[[Sequence[Any]], Iterable[Missing]] | None = None
+    """Who should have a trace, and has none, by what all lines say."""
 
     def __post_init__(self) -> None:
         for sort in (*self.names, *self.nodes):

@@ -26,8 +26,8 @@ from herdproof.conformance.traces.groups import (
     groups_of,
     groups_of_nodes,
 )
-from herdproof.conformance.traces.line import START, TraceError, TraceLine, read_files
-from herdproof.conformance.traces.mapping import Bound, Told, TraceMap, bound
+from herdproof.conformance.traces.line import TraceError, TraceLine, read_files
+from herdproof.conformance.traces.mapping import Bound, Raw, Told, TraceMap, bound
 from herdproof.conformance.traces.ordering import Causes, numbered, ordered
 from herdproof.conformance.traces.values import NoValue, Values, unlike
 from herdspec.check.conform import CAP, Outcome, Progress, Verdict
@@ -49,45 +49,60 @@ WORTH_IT = 500
 
 def conform_files(
     paths: Sequence[Path], table: TraceMap, *, failing: Collection[str] = (),
-    invariants: bool = True, cap: int = CAP, progress: Progress | None = None,
+    invariants: bool = True, slack_ns: int = 0, cap: int = CAP, progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
     """
     Replay the traces of one run, one file or several, in the spec of a map.
 
-    Its promises and lemmas about single states, but for those that are known to be `failing`, are
+    `slack_ns` is how far the clocks of the machines that wrote them may be apart, in nanoseconds:
+    0 on one machine. It is for raw maps; other lines say what they sent and received. The spec's
+    promises and lemmas about single states, but for those that are known to be `failing`, are
     evaluated in every state. At most `cap` states are carried; more are unknown. Raises
     `TraceError` for what cannot be read, or is no trace of this spec.
     """
     return conform_lines(
-        read_files(paths), table, failing=failing, invariants=invariants, cap=cap, progress=progress
-    )
+        read_files(paths, table.formats), table, failing=failing, invariants=invariants,
+        slack_ns=slack_ns, cap=cap, progress=progress,
+    )  # fmt: skip
 
 
 def conform_lines(
-    lines: Sequence[TraceLine], table: TraceMap, *, failing: Collection[str] = (),
-    invariants: bool = True, cap: int = CAP, progress: Progress | None = None,
+    lines: Sequence[Any], table: TraceMap, *, failing: Collection[str] = (),
+    invariants: bool = True, slack_ns: int = 0, cap: int = CAP, progress: Progress | None = None,
+    whole: bool = True,
 ) -> Outcome:  # fmt: skip
-    """The same of lines, in any order."""
+    """
+    The same of lines, in any order; `whole`: all that were ever written should be there.
+
+    If not, they are in order, and what is missing is known to the caller.
+    """
+    if slack_ns and table.raw is None:
+        raise UsageError(
+            f"--slack: lines of {table.name} are ordered by their times and by what they sent and"
+            f" received: write these (Tracer.step, sent= and received=)"
+        )
     for line in lines:
         if line.protocol != table.name:
             raise TraceError(
                 f"{line.place}: this is a trace of {line.protocol}, and the map is of {table.name}:"
                 f" give a map of {line.protocol} (--spec, --map), or say TraceMap(protocol=…)"
             )
-    whole = numbered(ordered(lines, Causes(lines)), START)
-    missing = [*gaps(whole), *_unsent(whole)]
+    every, missing = lines, list[Missing]()
+    if whole:
+        every = numbered(ordered(lines, Causes(lines)), table.start)
+        missing = [*gaps(every), *_unsent(every), *_untraced(every, table)]
     promises = invariants_of(table.specification, failing) if invariants else []
 
     def replay(group: str, upto: int) -> Outcome:
-        of = [(k, line) for k, line in enumerate(whole[:upto]) if line.group in ("", group)]
-        made = _Group(table, [line for _, line in of], promises, cap, progress).outcome()
+        of = [(k, line) for k, line in enumerate(every[:upto]) if line.group in ("", group)]
+        made = _Group(table, [line for _, line in of], promises, cap, slack_ns, progress).outcome()
         # In lines of the whole trace: up to the one that is not explained.
         matched = of[made.matched][0] if made.matched < len(of) else upto
         return replace(made, matched=matched)
 
-    if table.nodes and table.raw is None:
-        missing += _untraced(whole, table)
-    return by_group(groups_of(whole) or [""], len(whole), missing, replay)
+    groups = groups_of(every)
+    outcome = by_group(groups or [""], len(every), missing, replay)
+    return outcome if groups else replace(outcome, groups={})
 
 
 def _unsent(lines: Sequence[TraceLine]) -> Iterator[Missing]:
@@ -104,6 +119,10 @@ def _unsent(lines: Sequence[TraceLine]) -> Iterator[Missing]:
 
 def _untraced(lines: Sequence[TraceLine], table: TraceMap) -> Iterator[Missing]:
     """Elements of sorts that write traces of their own, and have none."""
+    if table.untraced is not None:
+        yield from table.untraced(lines)
+    if not table.nodes or table.raw is not None:
+        return
     nodes = {line.node for line in lines}
     named: dict[tuple[str, str], set[str]] = defaultdict(set)
     for sort in table.nodes:
@@ -145,6 +164,7 @@ class _Group:
     lines: Sequence[TraceLine]
     promises: Sequence[Promise]
     cap: int
+    slack_ns: int
     progress: Progress | None
 
     def outcome(self) -> Outcome:
@@ -190,10 +210,39 @@ class _Group:
                 f" channels and parts; write rows"
             )
         raw = self.table.raw(self.lines)
-        return conform_raw(
-            self.table.specification, raw.sizes, raw.lines, named=raw.named, never=raw.never,
-            inbox=raw.inbox, cap=self.cap, promises=self.promises, progress=self.progress,
+        outcome = conform_raw(
+            spec, raw.sizes, raw.lines, named=raw.named, never=raw.never, inbox=raw.inbox,
+            slack=self.slack_ns, cap=self.cap, promises=self.promises, progress=self.progress,
         )  # fmt: skip
+        return self._told(outcome, raw)
+
+    def _told(self, outcome: Outcome, raw: Raw) -> Outcome:
+        """The outcome in lines and names of the trace; an objection counts if nothing is before."""
+        end, why = raw.objection or (len(self.lines), "")
+        at = raw.at or range(len(raw.lines))
+        matched = end if outcome.matched == len(raw.lines) else at[outcome.matched]
+        mismatch = outcome.mismatch
+        if mismatch is not None:
+            mismatch = _in_names(mismatch, self.table.specification.sorts[0], raw.names)
+        elif why and outcome.verdict is Verdict.CONFORMS:
+            line = self.lines[end]
+            mismatch = Mismatch(line.place, line.action, "nothing", (why,))
+            outcome = replace(outcome, verdict=Verdict.DIFFERS)
+        return replace(outcome, lines=len(self.lines), matched=matched, mismatch=mismatch)
+
+
+def _in_names(mismatch: Mismatch, sort: str, names: Sequence[str]) -> Mismatch:
+    """An explanation with the nodes' own names for the elements of the spec's first sort."""
+
+    def named(text: str) -> str:
+        return re.sub(rf"\b{sort.lower()}(\d+)\b", own, text)
+
+    def own(found: re.Match[str]) -> str:
+        index = int(found[1]) - 1
+        return names[index] if index < len(names) else found[0]
+
+    differences = tuple(map(named, mismatch.differences))
+    return replace(mismatch, action=named(mismatch.action), differences=differences)
 
 
 class _Replay:

@@ -8,15 +8,16 @@ what fails there would be noticed without a checker. Then it is taken along the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from herdproof.conformance.edge_walk import Mismatch
-from herdproof.link.cover import explored, walk
+from herdproof.conformance.edges import Coverage, covered
+from herdproof.conformance.graph import Graph, explored
+from herdproof.link.election_adapter import electors
 from herdproof.link.flawed_election import simulated_with
 from herdspec.check.explore import Explorer
-from herdspec.protocols.election_flaws import FLAWS
+from herdspec.protocols.election_properties import ELECTION
 
 SIZES = ((2, 2), (3, 1), (2, 3))
 """Brokers and faults of the graphs that a mutant is taken along, in this order, until caught."""
@@ -40,11 +41,6 @@ class Mutant:
     size: int
     faults: int
     mismatch: Mismatch | None
-
-
-def table() -> Iterator[Mutant]:
-    """What comes of each of the spec's flaws, one after the other."""
-    return (mutant(flaw, found.switches) for flaw, found in FLAWS.items())
 
 
 def mutant(flaw: str, switches: frozenset[str]) -> Mutant:
@@ -72,4 +68,14 @@ def runs_without_faults(flaws: frozenset[str]) -> bool:
 @lru_cache(maxsize=len(SIZES))
 def graph(size: int, faults: int) -> Explorer:
     """The verified election's graph at this size, explored once."""
-    return explored(size, faults)
+    return explored(ELECTION, {"Broker": size}, faults=faults)
+
+
+def walk(explorer: Explorer, flaws: frozenset[str] = frozenset()) -> Coverage:
+    """Take the edges of the graph on cores with these mistakes."""
+    return covered(Graph(explorer, electors(flaws)))
+
+
+def share_of_walk(size: tuple[int, int], share: int, shares: int) -> Coverage:
+    """Take a share of the edges of a graph of so many brokers and faults on the right cores."""
+    return covered(Graph(graph(*size), electors()), share=share, shares=shares)

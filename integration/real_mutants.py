@@ -4,20 +4,24 @@ Some of the elector's known mistakes, switched on in real brokers on a real ZooK
 Each is taken through the story that the checker told of the spec with that mistake, twice: beside
 the flawed spec, which it must follow to the end (so that the broken promise is really broken), and
 beside the verified one, which it must leave on the way. On the simulated ZooKeeper,
-`herdproof.link.mutants` tries all of them.
+`properties/test_election_link.py` tries all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from herdproof.link.election import Differs
-from herdproof.link.mutants import runs_without_faults
-from herdproof.link.real import RealLockstep
+import pytest
+
+from herdproof.conformance.edge_walk import redo
+from herdproof.conformance.held import Deed, Differs, Held
+from herdproof.conformance.stories import on_the_code
+from herdproof.link.real import real_electors
 from herdproof.link.real_world import RealElection
 from herdspec.check.explore import Explorer, Story
+from herdspec.check.run import machine
 from herdspec.protocols.election_flaws import FLAWS
+from herdspec.protocols.election_properties import ELECTION
 
 REAL_MUTANTS = {
     "unfenced_write": "only_the_present_epoch_writes",
@@ -36,36 +40,32 @@ class RealMutant:
 
     flaw: str
     promise: str
-    runs_without_faults: bool
     story: int
     """Steps of the checker's story, all of them done by the mutant."""
-    steps: int | None
-    """Steps of it after which the mutant was not where the verified spec is; None if never."""
+    steps: int
+    """Steps of it after which the mutant was not where the verified spec is."""
     action: str
     """The last of those steps."""
     difference: str
     """The whole story of that difference."""
 
 
-def real_mutants(world: RealElection) -> Iterator[RealMutant]:
-    """What comes of each of `REAL_MUTANTS` on this world, one after the other."""
-    return (real_mutant(world, flaw, promise) for flaw, promise in REAL_MUTANTS.items())
-
-
 def real_mutant(world: RealElection, flaw: str, promise: str) -> RealMutant:
-    """Try one mistake; `Differs` if the mutant does not do what the flawed spec says."""
+    """Try one mistake: the mutant must do what the flawed spec says, and not what the true one."""
     switches, told = FLAWS[flaw].switches, story(flaw, promise, world.size)
-    RealLockstep(world, FLAWS[flaw].spec, flaws=switches).follow(told.steps)
-    lockstep = RealLockstep(world, flaws=switches, patience_s=_PATIENCE_S)
-    harmless = runs_without_faults(switches)
-    try:
-        lockstep.follow(told.steps)
-    except Differs as difference:
-        taken = lockstep.steps
-        return RealMutant(
-            flaw, promise, harmless, len(told.steps), len(taken), taken[-1].label, str(difference)
-        )
-    return RealMutant(flaw, promise, harmless, len(told.steps), None, "", "")
+    patient = real_electors(world, switches)
+    flawed = on_the_code(machine(FLAWS[flaw].spec, Broker=world.size), patient, told.steps)
+    assert flawed.follows, "\n".join(flawed.difference)
+    impatient = type("Impatient", (patient,), {"patience": _PATIENCE_S})
+    with Held(ELECTION, impatient, Broker=world.size) as held:
+        deeds = [Deed("offer", step.action.name, step.arguments) for step in told.steps]
+        with pytest.raises(Differs) as found:
+            redo(held, deeds)
+    *_, last = found.value.deeds
+    return RealMutant(
+        flaw, promise, len(told.steps), len(found.value.deeds),
+        f"{last.name}({', '.join(map(repr, last.arguments))})", str(found.value),
+    )  # fmt: skip
 
 
 def story(flaw: str, promise: str, size: int) -> Story:

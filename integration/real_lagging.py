@@ -12,19 +12,18 @@ leader's word on its session has come through, behind everything that was decide
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 from herdproof.link.real_world import NEEDS_A_TIMEOUT, Broker, RealElection, Session
 from herdproof.simulator.gated import Impossible
-from herdproof.zookeeper.elector import Elector
+from herdproof.zookeeper.elector import Call, Elector
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Exists
 
 TICK_MS = 1000
 """A follower that hears nothing gives up after 15 ticks, and with it its clients' connections."""
-
-_WRITES = {"write", "swallow_create", "swallow_delete"}
 
 
 @contextmanager
@@ -35,7 +34,14 @@ def ensemble() -> Iterator[EmbeddedZooKeeper]:
 
 
 class LaggingElection(RealElection):
-    """One or two brokers, each on a follower of its own; at most one of them lags at a time."""
+    """
+    One or two brokers, each on a follower of its own; at most one of them lags at a time.
+
+    Through a server that lags nobody writes: the leader would never hear of it.
+    """
+
+    absent: ClassVar[Mapping[str, str]] = {"expire_told": NEEDS_A_TIMEOUT}
+    reluctant = ("write", "swallow_create", "swallow_delete")
 
     def __init__(
         self, zookeeper: EmbeddedZooKeeper, size: int, *, patience_s: float = 20.0
@@ -43,13 +49,6 @@ class LaggingElection(RealElection):
         self._leader = zookeeper.leader()
         self._followers = [s for s in range(3) if s != self._leader]
         super().__init__(zookeeper, size, patience_s=patience_s)
-
-    @staticmethod
-    def why_not(action: str, lags: bool) -> str | None:
-        """Why a step cannot be driven here, of a broker whose server `lags` or not; or `None`."""
-        if action == "expire_told":
-            return NEEDS_A_TIMEOUT
-        return "writes through a server that lags" if lags and action in _WRITES else None
 
     @property
     def truth(self) -> int:
@@ -93,6 +92,19 @@ class LaggingElection(RealElection):
         self.zookeeper.let_go(self.server_of(b))
         self.lagging.discard(b)
         self._await_watches()
+
+    def write(self, b: int) -> None:
+        """Not through a server that lags."""
+        self._check_up_to_date(b)
+        super().write(b)
+
+    def _swallow(self, b: int, call: Call) -> None:
+        self._check_up_to_date(b)
+        super()._swallow(b, call)
+
+    def _check_up_to_date(self, b: int) -> None:
+        if b in self.lagging:
+            raise Impossible("a write through a server that lags")
 
     def handle_reconnected(self, b: int) -> None:
         """The client comes back, which its server lets it only when it has caught up."""
