@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from herdproof.central_coordinator.groups import Group
@@ -22,12 +23,19 @@ from herdproof.central_coordinator.groups import Phase as CorePhase
 from herdproof.central_coordinator.offsets import read_offset
 from herdproof.central_coordinator.recovery import read_owner, read_point
 from herdproof.central_coordinator.socket_server import Channel
-from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.conformance.adapter import Adapter, Refused, forwards
+from herdproof.link.flawed_central import (
+    CONSUMERS,
+    COORDINATORS,
+    consumer_with,
+    coordinator_with,
+)
 from herdproof.simulator.gated import Impossible
 from herdproof.simulator.gated_central import HIDDEN, GatedCentral
 from herdproof.simulator.gates import GROUP, Connection, topic_of
 from herdproof.wire import messages
 from herdproof.wire.messages import Frame, Offset
+from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator import (
     Asked,
     Kind,
@@ -37,6 +45,7 @@ from herdspec.protocols.central_coordinator import (
     Phase,
     Write,
 )
+from herdspec.protocols.central_coordinator_properties import HELD
 from herdspec.protocols.election import Broker
 
 REQUESTS = {messages.Ping: Asked.PING, messages.Stop: Asked.STOP, messages.Start: Asked.START}
@@ -66,6 +75,13 @@ ROUNDS = 2
 """How often everything that a coordinator does by itself is done, in one wait."""
 
 
+@forwards(
+    "elect", "coordinator_startup", "lose_session", "doubt", "step_down", "restart", "register",
+    "handle_register", "on_lost_connection", "time_out", "cut", "handle_closed", "fail", "appear",
+    "topic_change_listener", "send_stop", "handle_stop_response", "send_start", "handle_start",
+    "handle_start_response", "fail_rebalance", "requeue", "send_ping", "handle_ping_response",
+    "produce", "consume", "commit", "handle_commit",
+)  # fmt: skip
 class CentralCores(Adapter):
     """Coordinators and consumers, each with a real core; the test decides what comes when."""
 
@@ -106,6 +122,8 @@ class CentralCores(Adapter):
         "handle_stop",
     )  # fmt: skip
     chosen: ClassVar = {"write_owners": ("plan",)}
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """The mistakes of the cores."""
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
     there: ClassVar[bool] = True
@@ -116,69 +134,12 @@ class CentralCores(Adapter):
         there = range(1 if self.there else 0)
         self.world = type(self).world_of(Broker, Member, Partition, there=there)
 
-    # ── Who coordinates ─────────────────────────────────────────────────────────────────────
-
-    def elect(self, b: Broker) -> None:
-        """A new epoch."""
-        self.world.elect(b.index)
-
-    def coordinator_startup(self, b: Broker) -> None:
-        """It hears of it."""
-        self.world.coordinator_startup(b.index)
-
-    def lose_session(self, b: Broker) -> None:
-        """Its session is over."""
-        self.world.lose_session(b.index)
-
-    def doubt(self, b: Broker) -> None:
-        """It cannot be sure that it leads."""
-        self.world.doubt(b.index)
-
-    def step_down(self, b: Broker) -> None:
-        """It leads no more."""
-        self.world.step_down(b.index)
-
-    def restart(self, b: Broker) -> None:
-        """Its process is killed."""
-        self.world.restart(b.index)
-
-    # ── Consumers and topics ────────────────────────────────────────────────────────────────
-
-    def register(self, m: Member, b: Broker, wanted: set[Partition]) -> None:
-        """It connects, and sends its Register."""
-        self.world.register(m.index, b.index, [p.index for p in wanted])
-
-    def handle_register(self, m: Member, b: Broker) -> None:
-        """It is taken in, or refused."""
-        self.world.handle_register(m.index, b.index)
-
-    def on_lost_connection(self, m: Member) -> None:
-        """It learns that its connection is closed."""
-        self.world.on_lost_connection(m.index)
-
-    def time_out(self, m: Member) -> None:
-        """Its lease is over."""
-        self.world.time_out(m.index)
-
-    def cut(self, m: Member) -> None:
-        """Its connection breaks."""
-        self.world.cut(m.index)
-
-    def handle_closed(self, m: Member, b: Broker) -> None:
-        """Its coordinator learns that its connection is closed."""
-        self.world.handle_closed(m.index, b.index)
-
-    def fail(self, m: Member, b: Broker) -> None:
-        """Its coordinator has waited too long."""
-        self.world.fail(m.index, b.index)
-
-    def appear(self, p: Partition) -> None:
-        """A topic is made."""
-        self.world.appear(p.index)
-
-    def topic_change_listener(self, b: Broker, p: Partition) -> None:
-        """A topic is read."""
-        self.world.topic_change_listener(b.index, p.index)
+    def start(self, state: Any) -> None:
+        """Begin with the partitions that are there in this initial state."""
+        there = [p.index for p, exists in state.exists.items() if exists]
+        world = self.world
+        sizes = len(world.brokers), len(world.members), len(world.partitions)
+        self.world = type(self).world_of(*sizes, there=there)
 
     # ── The rebalance ───────────────────────────────────────────────────────────────────────
 
@@ -208,18 +169,10 @@ class CentralCores(Adapter):
             )
         )
 
-    def send_stop(self, m: Member, b: Broker) -> None:
-        """A Stop that waits is sent."""
-        self.world.send(m.index, b.index, messages.Stop)
-
     def handle_stop(self, m: Member) -> None:
         """A Stop is taken."""
         self._may_report(m)
         self.world.handle_request(m.index, messages.Stop)
-
-    def handle_stop_response(self, m: Member, b: Broker) -> None:
-        """The answer to a Stop is taken."""
-        self.world.handle_response(m.index, b.index, messages.StopResponse)
 
     def flush_offsets(self, b: Broker, again: bool) -> None:
         """What was told is written; no write is left undone."""
@@ -248,18 +201,6 @@ class CentralCores(Adapter):
         owners = {topic: self.world.registered[one][0] for (topic, _), one in plan.items()}
         return {p: Member(owners.get(topic_of(p.index), 0)) for p in Partition}
 
-    def send_start(self, m: Member, b: Broker) -> None:
-        """A Start that waits is sent."""
-        self.world.send(m.index, b.index, messages.Start)
-
-    def handle_start(self, m: Member) -> None:
-        """A Start is taken."""
-        self.world.handle_request(m.index, messages.Start)
-
-    def handle_start_response(self, m: Member, b: Broker) -> None:
-        """The answer to a Start is taken."""
-        self.world.handle_response(m.index, b.index, messages.StartResponse)
-
     def finish_rebalance(self, b: Broker) -> None:
         """Everybody has started."""
         self._pass(b, CorePhase.STARTING)
@@ -277,19 +218,7 @@ class CentralCores(Adapter):
         if group.phase is phase:
             raise Refused("somebody has not answered")
 
-    def fail_rebalance(self, b: Broker) -> None:
-        """A write of a rebalance that has stopped everybody is lost; nothing else fails one."""
-        self.world.fail_rebalance(b.index)
-
-    def requeue(self, b: Broker) -> None:
-        """The back-off is over."""
-        self.world.requeue(b.index)
-
     # ── Pings, records and offsets ──────────────────────────────────────────────────────────
-
-    def send_ping(self, m: Member, b: Broker) -> None:
-        """A ping is due."""
-        self.world.send_ping(m.index, b.index)
 
     def handle_ping(self, m: Member) -> None:
         """A ping is taken."""
@@ -303,26 +232,6 @@ class CentralCores(Adapter):
         for frame in connection.up if connection else ():
             if isinstance(frame.message, messages.Commit) and frame.message.offsets != now:
                 raise Refused("a commit of other offsets is under way")
-
-    def handle_ping_response(self, m: Member, b: Broker) -> None:
-        """The answer to a ping is taken."""
-        self.world.handle_response(m.index, b.index, messages.PingResponse)
-
-    def produce(self, p: Partition) -> None:
-        """A record is appended."""
-        self.world.produce(p.index)
-
-    def consume(self, m: Member, p: Partition) -> None:
-        """A record is finished with."""
-        self.world.consume(m.index, p.index)
-
-    def commit(self, m: Member) -> None:
-        """The user commits."""
-        self.world.commit(m.index)
-
-    def handle_commit(self, m: Member, b: Broker) -> None:
-        """A commit is taken."""
-        self.world.handle_response(m.index, b.index, messages.Commit)
 
     # ── By itself ───────────────────────────────────────────────────────────────────────────
 
@@ -532,6 +441,42 @@ class CentralEdgesAppearing(CentralEdges):
     """The same, where partitions appear later."""
 
     there = False
+
+
+TABLES = ("offered", "silent", "reluctant")
+"""Of an adapter, the tables that only name actions."""
+NO_SUCH_STEP = "the core has no step of this name"
+
+
+def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) -> type[CentralCores]:
+    """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
+    if not switches and spec is HELD:
+        return CentralCores
+    names = [action.name for action in spec.actions]
+    world = partial(
+        GatedCentral,
+        coordinator=coordinator_with(switches.intersection(COORDINATORS)),
+        consumer=consumer_with(switches.intersection(CONSUMERS)),
+    )
+    kept: dict[str, Any] = {
+        table: tuple(name for name in getattr(CentralCores, table) if name in names)
+        for table in TABLES
+    }
+    new = [name for name in names if getattr(CentralCores, name, None) is None]
+    served = [name for name in new if name in kept["silent"]]
+    absent = {**dict.fromkeys(new, NO_SUCH_STEP), **CentralCores.absent}
+    follows = {
+        name: tuple(later for later in some if later in names)
+        for name, some in CentralCores.follows.items()
+        if name in names
+    }
+    dropped = {action.name: None for action in HELD.actions if action.name not in names}
+    members = {
+        "world_of": staticmethod(world), "switches": switches, "follows": follows,
+        "absent": {n: why for n, why in absent.items() if n in names and n not in served},
+        **kept, **dropped,
+    }  # fmt: skip
+    return type("FlawedCentralCores", (CentralCores,), members)
 
 
 def shown(frames: Any) -> list[Message]:

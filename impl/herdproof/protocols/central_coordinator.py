@@ -15,6 +15,7 @@ from herdspec.language.errors import UsageError
 from herdspec.protocols.central_coordinator_plan import PROTOCOL
 
 if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
     from herdspec.check.conform import Outcome, Progress
@@ -56,6 +57,16 @@ def simulated_runs(subject: str) -> Check:
     return Check(f"simulate and replay {SIMULATED_RUNS} runs", run, of_central_coordinator)
 
 
+def adapter(variant: str) -> type[Adapter] | None:
+    """The cores in their gated world, with the variant's mistakes; None where no core has them."""
+    from herdproof.link.central_adapter import cores
+
+    if not variant:
+        return cores()
+    flaw = PROTOCOL.drafted() if variant == "drafted" else PROTOCOL.flaws().get(variant)
+    return cores(flaw.switches, flaw.spec) if flaw and flaw.switches else None
+
+
 def conform(
     traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
 ) -> Outcome:
@@ -85,5 +96,6 @@ def simulated() -> Simulated:
 
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(simulated_runs,), conform=conform, auditor=auditor, simulated=simulated
-)
+    PROTOCOL, checks=(simulated_runs,), adapter=adapter, conform=conform, auditor=auditor,
+    simulated=simulated,
+)  # fmt: skip

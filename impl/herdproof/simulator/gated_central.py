@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection
-from functools import partial
+from functools import partial, partialmethod
 
 from herdproof.central_coordinator.consumer import Phase as ConsumerPhase
 from herdproof.central_coordinator.events import (
@@ -269,6 +269,9 @@ class GatedCentral(CentralParts):
         self._let(b, partial(broker.gates.send_next, channel))
         broker.gates.sends = None
 
+    send_stop = partialmethod(send, kind=Stop)
+    send_start = partialmethod(send, kind=Start)
+
     def send_ping(self, m: int, b: int) -> None:
         """It is time to ask a member whether it lives."""
         connection = self._booked(m, b)
@@ -356,6 +359,12 @@ class GatedCentral(CentralParts):
         """A broker takes the next answer, or commit, of a member."""
         self._expect(self._booked(m, b) is not None, "it is not in its books")
         self._hear(m, b, kind)
+
+    handle_start = partialmethod(handle_request, kind=Start)
+    handle_ping_response = partialmethod(handle_response, kind=PingResponse)
+    handle_stop_response = partialmethod(handle_response, kind=StopResponse)
+    handle_start_response = partialmethod(handle_response, kind=StartResponse)
+    handle_commit = partialmethod(handle_response, kind=Commit)
 
     # ── Records and offsets ─────────────────────────────────────────────────────────────────
 
