@@ -7,14 +7,16 @@ Stops are out, `noted` what is stored already, `begin` of what a Start does not 
 a flag that is clear where a topic concerns nobody, or a back-off was cut short. A group that nobody
 is in counts as idle, whatever its core still waits for.
 
-A write that waits in the world is not sent yet: once it is let go, it is done and answered at once.
-So the code never rests where one is under way, and nothing else happens then.
+A ping that is sent before its sender hears of a new generation says the one before, where the spec
+has it say ZooKeeper's: nobody reads it, so it is not compared.
+A write of a commit is sent at once; another one waits for the answer to the one before.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,6 +25,7 @@ from herdproof.central_coordinator.groups import Phase as CorePhase
 from herdproof.central_coordinator.offsets import read_offset
 from herdproof.central_coordinator.recovery import read_owner, read_point
 from herdproof.central_coordinator.socket_server import Channel
+from herdproof.central_coordinator.steps import Step
 from herdproof.conformance.adapter import Adapter, Refused, forwards
 from herdproof.link.flawed_central import (
     CONSUMERS,
@@ -32,7 +35,7 @@ from herdproof.link.flawed_central import (
 )
 from herdproof.simulator.gated import Impossible
 from herdproof.simulator.gated_central import HIDDEN, GatedCentral
-from herdproof.simulator.gates import GROUP, Connection, topic_of
+from herdproof.simulator.gates import GROUP, Connection, Request, topic_of
 from herdproof.wire import messages
 from herdproof.wire.messages import Frame, Offset
 from herdspec.language.specification import Specification
@@ -62,9 +65,6 @@ PHASES = {
 }  # fmt: skip
 GONE = ("finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "step_down")
 """What may follow where a member is lost: a group without members is looked at once more."""
-OWNERS_SENT = ("serve_owners", "refuse_stale", "answered")
-OFFSETS_SENT = ("serve_offsets", "refuse_stale", "answered")
-"""What follows at once where a write is let go."""
 MAY_WRITE = (
     "begin_rebalance", "abandon_rebalance", "requeue", "handle_stop_response",
     "handle_start_response", "handle_ping_response", "handle_commit", "on_lost_connection",
@@ -80,7 +80,8 @@ ROUNDS = 2
     "handle_register", "on_lost_connection", "time_out", "cut", "handle_closed", "fail", "appear",
     "topic_change_listener", "send_stop", "handle_stop_response", "send_start", "handle_start",
     "handle_start_response", "fail_rebalance", "requeue", "send_ping", "handle_ping_response",
-    "produce", "consume", "commit", "handle_commit",
+    "produce", "consume", "commit", "handle_commit", "serve_offsets", "refuse_stale", "answered",
+    "lose_answer",
 )  # fmt: skip
 class CentralCores(Adapter):
     """Coordinators and consumers, each with a real core; the test decides what comes when."""
@@ -88,8 +89,8 @@ class CentralCores(Adapter):
     refusals = (Refused, Impossible)
     timeout = None
     offered: ClassVar[tuple[str, ...]] = (
-        "write_owners", "finish_rebalance", "handle_ping", "handle_stop", "handle_start",
-        "requeue", "consume",
+        "write_owners", "serve_owners", "finish_rebalance", "handle_ping", "handle_stop",
+        "handle_start", "requeue", "consume",
     )  # fmt: skip
     silent: ClassVar[tuple[str, ...]] = (
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
@@ -98,19 +99,19 @@ class CentralCores(Adapter):
     )  # fmt: skip
     absent: ClassVar = {
         "refuse": "nobody but the coordinators writes what they write",
-        "lose_answer": "a write that is let go is answered at once",
     }
     pumped = True
     follows: ClassVar = {
         **dict.fromkeys(MAY_WRITE, ("step_down",)),
         "handle_register": ("requeue", "step_down"),
         "fail_rebalance": ("requeue", "begin_rebalance", "step_down"),
+        "lose_answer": ("requeue", "begin_rebalance", "step_down"),
         "handle_closed": GONE,
         "fail": GONE,
         "finish_rebalance": ("begin_rebalance", "step_down"),
         "topic_change_listener": ("requeue", "begin_rebalance", "step_down"),
-        "write_owners": (*OWNERS_SENT, "step_down"),
-        "flush_offsets": (*OFFSETS_SENT, "step_down"),
+        "handle_commit": ("flush_offsets", "step_down"),
+        "answered": ("flush_offsets", "step_down"),
     }
     """
     Nobody is left, or concerned: the spec looks once more, the core does not.
@@ -119,9 +120,9 @@ class CentralCores(Adapter):
     """
     reluctant = (
         "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance", "handle_ping",
-        "handle_stop",
+        "handle_stop", "handle_register", "flush_offsets",
     )  # fmt: skip
-    chosen: ClassVar = {"write_owners": ("plan",)}
+    chosen: ClassVar = {"write_owners": ("plan",), "serve_owners": ("plan",)}
     switches: ClassVar[frozenset[str]] = frozenset()
     """The mistakes of the cores."""
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
@@ -182,24 +183,29 @@ class CentralCores(Adapter):
 
     def write_owners(self, b: Broker) -> dict[Partition, Member]:
         """The barrier is passed; returns who is to own what, somebody where that is nobody."""
-        before = self._generation()
         broker = self.world.brokers[b.index]
         group = broker.group
         if group is None or not group.members or PHASES[group.phase] is not Phase.STOPPING:
             raise Refused("nobody is stopped")
-        plan = broker.core.rebalancer.plan(group)
+        if broker.core.offsets.unwritten.get(GROUP):
+            raise Refused("offsets are written before")
         self.world.pass_barrier(b.index)
-        if not broker.leads:
-            return self._refused(plan)
-        if self._generation() == before:
+        if broker.request is None:
             raise Refused("no generation is written")
-        owners = self._owners()
-        return {p: owner if (owner := owners[p]) else Member(0) for p in Partition}
+        heirs = self._heirs(broker.request.step)
+        return {p: heirs.get(p.index, Member(0)) for p in Partition}
 
-    def _refused(self, plan: Mapping[tuple[str, str], str]) -> dict[Partition, Member]:
-        """Who was to own what, in a write that was refused."""
-        owners = {topic: self.world.registered[one][0] for (topic, _), one in plan.items()}
-        return {p: Member(owners.get(topic_of(p.index), 0)) for p in Partition}
+    def _heirs(self, step: Step) -> dict[int, Member]:
+        """Whom the owners that are sent name, by the partition's number."""
+        return {
+            int(topic.removeprefix("t")): Member(self.world.registered[one][0])
+            for topic, _, one in step.owners
+        }
+
+    def serve_owners(self, b: Broker) -> dict[Partition, Member | None]:
+        """ZooKeeper writes generation and owners; returns whom it names."""
+        self.world.serve_owners(b.index)
+        return self._owners()
 
     def finish_rebalance(self, b: Broker) -> None:
         """Everybody has started."""
@@ -257,10 +263,16 @@ class CentralCores(Adapter):
         for connection, channel in [*world.booked(b)]:
             if connection.stands and channel.queue and channel.outstanding is None:
                 world.send(connection.member, b, type(channel.queue[0].request))
-        if world.brokers[b].token == world.epoch:
-            world.flush_offsets(b)
-        if world.brokers[b].group is not None:
-            world.pass_barrier(b)
+        for act in (world.flush_offsets, self._write_on, world.pass_barrier, self._write_on):
+            with suppress(Impossible):
+                act(b)
+
+    def _write_on(self, b: int) -> None:
+        """What is on its way to ZooKeeper is done, or refused, and heard of."""
+        for act in (self.world.serve_owners, self.world.serve_offsets, self.world.refuse_stale):
+            with suppress(Impossible):
+                act(b)
+        self.world.answered(b)
 
     def snapshot(self) -> bytes:
         """All of the world."""
@@ -320,7 +332,9 @@ class CentralCores(Adapter):
         stands = connection is not None and connection.stands
         look["link"][m] = stands
         look["up"][m] = shown(connection.up) if connection and stands else []
-        look["down"][m] = shown(connection.down) if connection and stands else []
+        down = shown(connection.down) if connection and stands else []
+        if not (down and connection and connection.lags):
+            look["down"][m] = down
         start = connection.start if connection and stands else None
         given = numbers(start.partitions) if start else {}
         reported = numbers(connection.reported) if connection and stands else {}
@@ -356,7 +370,7 @@ class CentralCores(Adapter):
         broker = self.world.brokers[b.index]
         for name in ("phase", "dirty", "knows", "noted", "write", "assigned", "sent"):
             look.setdefault(name, {})
-        look["write"][b] = Write.NONE
+        self._see_write(look, b)
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
         if flag is not None and (flag.dirty or self._heeds_all(b)):
@@ -365,9 +379,22 @@ class CentralCores(Adapter):
         for p in Partition:
             topic = topic_of(p.index)
             look["knows"][b, p] = topic in broker.core.topics.topics
-            look["assigned"][b, p], look["sent"][b, p] = False, 0
             if known.get((topic, "0"), 0) > look["committed"][p]:
                 look["noted"][b, p] = known[topic, "0"]
+
+    def _see_write(self, look: dict[str, Any], b: Broker) -> None:
+        """What is on its way to ZooKeeper; what was sent before only while another write is."""
+        request = self.world.brokers[b.index].request
+        look["write"][b] = written(request)
+        step = request.step if request and request.answer is None else None
+        heirs = self._heirs(step) if step else {}
+        sent = numbers(step.partitions) if step else {}
+        for p in Partition:
+            look["assigned"][b, p] = p.index in heirs
+            if p.index in heirs:
+                look["heir"][heirs[p.index], p] = b
+            if step is not None or (request and request.is_done):
+                look["sent"][b, p] = sent.get(p.index, 0)
 
     def _heeds_all(self, b: Broker) -> bool:
         """Whether a coordinator's group heeds every topic, and waits for no back-off."""
@@ -428,12 +455,13 @@ class CentralEdges(CentralCores):
     follows: ClassVar = {
         "handle_register": ("requeue",),
         "fail_rebalance": ("requeue", "begin_rebalance"),
+        "lose_answer": ("requeue", "begin_rebalance"),
         "handle_closed": GONE[:3],
         "fail": GONE[:3],
         "finish_rebalance": ("begin_rebalance",),
         "topic_change_listener": ("requeue", "begin_rebalance"),
-        "write_owners": OWNERS_SENT,
-        "flush_offsets": OFFSETS_SENT,
+        "handle_commit": ("flush_offsets",),
+        "answered": ("flush_offsets",),
     }
 
 
@@ -477,6 +505,15 @@ def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) ->
         **kept, **dropped,
     }  # fmt: skip
     return type("FlawedCentralCores", (CentralCores,), members)
+
+
+def written(request: Request | None) -> Write:
+    """How far a write is."""
+    if request is None:
+        return Write.NONE
+    if request.answer is not None:
+        return Write.DONE if request.is_done else Write.REFUSED
+    return Write.OWNERS if request.step.action == "write_owners" else Write.OFFSETS
 
 
 def shown(frames: Any) -> list[Message]:
