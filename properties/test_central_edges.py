@@ -72,12 +72,12 @@ def test_a_mistaken_core_leaves_the_graph() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_edges_are_taken_and_the_rest_is_named() -> None:
-    """At least 94 in a hundred; prints which are not, and why."""
+    """At least 92 in a hundred; prints which are not, and why."""
     found = cover(graph())
 
     print("\n".join(found.lines))
     assert found.mismatch is None
-    assert found.share >= 0.94
+    assert found.share >= 0.92
     assert {one.reason for one in found.missed} <= {BEHIND, REFUSED, RESTLESS, UNTOLD, *ABSENT}
     taken = sum(found.taken.values())
     assert sum(one.edges for one in found.missed) == 58_216 - taken

@@ -77,6 +77,36 @@ def test_a_mistaken_consumer_is_found(flaw: str) -> None:
     assert found.difference is not None
 
 
+class Swapped(CentralCores):
+    """Two actions of the adapter are swapped."""
+
+    elect = CentralCores.coordinator_startup  # type: ignore[attr-defined]
+    coordinator_startup = CentralCores.elect  # type: ignore[attr-defined]
+
+
+class Idle(CentralCores):
+    """One action brings nothing about, and does not say so."""
+
+    def register(self, *_: Any) -> None:
+        """Nobody connects."""
+
+
+class Constant(CentralCores):
+    """What is seen is always the same."""
+
+    def observe(self) -> dict[str, Any]:
+        """As in the beginning."""
+        if not hasattr(self, "first"):
+            self.first = super().observe()
+        return self.first
+
+
+@pytest.mark.parametrize("mistaken", [Swapped, Idle, Constant])
+def test_a_mistaken_adapter_is_found(mistaken: type[CentralCores]) -> None:
+    """It cannot pass for one that is right."""
+    assert walked(mistaken, runs=5).difference is not None
+
+
 def test_the_group_settles_while_one_waits() -> None:
     """Whoever waits, and lets the members answer, sees the rebalance through to its end."""
     with Held(HELD, CentralCores, **ALONE) as held, sizes_of_sorts(held.machine.sizes):

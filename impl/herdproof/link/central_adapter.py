@@ -63,8 +63,17 @@ PHASES = {
     CorePhase.STOPPING: Phase.STOPPING, CorePhase.FLUSHING: Phase.STOPPING,
     CorePhase.WRITING: Phase.WRITING, CorePhase.STARTING: Phase.STARTING,
 }  # fmt: skip
-GONE = ("finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "step_down")
+GONE = (
+    "finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "flush_offsets",
+    "step_down",
+)  # fmt: skip
 """What may follow where a member is lost: a group without members is looked at once more."""
+RETIRES = (
+    "on_lost_connection", "time_out", "cut", "begin_rebalance", "finish_rebalance",
+    "abandon_rebalance", "fail_rebalance", "lose_answer", "requeue", "answered", "handle_commit",
+)  # fmt: skip
+"""Within which a group that nobody is in may be given up: then its last offsets are written."""
+LAST = ("flush_offsets",)
 MAY_WRITE = (
     "begin_rebalance", "abandon_rebalance", "requeue", "handle_stop_response",
     "handle_start_response", "handle_ping_response", "handle_commit", "on_lost_connection",
@@ -102,16 +111,14 @@ class CentralCores(Adapter):
     }
     pumped = True
     follows: ClassVar = {
-        **dict.fromkeys(MAY_WRITE, ("step_down",)),
+        **dict.fromkeys((*MAY_WRITE, *RETIRES), (*LAST, "step_down")),
         "handle_register": ("requeue", "step_down"),
-        "fail_rebalance": ("requeue", "begin_rebalance", "step_down"),
-        "lose_answer": ("requeue", "begin_rebalance", "step_down"),
+        "fail_rebalance": ("requeue", "begin_rebalance", *LAST, "step_down"),
+        "lose_answer": ("requeue", "begin_rebalance", *LAST, "step_down"),
         "handle_closed": GONE,
         "fail": GONE,
-        "finish_rebalance": ("begin_rebalance", "step_down"),
+        "finish_rebalance": ("begin_rebalance", *LAST, "step_down"),
         "topic_change_listener": ("requeue", "begin_rebalance", "step_down"),
-        "handle_commit": ("flush_offsets", "step_down"),
-        "answered": ("flush_offsets", "step_down"),
     }
     """
     Nobody is left, or concerned: the spec looks once more, the core does not.
@@ -453,15 +460,14 @@ class CentralEdges(CentralCores):
         "serve_owners", "serve_offsets", "refuse_stale", "answered",
     )  # fmt: skip
     follows: ClassVar = {
+        **dict.fromkeys(RETIRES, LAST),
         "handle_register": ("requeue",),
-        "fail_rebalance": ("requeue", "begin_rebalance"),
-        "lose_answer": ("requeue", "begin_rebalance"),
-        "handle_closed": GONE[:3],
-        "fail": GONE[:3],
-        "finish_rebalance": ("begin_rebalance",),
+        "fail_rebalance": ("requeue", "begin_rebalance", *LAST),
+        "lose_answer": ("requeue", "begin_rebalance", *LAST),
+        "handle_closed": (*GONE[:3], *LAST),
+        "fail": (*GONE[:3], *LAST),
+        "finish_rebalance": ("begin_rebalance", *LAST),
         "topic_change_listener": ("requeue", "begin_rebalance"),
-        "handle_commit": ("flush_offsets",),
-        "answered": ("flush_offsets",),
     }
 
 

@@ -8,10 +8,11 @@ So two cores are seen between any two steps, and go on in any order. Time stands
 a method says is due. Methods take indices (0-based); what cannot happen now raises `Impossible`.
 
 Done at once, where the real thing may take longer: consulting and connecting; the reads of a group
-and, at the start, of the topics; the writes of subscriptions, with their answers. The
-answers to Registers and Commits reach their consumer with the next request. A connection that is
-closed loses what is on its way. Whoever is gone loses its lease once it fetches no more. A session
-that ZooKeeper ended goes on writing under its epoch: as if what it wrote had been on its way.
+and, at the start, of the topics; the writes of subscriptions, and of offsets that are stored
+already (the answer to the write before was lost), with their answers. The answers to Registers and
+Commits reach their consumer with the next request. A connection that is closed loses what is on its
+way. Whoever is gone loses its lease once it fetches no more. A session that ZooKeeper ended goes on
+writing under its epoch: as if what it wrote had been on its way.
 """
 
 from __future__ import annotations

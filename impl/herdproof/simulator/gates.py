@@ -46,7 +46,6 @@ from herdproof.zookeeper.operations import (
     Create,
     Done,
     Get,
-    Multi,
     Operation,
     Refusal,
     Why,
@@ -311,7 +310,7 @@ class CentralParts:
                     case Step(number=number) if number:
                         steps[number] = effect
                     case Ask(number, operation):
-                        if number in steps and isinstance(operation, Multi):
+                        if number in steps and not self._is_stored(steps[number]):
                             assert broker.request is None, "a store writes one after the other"
                             broker.request = Request(effect, steps[number])
                         elif self._is_awaited(broker, operation):
@@ -331,6 +330,14 @@ class CentralParts:
             broker.reads.clear()
         if isinstance(event, Closed):
             broker.connections.pop(event.channel, None)
+
+    def _is_stored(self, step: Step) -> bool:
+        """Whether this writes offsets once more that are stored, as its answer was lost."""
+        nodes = self.zookeeper.snapshot().nodes
+        return step.action == "flush_offsets" and all(
+            int(nodes[self.paths.offset(GROUP, o.topic, o.partition)].data) >= o.offset
+            for o in step.partitions
+        )
 
     def _is_awaited(self, broker: Broker, operation: Operation) -> bool:
         """Whether this reads a topic of which the broker is told later."""
