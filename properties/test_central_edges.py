@@ -9,8 +9,8 @@ import pytest
 from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.membership import Membership
 from herdproof.conformance.edges import BEHIND, REFUSED, RESTLESS, UNTOLD
-from herdproof.link.central_adapter import OWNERS_SENT, CentralEdges
-from herdproof.link.central_edges import AMID, cover, graph_of
+from herdproof.link.central_adapter import CentralEdges
+from herdproof.link.central_edges import cover, graph_of
 from herdproof.link.flawed_central import NoStart
 from herdproof.simulator.gated_central import GatedCentral
 from herdspec.check.explore import Explorer
@@ -51,17 +51,14 @@ def test_a_tenth_of_all_edges_is_taken() -> None:
     assert 0.08 < found.share <= 0.11
 
 
-def test_without_faults_only_what_happens_during_a_write_is_left() -> None:
-    """The code does a write at once: it rests nowhere where one is under way, and that is named.
-
-    Behind them is a ping that was sent during a write, and is answered after it.
-    """
+def test_without_faults_all_edges_are_taken() -> None:
+    """Those that start where a write is under way, too."""
     found = cover(graph_of(faults=0))
 
     print("\n".join(found.lines))
     assert found.mismatch is None
-    assert {one.reason for one in found.missed} == {AMID, BEHIND}
-    assert sum(found.taken.values()) + sum(one.edges for one in found.missed) == 421
+    assert not found.missed
+    assert sum(found.taken.values()) == 421
 
 
 def test_a_mistaken_core_leaves_the_graph() -> None:
@@ -75,15 +72,12 @@ def test_a_mistaken_core_leaves_the_graph() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_edges_are_taken_and_the_rest_is_named() -> None:
-    """Of those that start amid no write, 93 in a hundred; prints which are not, and why."""
+    """At least 92 in a hundred; prints which are not, and why."""
     found = cover(graph())
 
     print("\n".join(found.lines))
     assert found.mismatch is None
+    assert found.share >= 0.92
+    assert {one.reason for one in found.missed} <= {BEHIND, REFUSED, RESTLESS, UNTOLD, *ABSENT}
     taken = sum(found.taken.values())
-    amid = sum(found.taken[name] for name in (*OWNERS_SENT, "serve_offsets"))
-    assert taken - amid > 0.93 * (58_216 - found.amid)
-    assert {one.reason for one in found.missed} <= {
-        AMID, BEHIND, REFUSED, RESTLESS, UNTOLD, *ABSENT,
-    }  # fmt: skip
     assert sum(one.edges for one in found.missed) == 58_216 - taken

@@ -49,13 +49,11 @@ def walked(adapter: type[CentralCores], sizes: Any = ALONE, runs: int = 60) -> W
 
 
 def test_every_action_is_offered() -> None:
-    """Or comes at once after a write, or is named with why it never comes; none is forgotten."""
+    """Or is named with why it never comes; none is forgotten."""
     offered = {a.name for a in controlled(CENTRAL_COORDINATOR, CentralCores)}
 
-    assert {a.name for a in CENTRAL_COORDINATOR.actions} - offered == {
-        "serve_owners", "serve_offsets", "refuse_stale", "answered", *CentralCores.absent,
-    }  # fmt: skip
-    assert {*CentralCores.absent} == {"refuse", "lose_answer"}
+    assert {a.name for a in CENTRAL_COORDINATOR.actions} - offered == {*CentralCores.absent}
+    assert {*CentralCores.absent} == {"refuse"}
 
 
 @pytest.mark.parametrize(
@@ -77,6 +75,36 @@ def test_a_mistaken_consumer_is_found(flaw: str) -> None:
 
     print(f"{flaw}: {found.steps} steps, {found.difference and found.difference.why}")
     assert found.difference is not None
+
+
+class Swapped(CentralCores):
+    """Two actions of the adapter are swapped."""
+
+    elect = CentralCores.coordinator_startup  # type: ignore[attr-defined]
+    coordinator_startup = CentralCores.elect  # type: ignore[attr-defined]
+
+
+class Idle(CentralCores):
+    """One action brings nothing about, and does not say so."""
+
+    def register(self, *_: Any) -> None:
+        """Nobody connects."""
+
+
+class Constant(CentralCores):
+    """What is seen is always the same."""
+
+    def observe(self) -> dict[str, Any]:
+        """As in the beginning."""
+        if not hasattr(self, "first"):
+            self.first = super().observe()
+        return self.first
+
+
+@pytest.mark.parametrize("mistaken", [Swapped, Idle, Constant])
+def test_a_mistaken_adapter_is_found(mistaken: type[CentralCores]) -> None:
+    """It cannot pass for one that is right."""
+    assert walked(mistaken, runs=5).difference is not None
 
 
 def test_the_group_settles_while_one_waits() -> None:
@@ -115,6 +143,9 @@ def test_a_write_of_a_past_epoch_is_refused_and_its_sender_steps_down() -> None:
         held.offer("elect", Broker(1))
 
         assert held.offer("write_owners", b)
+        assert not held.offer("serve_owners", b)
+        assert held.offer("refuse_stale", b)
+        assert held.offer("answered", b)
         assert held.code is not None, "it lives within `with`"
         look = held.code.observe()
         assert look["generation"] == 0

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter, signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from herdproof.errors import HerdError
 from herdspec.language.specification import Action, Specification
-from herdspec.language.surface import Property
+from herdspec.language.surface import Property, Sort
+
+_A = TypeVar("_A", bound="Adapter")
 
 
 class Refused(Exception):
@@ -90,14 +92,47 @@ class Adapter:
 
 
 OWN = frozenset({
-    "begin", "end", "observe", "pump", "snapshot", "restore", "load", "reader", "renamed",
+    "begin", "end", "observe", "pump", "start", "snapshot", "restore", "load", "reader", "renamed",
 })  # fmt: skip
-"""Methods of an adapter that are no actions; for the last two see `exact.py`."""
+"""
+Methods of an adapter that are no actions; for the last two see `exact.py`.
+
+`start(state)` has fresh code begin in another of the spec's initial states than it does.
+"""
 
 
 def method_of(action: str) -> str:
     """The name of an adapter's method for an action; that of a part, `part_action`."""
     return action.replace(".", "_")
+
+
+def forwards(*actions: str) -> Callable[[type[_A]], type[_A]]:
+    """
+    Decorate an adapter of a simulated `world` that has methods under these actions' names.
+
+    Each action is handed on to the method of its name, elements of sorts as their indices.
+    """
+
+    def decorated(adapter: type[_A]) -> type[_A]:
+        for action in actions:
+            setattr(adapter, method_of(action), _forwarded(method_of(action)))
+        return adapter
+
+    return decorated
+
+
+def _forwarded(name: str) -> Callable[..., None]:
+    def method(self: Any, *arguments: Any) -> None:
+        getattr(self.world, name)(*map(_indices, arguments))
+
+    return method
+
+
+def _indices(value: Any) -> Any:
+    """An element's index, or those of a set of them; other values as they are."""
+    if isinstance(value, set):
+        return sorted(map(_indices, value))
+    return value.index if isinstance(value, Sort) else value
 
 
 def controlled(spec: Specification, adapter: type[Adapter]) -> list[Action]:
@@ -269,6 +304,8 @@ def _check_none_left(
     mine = [c for c in adapter.__mro__ if issubclass(c, Adapter) and c is not Adapter]
     for name, value in ((n, v) for c in mine for n, v in vars(c).items()):
         if name.startswith("_") or name in known or not _is_method(value):
+            continue
+        if getattr(adapter, name) is None:  # a variant's spec has no such action
             continue
         raise AdapterError(
             f"{adapter.__name__} has a method {name!r}, which is no action of {spec.name}:"

@@ -115,8 +115,8 @@ class Deed:
     """
     What was done to the code, so that it can be done again.
 
-    `kind` is the method of `Held`: `offer`, `wait`, `disturb` or `put`. Of an offer, `case` says
-    what the spec made of it, and `taken` what the code did.
+    `kind` is the method of `Held`: `offer`, `wait`, `disturb`, `start` or `put`. Of an offer,
+    `case` says what the spec made of it, and `taken` what the code did.
     """
 
     kind: str
@@ -322,6 +322,15 @@ class Held:
             return
         self._compare(self._closed(self.states, self._brought[name]))
         self.report.disturbed[name] = self.report.disturbed.get(name, 0) + 1
+
+    def start(self, look: Look) -> None:
+        """Have fresh code begin in the initial state that looks so; see `put` for the look."""
+        assert self.code is not None, "the code lives within `with`"
+        state = replaced(self.machine.initial(), look)
+        self.deeds = [Deed("start", "", (dict(look),))]
+        self._call("start", getattr(self.code, "start"), state.copy())  # noqa: B009 - optional
+        self.states = [Carried(state)]
+        self._compare(self._closed(self.states, self._silent))
 
     def put(self, look: Look) -> None:
         """

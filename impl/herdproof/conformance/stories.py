@@ -13,9 +13,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from herdproof.conformance.adapter import Adapter, given
-from herdproof.conformance.held import POLL, Case, Differs, Held
+from herdproof.conformance.held import POLL, Case, Differs, Held, TooManyStates
 from herdproof.conformance.seen import NOTHING_SEEN
 from herdspec.check.run import Machine, Step
 from herdspec.check.verdict import counted
@@ -97,6 +98,15 @@ def on_the_code(
             return follower.outcome()
     except Differs as differs:
         return follower.told(Outcome.DIFFERS, difference=tuple(str(differs).splitlines()))
+    except TooManyStates as error:
+        return follower.told(Outcome.UNCLEAR, str(error))
+
+
+def unlike_initially(machine: Machine, state: Spec) -> dict[str, Any]:
+    """In which fields a state is not as it is initially declared."""
+    initial = machine.initial()
+    pairs = ((name, getattr(state, name), getattr(initial, name)) for name in machine.spec.rich)
+    return {name: value for name, value, before in pairs if value != before}
 
 
 class Follower:
@@ -132,6 +142,8 @@ class Follower:
 
     def follow(self, steps: Sequence[Step]) -> None:
         """Take these steps, as far as the code can."""
+        if not self.is_there and hasattr(self.held.adapter, "start"):
+            self.held.start(unlike_initially(self.held.machine, self.state))
         if not self.is_there:
             self.why_not = "it begins in another state"
         for number, step in enumerate(steps, start=1):

@@ -71,10 +71,11 @@ def _no_step(
         case "disturb":
             text = (getattr(adapter, deed.name).__doc__ or deed.name).strip().partition("\n")[0]
             return [[f"{text}  [{deed.name}()]"]]
-        case "put":
+        case "start" | "put":
             look = deed.arguments[0]
             entries = [f"       {name} = {source(value)}" for name, value in look.items()]
-            return [["The code is put into a state, all else as it is initially.", *entries]]
+            how = "begins" if deed.kind == "start" else "is put into a state"
+            return [[f"The code {how}, all else as it is initially.", *entries]]
     action = spec.action(deed.name)
     of = adapter.chosen.get(deed.name, ())
     given = iter(deed.arguments)

@@ -7,14 +7,17 @@ Stops are out, `noted` what is stored already, `begin` of what a Start does not 
 a flag that is clear where a topic concerns nobody, or a back-off was cut short. A group that nobody
 is in counts as idle, whatever its core still waits for.
 
-A write that waits in the world is not sent yet: once it is let go, it is done and answered at once.
-So the code never rests where one is under way, and nothing else happens then.
+A ping that is sent before its sender hears of a new generation says the one before, where the spec
+has it say ZooKeeper's: nobody reads it, so it is not compared.
+A write of a commit is sent at once; another one waits for the answer to the one before.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from herdproof.central_coordinator.groups import Group
@@ -22,12 +25,20 @@ from herdproof.central_coordinator.groups import Phase as CorePhase
 from herdproof.central_coordinator.offsets import read_offset
 from herdproof.central_coordinator.recovery import read_owner, read_point
 from herdproof.central_coordinator.socket_server import Channel
-from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.central_coordinator.steps import Step
+from herdproof.conformance.adapter import Adapter, Refused, forwards
+from herdproof.link.flawed_central import (
+    CONSUMERS,
+    COORDINATORS,
+    consumer_with,
+    coordinator_with,
+)
 from herdproof.simulator.gated import Impossible
 from herdproof.simulator.gated_central import HIDDEN, GatedCentral
-from herdproof.simulator.gates import GROUP, Connection, topic_of
+from herdproof.simulator.gates import GROUP, Connection, Request, topic_of
 from herdproof.wire import messages
 from herdproof.wire.messages import Frame, Offset
+from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator import (
     Asked,
     Kind,
@@ -37,6 +48,7 @@ from herdspec.protocols.central_coordinator import (
     Phase,
     Write,
 )
+from herdspec.protocols.central_coordinator_properties import HELD
 from herdspec.protocols.election import Broker
 
 REQUESTS = {messages.Ping: Asked.PING, messages.Stop: Asked.STOP, messages.Start: Asked.START}
@@ -51,11 +63,17 @@ PHASES = {
     CorePhase.STOPPING: Phase.STOPPING, CorePhase.FLUSHING: Phase.STOPPING,
     CorePhase.WRITING: Phase.WRITING, CorePhase.STARTING: Phase.STARTING,
 }  # fmt: skip
-GONE = ("finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "step_down")
+GONE = (
+    "finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "flush_offsets",
+    "step_down",
+)  # fmt: skip
 """What may follow where a member is lost: a group without members is looked at once more."""
-OWNERS_SENT = ("serve_owners", "refuse_stale", "answered")
-OFFSETS_SENT = ("serve_offsets", "refuse_stale", "answered")
-"""What follows at once where a write is let go."""
+RETIRES = (
+    "on_lost_connection", "time_out", "cut", "begin_rebalance", "finish_rebalance",
+    "abandon_rebalance", "fail_rebalance", "lose_answer", "requeue", "answered", "handle_commit",
+)  # fmt: skip
+"""Within which a group that nobody is in may be given up: then its last offsets are written."""
+LAST = ("flush_offsets",)
 MAY_WRITE = (
     "begin_rebalance", "abandon_rebalance", "requeue", "handle_stop_response",
     "handle_start_response", "handle_ping_response", "handle_commit", "on_lost_connection",
@@ -66,14 +84,22 @@ ROUNDS = 2
 """How often everything that a coordinator does by itself is done, in one wait."""
 
 
+@forwards(
+    "elect", "coordinator_startup", "lose_session", "doubt", "step_down", "restart", "register",
+    "handle_register", "on_lost_connection", "time_out", "cut", "handle_closed", "fail", "appear",
+    "topic_change_listener", "send_stop", "handle_stop_response", "send_start", "handle_start",
+    "handle_start_response", "fail_rebalance", "requeue", "send_ping", "handle_ping_response",
+    "produce", "consume", "commit", "handle_commit", "serve_offsets", "refuse_stale", "answered",
+    "lose_answer",
+)  # fmt: skip
 class CentralCores(Adapter):
     """Coordinators and consumers, each with a real core; the test decides what comes when."""
 
     refusals = (Refused, Impossible)
     timeout = None
     offered: ClassVar[tuple[str, ...]] = (
-        "write_owners", "finish_rebalance", "handle_ping", "handle_stop", "handle_start",
-        "requeue", "consume",
+        "write_owners", "serve_owners", "finish_rebalance", "handle_ping", "handle_stop",
+        "handle_start", "requeue", "consume",
     )  # fmt: skip
     silent: ClassVar[tuple[str, ...]] = (
         "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
@@ -82,19 +108,17 @@ class CentralCores(Adapter):
     )  # fmt: skip
     absent: ClassVar = {
         "refuse": "nobody but the coordinators writes what they write",
-        "lose_answer": "a write that is let go is answered at once",
     }
     pumped = True
     follows: ClassVar = {
-        **dict.fromkeys(MAY_WRITE, ("step_down",)),
+        **dict.fromkeys((*MAY_WRITE, *RETIRES), (*LAST, "step_down")),
         "handle_register": ("requeue", "step_down"),
-        "fail_rebalance": ("requeue", "begin_rebalance", "step_down"),
+        "fail_rebalance": ("requeue", "begin_rebalance", *LAST, "step_down"),
+        "lose_answer": ("requeue", "begin_rebalance", *LAST, "step_down"),
         "handle_closed": GONE,
         "fail": GONE,
-        "finish_rebalance": ("begin_rebalance", "step_down"),
+        "finish_rebalance": ("begin_rebalance", *LAST, "step_down"),
         "topic_change_listener": ("requeue", "begin_rebalance", "step_down"),
-        "write_owners": (*OWNERS_SENT, "step_down"),
-        "flush_offsets": (*OFFSETS_SENT, "step_down"),
     }
     """
     Nobody is left, or concerned: the spec looks once more, the core does not.
@@ -103,9 +127,11 @@ class CentralCores(Adapter):
     """
     reluctant = (
         "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance", "handle_ping",
-        "handle_stop",
+        "handle_stop", "handle_register", "flush_offsets",
     )  # fmt: skip
-    chosen: ClassVar = {"write_owners": ("plan",)}
+    chosen: ClassVar = {"write_owners": ("plan",), "serve_owners": ("plan",)}
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """The mistakes of the cores."""
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
     there: ClassVar[bool] = True
@@ -116,69 +142,12 @@ class CentralCores(Adapter):
         there = range(1 if self.there else 0)
         self.world = type(self).world_of(Broker, Member, Partition, there=there)
 
-    # ── Who coordinates ─────────────────────────────────────────────────────────────────────
-
-    def elect(self, b: Broker) -> None:
-        """A new epoch."""
-        self.world.elect(b.index)
-
-    def coordinator_startup(self, b: Broker) -> None:
-        """It hears of it."""
-        self.world.coordinator_startup(b.index)
-
-    def lose_session(self, b: Broker) -> None:
-        """Its session is over."""
-        self.world.lose_session(b.index)
-
-    def doubt(self, b: Broker) -> None:
-        """It cannot be sure that it leads."""
-        self.world.doubt(b.index)
-
-    def step_down(self, b: Broker) -> None:
-        """It leads no more."""
-        self.world.step_down(b.index)
-
-    def restart(self, b: Broker) -> None:
-        """Its process is killed."""
-        self.world.restart(b.index)
-
-    # ── Consumers and topics ────────────────────────────────────────────────────────────────
-
-    def register(self, m: Member, b: Broker, wanted: set[Partition]) -> None:
-        """It connects, and sends its Register."""
-        self.world.register(m.index, b.index, [p.index for p in wanted])
-
-    def handle_register(self, m: Member, b: Broker) -> None:
-        """It is taken in, or refused."""
-        self.world.handle_register(m.index, b.index)
-
-    def on_lost_connection(self, m: Member) -> None:
-        """It learns that its connection is closed."""
-        self.world.on_lost_connection(m.index)
-
-    def time_out(self, m: Member) -> None:
-        """Its lease is over."""
-        self.world.time_out(m.index)
-
-    def cut(self, m: Member) -> None:
-        """Its connection breaks."""
-        self.world.cut(m.index)
-
-    def handle_closed(self, m: Member, b: Broker) -> None:
-        """Its coordinator learns that its connection is closed."""
-        self.world.handle_closed(m.index, b.index)
-
-    def fail(self, m: Member, b: Broker) -> None:
-        """Its coordinator has waited too long."""
-        self.world.fail(m.index, b.index)
-
-    def appear(self, p: Partition) -> None:
-        """A topic is made."""
-        self.world.appear(p.index)
-
-    def topic_change_listener(self, b: Broker, p: Partition) -> None:
-        """A topic is read."""
-        self.world.topic_change_listener(b.index, p.index)
+    def start(self, state: Any) -> None:
+        """Begin with the partitions that are there in this initial state."""
+        there = [p.index for p, exists in state.exists.items() if exists]
+        world = self.world
+        sizes = len(world.brokers), len(world.members), len(world.partitions)
+        self.world = type(self).world_of(*sizes, there=there)
 
     # ── The rebalance ───────────────────────────────────────────────────────────────────────
 
@@ -208,18 +177,10 @@ class CentralCores(Adapter):
             )
         )
 
-    def send_stop(self, m: Member, b: Broker) -> None:
-        """A Stop that waits is sent."""
-        self.world.send(m.index, b.index, messages.Stop)
-
     def handle_stop(self, m: Member) -> None:
         """A Stop is taken."""
         self._may_report(m)
         self.world.handle_request(m.index, messages.Stop)
-
-    def handle_stop_response(self, m: Member, b: Broker) -> None:
-        """The answer to a Stop is taken."""
-        self.world.handle_response(m.index, b.index, messages.StopResponse)
 
     def flush_offsets(self, b: Broker, again: bool) -> None:
         """What was told is written; no write is left undone."""
@@ -229,36 +190,29 @@ class CentralCores(Adapter):
 
     def write_owners(self, b: Broker) -> dict[Partition, Member]:
         """The barrier is passed; returns who is to own what, somebody where that is nobody."""
-        before = self._generation()
         broker = self.world.brokers[b.index]
         group = broker.group
         if group is None or not group.members or PHASES[group.phase] is not Phase.STOPPING:
             raise Refused("nobody is stopped")
-        plan = broker.core.rebalancer.plan(group)
+        if broker.core.offsets.unwritten.get(GROUP):
+            raise Refused("offsets are written before")
         self.world.pass_barrier(b.index)
-        if not broker.leads:
-            return self._refused(plan)
-        if self._generation() == before:
+        if broker.request is None:
             raise Refused("no generation is written")
-        owners = self._owners()
-        return {p: owner if (owner := owners[p]) else Member(0) for p in Partition}
+        heirs = self._heirs(broker.request.step)
+        return {p: heirs.get(p.index, Member(0)) for p in Partition}
 
-    def _refused(self, plan: Mapping[tuple[str, str], str]) -> dict[Partition, Member]:
-        """Who was to own what, in a write that was refused."""
-        owners = {topic: self.world.registered[one][0] for (topic, _), one in plan.items()}
-        return {p: Member(owners.get(topic_of(p.index), 0)) for p in Partition}
+    def _heirs(self, step: Step) -> dict[int, Member]:
+        """Whom the owners that are sent name, by the partition's number."""
+        return {
+            int(topic.removeprefix("t")): Member(self.world.registered[one][0])
+            for topic, _, one in step.owners
+        }
 
-    def send_start(self, m: Member, b: Broker) -> None:
-        """A Start that waits is sent."""
-        self.world.send(m.index, b.index, messages.Start)
-
-    def handle_start(self, m: Member) -> None:
-        """A Start is taken."""
-        self.world.handle_request(m.index, messages.Start)
-
-    def handle_start_response(self, m: Member, b: Broker) -> None:
-        """The answer to a Start is taken."""
-        self.world.handle_response(m.index, b.index, messages.StartResponse)
+    def serve_owners(self, b: Broker) -> dict[Partition, Member | None]:
+        """ZooKeeper writes generation and owners; returns whom it names."""
+        self.world.serve_owners(b.index)
+        return self._owners()
 
     def finish_rebalance(self, b: Broker) -> None:
         """Everybody has started."""
@@ -277,19 +231,7 @@ class CentralCores(Adapter):
         if group.phase is phase:
             raise Refused("somebody has not answered")
 
-    def fail_rebalance(self, b: Broker) -> None:
-        """A write of a rebalance that has stopped everybody is lost; nothing else fails one."""
-        self.world.fail_rebalance(b.index)
-
-    def requeue(self, b: Broker) -> None:
-        """The back-off is over."""
-        self.world.requeue(b.index)
-
     # ── Pings, records and offsets ──────────────────────────────────────────────────────────
-
-    def send_ping(self, m: Member, b: Broker) -> None:
-        """A ping is due."""
-        self.world.send_ping(m.index, b.index)
 
     def handle_ping(self, m: Member) -> None:
         """A ping is taken."""
@@ -303,26 +245,6 @@ class CentralCores(Adapter):
         for frame in connection.up if connection else ():
             if isinstance(frame.message, messages.Commit) and frame.message.offsets != now:
                 raise Refused("a commit of other offsets is under way")
-
-    def handle_ping_response(self, m: Member, b: Broker) -> None:
-        """The answer to a ping is taken."""
-        self.world.handle_response(m.index, b.index, messages.PingResponse)
-
-    def produce(self, p: Partition) -> None:
-        """A record is appended."""
-        self.world.produce(p.index)
-
-    def consume(self, m: Member, p: Partition) -> None:
-        """A record is finished with."""
-        self.world.consume(m.index, p.index)
-
-    def commit(self, m: Member) -> None:
-        """The user commits."""
-        self.world.commit(m.index)
-
-    def handle_commit(self, m: Member, b: Broker) -> None:
-        """A commit is taken."""
-        self.world.handle_response(m.index, b.index, messages.Commit)
 
     # ── By itself ───────────────────────────────────────────────────────────────────────────
 
@@ -348,10 +270,16 @@ class CentralCores(Adapter):
         for connection, channel in [*world.booked(b)]:
             if connection.stands and channel.queue and channel.outstanding is None:
                 world.send(connection.member, b, type(channel.queue[0].request))
-        if world.brokers[b].token == world.epoch:
-            world.flush_offsets(b)
-        if world.brokers[b].group is not None:
-            world.pass_barrier(b)
+        for act in (world.flush_offsets, self._write_on, world.pass_barrier, self._write_on):
+            with suppress(Impossible):
+                act(b)
+
+    def _write_on(self, b: int) -> None:
+        """What is on its way to ZooKeeper is done, or refused, and heard of."""
+        for act in (self.world.serve_owners, self.world.serve_offsets, self.world.refuse_stale):
+            with suppress(Impossible):
+                act(b)
+        self.world.answered(b)
 
     def snapshot(self) -> bytes:
         """All of the world."""
@@ -411,7 +339,9 @@ class CentralCores(Adapter):
         stands = connection is not None and connection.stands
         look["link"][m] = stands
         look["up"][m] = shown(connection.up) if connection and stands else []
-        look["down"][m] = shown(connection.down) if connection and stands else []
+        down = shown(connection.down) if connection and stands else []
+        if not (down and connection and connection.lags):
+            look["down"][m] = down
         start = connection.start if connection and stands else None
         given = numbers(start.partitions) if start else {}
         reported = numbers(connection.reported) if connection and stands else {}
@@ -447,7 +377,7 @@ class CentralCores(Adapter):
         broker = self.world.brokers[b.index]
         for name in ("phase", "dirty", "knows", "noted", "write", "assigned", "sent"):
             look.setdefault(name, {})
-        look["write"][b] = Write.NONE
+        self._see_write(look, b)
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
         if flag is not None and (flag.dirty or self._heeds_all(b)):
@@ -456,9 +386,22 @@ class CentralCores(Adapter):
         for p in Partition:
             topic = topic_of(p.index)
             look["knows"][b, p] = topic in broker.core.topics.topics
-            look["assigned"][b, p], look["sent"][b, p] = False, 0
             if known.get((topic, "0"), 0) > look["committed"][p]:
                 look["noted"][b, p] = known[topic, "0"]
+
+    def _see_write(self, look: dict[str, Any], b: Broker) -> None:
+        """What is on its way to ZooKeeper; what was sent before only while another write is."""
+        request = self.world.brokers[b.index].request
+        look["write"][b] = written(request)
+        step = request.step if request and request.answer is None else None
+        heirs = self._heirs(step) if step else {}
+        sent = numbers(step.partitions) if step else {}
+        for p in Partition:
+            look["assigned"][b, p] = p.index in heirs
+            if p.index in heirs:
+                look["heir"][heirs[p.index], p] = b
+            if step is not None or (request and request.is_done):
+                look["sent"][b, p] = sent.get(p.index, 0)
 
     def _heeds_all(self, b: Broker) -> bool:
         """Whether a coordinator's group heeds every topic, and waits for no back-off."""
@@ -517,14 +460,14 @@ class CentralEdges(CentralCores):
         "serve_owners", "serve_offsets", "refuse_stale", "answered",
     )  # fmt: skip
     follows: ClassVar = {
+        **dict.fromkeys(RETIRES, LAST),
         "handle_register": ("requeue",),
-        "fail_rebalance": ("requeue", "begin_rebalance"),
-        "handle_closed": GONE[:3],
-        "fail": GONE[:3],
-        "finish_rebalance": ("begin_rebalance",),
+        "fail_rebalance": ("requeue", "begin_rebalance", *LAST),
+        "lose_answer": ("requeue", "begin_rebalance", *LAST),
+        "handle_closed": (*GONE[:3], *LAST),
+        "fail": (*GONE[:3], *LAST),
+        "finish_rebalance": ("begin_rebalance", *LAST),
         "topic_change_listener": ("requeue", "begin_rebalance"),
-        "write_owners": OWNERS_SENT,
-        "flush_offsets": OFFSETS_SENT,
     }
 
 
@@ -532,6 +475,51 @@ class CentralEdgesAppearing(CentralEdges):
     """The same, where partitions appear later."""
 
     there = False
+
+
+TABLES = ("offered", "silent", "reluctant")
+"""Of an adapter, the tables that only name actions."""
+NO_SUCH_STEP = "the core has no step of this name"
+
+
+def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) -> type[CentralCores]:
+    """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
+    if not switches and spec is HELD:
+        return CentralCores
+    names = [action.name for action in spec.actions]
+    world = partial(
+        GatedCentral,
+        coordinator=coordinator_with(switches.intersection(COORDINATORS)),
+        consumer=consumer_with(switches.intersection(CONSUMERS)),
+    )
+    kept: dict[str, Any] = {
+        table: tuple(name for name in getattr(CentralCores, table) if name in names)
+        for table in TABLES
+    }
+    new = [name for name in names if getattr(CentralCores, name, None) is None]
+    served = [name for name in new if name in kept["silent"]]
+    absent = {**dict.fromkeys(new, NO_SUCH_STEP), **CentralCores.absent}
+    follows = {
+        name: tuple(later for later in some if later in names)
+        for name, some in CentralCores.follows.items()
+        if name in names
+    }
+    dropped = {action.name: None for action in HELD.actions if action.name not in names}
+    members = {
+        "world_of": staticmethod(world), "switches": switches, "follows": follows,
+        "absent": {n: why for n, why in absent.items() if n in names and n not in served},
+        **kept, **dropped,
+    }  # fmt: skip
+    return type("FlawedCentralCores", (CentralCores,), members)
+
+
+def written(request: Request | None) -> Write:
+    """How far a write is."""
+    if request is None:
+        return Write.NONE
+    if request.answer is not None:
+        return Write.DONE if request.is_done else Write.REFUSED
+    return Write.OWNERS if request.step.action == "write_owners" else Write.OFFSETS
 
 
 def shown(frames: Any) -> list[Message]:

@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from herdproof.conformance.adapter import Adapter
 from herdproof.conformance.edge_walk import Belief, EdgeWalk, Mismatch, Path, Wrong
-from herdproof.conformance.edges import BEHIND, RESTLESS, Missed, missed
+from herdproof.conformance.edges import Missed, missed
 from herdproof.conformance.graph import Graph, explored
 from herdproof.conformance.snapshots import Snapshots, Try
 from herdproof.link.central_adapter import CentralEdges, CentralEdgesAppearing
 from herdspec.check.explore import Explorer
-from herdspec.protocols.central_coordinator import Write
 from herdspec.protocols.central_coordinator_properties import HELD
 
 SIZES = {"Broker": 1, "Member": 1, "Partition": 1}
-AMID = "the code never rests where a write is under way"
 BEGINNINGS: tuple[type[Adapter], ...] = (CentralEdges, CentralEdgesAppearing)
 
 
@@ -40,8 +37,6 @@ class Cover:
     taken: dict[str, int] = field(default_factory=dict)
     """By action, how many of them the code certainly went along."""
     missed: list[Missed] = field(default_factory=list)
-    amid: int = 0
-    """How many edges start where a write is under way."""
     steps: int = 0
     mismatch: Mismatch | None = None
 
@@ -55,8 +50,7 @@ class Cover:
         """What was taken, and what was not, and why."""
         count, total = sum(self.taken.values()), sum(self.edges.values())
         return [
-            f"{count:,} of {total:,} edges in {self.steps:,} steps ({self.share:.1%});"
-            f" {self.amid:,} start where a write is under way",
+            f"{count:,} of {total:,} edges in {self.steps:,} steps ({self.share:.1%})",
             ", ".join(f"{name} {self.taken[name]}/{n}" for name, n in self.edges.items()),
             *(one.line for one in self.missed),
             *(self.mismatch.story.splitlines() if self.mismatch else []),
@@ -125,31 +119,8 @@ def cover(
     assert found is not None, "there is a beginning"
     walk.taken = bytearray(both.tobytes())
     if share == 1.0:
-        amid = starts_amid(walk.graph)
-        found.amid = int(amid.sum())
-        found.missed = [
-            *missed(walk, np.flatnonzero(~both & ~amid).tolist()),
-            *_missed_amid(walk, np.flatnonzero(~both & amid).tolist()),
-        ]
+        found.missed = [*missed(walk, np.flatnonzero(~both).tolist())]
     return found
 
 
-def starts_amid(graph: Graph) -> NDArray[np.bool_]:
-    """By edge, whether it starts where some coordinator's write is under way."""
-    states: Iterator[Any] = map(graph.plain, range(graph.states))
-    amid = [any(write is not Write.NONE for write in s.write.values()) for s in states]
-    return np.array(amid, bool)[graph.edges.source]
-
-
-def _missed_amid(walk: EdgeWalk, left: list[int]) -> list[Missed]:
-    """Why these edges, which start where a write is under way, were not taken."""
-    found: dict[tuple[str, str], Missed] = {}
-    for one in missed(walk, left):
-        reason = AMID if one.reason in (RESTLESS, BEHIND) else one.reason
-        before = found.get((one.action, reason))
-        edges = one.edges + (before.edges if before else 0)
-        found[one.action, reason] = replace(before or one, reason=reason, edges=edges)
-    return [*found.values()]
-
-
-__all__ = ["AMID", "BEGINNINGS", "SIZES", "Cover", "cover", "graph_of", "starts_amid"]
+__all__ = ["BEGINNINGS", "SIZES", "Cover", "cover", "graph_of"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from herdproof.conformance.findings import differs, implementation, replayed
+from herdproof.conformance.findings import conforms, differs, implementation, replayed, unknown
 from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Mark, counted
@@ -15,6 +15,7 @@ from herdspec.language.errors import UsageError
 from herdspec.protocols.central_coordinator_plan import PROTOCOL
 
 if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
     from herdspec.check.conform import Outcome, Progress
@@ -56,6 +57,45 @@ def simulated_runs(subject: str) -> Check:
     return Check(f"simulate and replay {SIMULATED_RUNS} runs", run, of_central_coordinator)
 
 
+EDGES_FAULTS, EDGES_SHARE, EDGES_SEED = 2, 0.1, 13
+
+
+def edges(subject: str) -> Check:
+    """Some edges of the explored graph, taken on the cores in their gated world."""
+    row = "the cores take steps as specified"
+    sentence = (
+        "In reachable states, drawn by chance, each step leads the cores where the spec says."
+    )
+
+    def run(tell: Tell) -> Result:
+        from herdproof.link.central_edges import cover, graph_of
+
+        tell("in the gated world", None)
+        found = cover(graph_of(EDGES_FAULTS), share=EDGES_SHARE, seed=EDGES_SEED)
+        taken, every = sum(found.taken.values()), sum(found.edges.values())
+        bounds = f"{taken:,} of {counted(every, 'edge')}, seed {EDGES_SEED}"
+        if found.mismatch is not None:
+            story = found.mismatch.story
+            return Result((differs(subject, row, sentence, bounds, story),), bounds)
+        never = [name for name, n in found.edges.items() if n and not found.taken[name]]
+        note = f"never taken: {', '.join(never)}" if never else ""
+        make = conforms if taken else unknown
+        return Result((make(subject, row, sentence, bounds, note),), bounds)
+
+    size = f"1 broker, 1 member, 1 partition, {counted(EDGES_FAULTS, 'fault')}"
+    return Check(f"cover some steps in the gated world: {size}", run, of_central_coordinator)
+
+
+def adapter(variant: str) -> type[Adapter] | None:
+    """The cores in their gated world, with the variant's mistakes; None where no core has them."""
+    from herdproof.link.central_adapter import cores
+
+    if not variant:
+        return cores()
+    flaw = PROTOCOL.drafted() if variant == "drafted" else PROTOCOL.flaws().get(variant)
+    return cores(flaw.switches, flaw.spec) if flaw and flaw.switches else None
+
+
 def conform(
     traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
 ) -> Outcome:
@@ -85,5 +125,6 @@ def simulated() -> Simulated:
 
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(simulated_runs,), conform=conform, auditor=auditor, simulated=simulated
-)
+    PROTOCOL, checks=(simulated_runs, edges), adapter=adapter, conform=conform, auditor=auditor,
+    simulated=simulated,
+)  # fmt: skip

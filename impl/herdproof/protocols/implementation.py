@@ -47,8 +47,12 @@ class Implementation:
     protocol: Protocol
     checks: tuple[Callable[[str], Check], ...] = ()
     """What `verify` checks of the code: each makes a check for the column that it is told."""
-    adapter: Callable[[str], type[Adapter]] | None = None
-    """Its code, or that of a variant (by name; empty for the verified one), held to the spec."""
+    adapter: Callable[[str], type[Adapter] | None] | None = None
+    """
+    Its code, or that of a variant (by name; empty for the verified one), held to the spec.
+
+    None for a variant whose mistake no code has.
+    """
     trace_map: Callable[[], TraceMap] | None = None
     """What the lines of its traces are to the spec; by default they are the spec's own words."""
     conform: Conform | None = None
@@ -98,7 +102,14 @@ class Implementation:
 
         if self.simulated is not None or self.adapter is None:
             return self.simulated() if self.simulated else None
-        return AdapterSimulated(self.protocol, self.adapter, self.audits().replay)
+        return AdapterSimulated(self.protocol, self.code, self.audits().replay)
+
+    def code(self, variant: str) -> type[Adapter]:
+        """The code of a variant; raises `UsageError` where no code has its mistake."""
+        found = self.adapter(variant) if self.adapter else None
+        if found is None:
+            raise UsageError(f"{self.protocol.name} has no code with the mistake {variant!r}")
+        return found
 
     def checks_for(self, subject: str) -> list[Check]:
         """What `verify` checks of the code; by default, whatever can be asked of its adapter."""
@@ -108,7 +119,7 @@ class Implementation:
         from herdproof.protocols.imports import digest_of_imports
         from herdspec.check.plans import QUICK, Looked, sizes_for
 
-        adapter, spec = self.adapter(""), self.protocol.verified()
+        adapter, spec = self.code(""), self.protocol.verified()
         looked = Looked(
             subject, spec, sizes_for(self.protocol, spec, QUICK), QUICK.faults,
             self.protocol.declared(),

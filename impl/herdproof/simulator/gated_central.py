@@ -8,17 +8,18 @@ So two cores are seen between any two steps, and go on in any order. Time stands
 a method says is due. Methods take indices (0-based); what cannot happen now raises `Impossible`.
 
 Done at once, where the real thing may take longer: consulting and connecting; the reads of a group
-and, at the start, of the topics; the writes of subscriptions and of owners, with their answers. The
-answers to Registers and Commits reach their consumer with the next request. A connection that is
-closed loses what is on its way. Whoever is gone loses its lease once it fetches no more. A session
-that ZooKeeper ended goes on writing under its epoch: as if what it wrote had been on its way.
+and, at the start, of the topics; the writes of subscriptions, and of offsets that are stored
+already (the answer to the write before was lost), with their answers. The answers to Registers and
+Commits reach their consumer with the next request. A connection that is closed loses what is on its
+way. Whoever is gone loses its lease once it fetches no more. A session that ZooKeeper ended goes on
+writing under its epoch: as if what it wrote had been on its way.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Collection
-from functools import partial
+from functools import partial, partialmethod
 
 from herdproof.central_coordinator.consumer import Phase as ConsumerPhase
 from herdproof.central_coordinator.events import (
@@ -153,10 +154,9 @@ class GatedCentral(CentralParts):
 
     def handle_register(self, m: int, b: int) -> None:
         """A broker takes a Register."""
-        self._hear(m, b, Register)
         broker = self.brokers[b]
-        while broker.core.membership.admission.applicants and broker.writes:
-            self._lose(b)  # a subscription is written after the offsets, unless those are lost
+        self._expect(broker.request is None, "its subscription is written after what is under way")
+        self._hear(m, b, Register)
         self._request_for_nothing(b)
         for registration, member in broker.group.members.items() if broker.group else ():
             connection = broker.connections[member.channel]
@@ -269,6 +269,9 @@ class GatedCentral(CentralParts):
         self._let(b, partial(broker.gates.send_next, channel))
         broker.gates.sends = None
 
+    send_stop = partialmethod(send, kind=Stop)
+    send_start = partialmethod(send, kind=Start)
+
     def send_ping(self, m: int, b: int) -> None:
         """It is time to ask a member whether it lives."""
         connection = self._booked(m, b)
@@ -292,19 +295,52 @@ class GatedCentral(CentralParts):
         self._expect(group is not None, "nobody is in the group")
         assert group is not None
         gates, phase = broker.gates, group.phase
+        if phase is Phase.STOPPING:
+            self._expect(broker.request is None, "another write is under way")
         check = gates.check_stopped if phase is Phase.STOPPING else gates.check_started
         gates.passes = True
         self._let(b, partial(check, group))
         gates.passes = False
 
     def flush_offsets(self, b: int) -> None:
-        """The offsets that were told are written."""
+        """The offsets that were told are sent to ZooKeeper."""
         broker = self.brokers[b]
-        while broker.writes or ("flush", 0) in broker.core.purgatory.watchers:
-            if broker.writes:
-                self._write(b)
-            else:
-                self._due(b, ("flush", 0))
+        self._expect(broker.request is None, "another write is under way")
+        self._expect(("flush", 0) in broker.core.purgatory.watchers, "none are due")
+        self._due(b, ("flush", 0))
+
+    def serve(self, b: int, action: str) -> None:
+        """ZooKeeper does what a broker of the present epoch has sent."""
+        request = self._request(b, action)
+        self._expect(self.brokers[b].token == self.epoch, "the fence refuses it")
+        request.answer = self._perform(self.brokers[b], request.ask.operation)
+
+    serve_owners = partialmethod(serve, action="write_owners")
+    serve_offsets = partialmethod(serve, action="flush_offsets")
+
+    def refuse_stale(self, b: int) -> None:
+        """ZooKeeper refuses what a broker of a past epoch has sent."""
+        request = self._request(b)
+        self._expect(request.answer is None, "it was served")
+        self._expect(self.brokers[b].token != self.epoch, "it is of the present epoch")
+        request.answer = self._perform(self.brokers[b], request.ask.operation)
+
+    def answered(self, b: int) -> None:
+        """A broker hears what came of its write."""
+        answer = self._request(b).answer
+        self._expect(answer is not None, "it was not served yet")
+        assert answer is not None
+        self._hears(b, answer)
+
+    def lose_answer(self, b: int) -> None:
+        """A broker will not hear what came of its write; what it then doubts it reads anew."""
+        self._lose(b)
+        self._read_again(b)
+
+    def _read_again(self, b: int) -> None:
+        group = self.brokers[b].group
+        if group is not None and not group.loaded:  # it may register others then, as before
+            self._let(b, partial(self.brokers[b].core.membership.recovery.load, group))
 
     def fail_rebalance(self, b: int) -> None:
         """
@@ -322,13 +358,11 @@ class GatedCentral(CentralParts):
             return
         may = group.phase is Phase.STOPPING and not group.waiting and not group.ghosts
         self._expect(may, "its writes are not due")
-        self.loses = True
+        self._expect(broker.request is None, "a write is under way")
         self.pass_barrier(b)
-        while broker.writes:
-            self._write(b)
-        self.loses = False
-        if not group.loaded:  # it may register others then, as it may before
-            self._let(b, partial(broker.core.membership.recovery.load, group))
+        while broker.request:
+            self._lose(b)
+        self._read_again(b)
 
     def requeue(self, b: int) -> None:
         """The back-off of a rebalance that failed is over."""
@@ -356,6 +390,12 @@ class GatedCentral(CentralParts):
         """A broker takes the next answer, or commit, of a member."""
         self._expect(self._booked(m, b) is not None, "it is not in its books")
         self._hear(m, b, kind)
+
+    handle_start = partialmethod(handle_request, kind=Start)
+    handle_ping_response = partialmethod(handle_response, kind=PingResponse)
+    handle_stop_response = partialmethod(handle_response, kind=StopResponse)
+    handle_start_response = partialmethod(handle_response, kind=StartResponse)
+    handle_commit = partialmethod(handle_response, kind=Commit)
 
     # ── Records and offsets ─────────────────────────────────────────────────────────────────
 

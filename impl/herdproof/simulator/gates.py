@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from herdproof.central_coordinator.assignment import Partition
@@ -43,8 +44,8 @@ from herdproof.wire.messages import (
 from herdproof.zookeeper.operations import (
     Answer,
     Create,
+    Done,
     Get,
-    Multi,
     Operation,
     Refusal,
     Why,
@@ -122,6 +123,8 @@ class Connection:
         """The last Start that was sent."""
         self.reported: tuple[Offset, ...] = ()
         """The offsets that were last told."""
+        self.lags = False
+        """Its last frame was sent before its sender heard that a write was done."""
         self.withdrawn = False
         """Its member's books say that it follows no Start, though it was sent no Stop."""
 
@@ -131,6 +134,20 @@ class Connection:
         self.up.clear()
         self.down.clear()
         self.start, self.reported = None, ()
+
+
+@dataclass
+class Request:
+    """A write that a broker has sent to ZooKeeper, and what came of it (None: nothing yet)."""
+
+    ask: Ask
+    step: Step
+    answer: Answer | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether ZooKeeper did it, and its sender does not know yet."""
+        return isinstance(self.answer, Done)
 
 
 class Broker:
@@ -145,8 +162,8 @@ class Broker:
         """The epoch that it took up last."""
         self.won = 0
         self.connections: dict[int, Connection] = {}
-        self.writes: deque[Ask] = deque()
-        """Offsets that are to be written."""
+        self.request: Request | None = None
+        """Its write that is under way, if that is a step of the protocol."""
         self.reads: dict[str, Ask] = {}
         """Topics that are to be read, by path."""
         self.answers: deque[tuple[int, Any]] = deque()
@@ -200,8 +217,6 @@ class CentralParts:
         self.partitions = range(partitions)
         self.ends = [0 for _ in self.partitions]
         self.finished = [0 for _ in self.partitions]
-        self.loses = False
-        """Whether writes are lost on their way to ZooKeeper."""
         self.epoch = 0
         self.seat: int | None = None
         self.elected: int | None = None
@@ -260,33 +275,44 @@ class CentralParts:
         self._give(b, Answered(ask.number, self._perform(broker, ask.operation)))
 
     def _perform(self, broker: Broker, operation: Operation) -> Answer:
-        if self.loses and isinstance(operation, Multi):
-            return Refusal(Why.CONNECTION_LOSS)
         return self.zookeeper.perform(broker.session, operation)
 
-    def _write(self, b: int) -> None:
-        self._answer(b, self.brokers[b].writes.popleft())
+    def _request(self, b: int, action: str = "") -> Request:
+        """A broker's write that is under way; `action`: it is this step, and not served yet."""
+        request = self.brokers[b].request
+        self._expect(request is not None, "no write is under way")
+        assert request is not None
+        if action:
+            is_sent = request.answer is None and request.step.action == action
+            self._expect(is_sent, "no such write is on its way")
+        return request
+
+    def _hears(self, b: int, answer: Answer) -> None:
+        """A broker hears what came of its write."""
+        request = self._request(b)
+        self.brokers[b].request = None
+        self._give(b, Answered(request.ask.number, answer))
 
     def _lose(self, b: int) -> None:
-        """A write is lost on its way, and its broker knows no more than that its link broke."""
-        ask = self.brokers[b].writes.popleft()
-        self._give(b, Answered(ask.number, Refusal(Why.CONNECTION_LOSS)))
+        """A broker hears no more of its write than that its link broke."""
+        self._hears(b, Refusal(Why.CONNECTION_LOSS))
 
     # ── Inside: coordinators ────────────────────────────────────────────────────────────────
 
     def _give(self, b: int, event: CoordinatorEvent) -> None:
         """Give a core an event, and what that leads to at once."""
         broker = self.brokers[b]
-        steps: dict[int, str] = {}
+        steps: dict[int, Step] = {}
         todo: deque[CoordinatorEvent] = deque([event])
         while todo:
             for effect in broker.core.receive(todo.popleft(), 0):
                 match effect:
-                    case Step(action=action, number=number) if number:
-                        steps[number] = action
+                    case Step(number=number) if number:
+                        steps[number] = effect
                     case Ask(number, operation):
-                        if steps.get(number) == "flush_offsets":
-                            broker.writes.append(effect)
+                        if number in steps and not self._is_stored(steps[number]):
+                            assert broker.request is None, "a store writes one after the other"
+                            broker.request = Request(effect, steps[number])
                         elif self._is_awaited(broker, operation):
                             broker.reads[operation.path] = effect  # type: ignore[union-attr]
                         else:
@@ -300,10 +326,18 @@ class CentralParts:
                     case _:
                         pass  # time stands still; whoever wants to know looks
         if not broker.leads:
-            broker.writes.clear()
+            broker.request = None
             broker.reads.clear()
         if isinstance(event, Closed):
             broker.connections.pop(event.channel, None)
+
+    def _is_stored(self, step: Step) -> bool:
+        """Whether this writes offsets once more that are stored, as its answer was lost."""
+        nodes = self.zookeeper.snapshot().nodes
+        return step.action == "flush_offsets" and all(
+            int(nodes[self.paths.offset(GROUP, o.topic, o.partition)].data) >= o.offset
+            for o in step.partitions
+        )
 
     def _is_awaited(self, broker: Broker, operation: Operation) -> bool:
         """Whether this reads a topic of which the broker is told later."""
@@ -315,6 +349,8 @@ class CentralParts:
         connection = broker.connections[channel]
         if connection.stands:
             connection.down.append(frame)
+            request = broker.request
+            connection.lags = request is not None and request.is_done
             if isinstance(frame.message, Start):
                 connection.start = frame.message
 
