@@ -126,13 +126,14 @@ class CentralCoordinator(CoordinatedGroup):
         self.up[m].clear()
         if self.accepts(m, b):
             self.books[m] = b
+            self.term[m] = self.election.token[b]
             self.handle_group_member_change(b)
         else:
             self.link[m] = False
 
     @action(fair=weak)
     def on_lost_connection(self, m: Member) -> None:
-        """{m} learns that its connection is closed, and closes its fetchers."""
+        """{m} learns that its connection is closed, and closes its fetchers; the rest is lost."""
         require(self.via[m] is not None and not self.link[m])
         self.let_go(m)
 
@@ -144,14 +145,15 @@ class CentralCoordinator(CoordinatedGroup):
 
     @action(kind=fault)
     def cut(self, m: Member) -> None:
-        """The connection of {m} breaks; what was on its way is lost."""
+        """The connection of {m} breaks; of what is on its way, each end may read what came."""
         require(self.link[m])
-        self.disconnect(m)
+        self.link[m] = False
 
     @action(fair=weak)
     def handle_closed(self, m: Member, b: Broker) -> None:
-        """{b} learns that the connection of {m} is closed."""
+        """{b} learns that the connection of {m} is closed; what it has not read is lost."""
         require(self.books[m] == b and not self.link[m])
+        self.close_channel(m)
         self.remove(m)
         self.handle_group_member_change(b)
 
@@ -159,7 +161,7 @@ class CentralCoordinator(CoordinatedGroup):
     def fail(self, m: Member, b: Broker) -> None:
         """{b} has waited too long for an answer of {m}, and closes its channel."""
         require(self.books[m] == b and self.link[m] and self.asked[m] != Asked.NONE)
-        self.disconnect(m)
+        self.close_channel(m)
         self.remove(m)
         self.handle_group_member_change(b)
 
@@ -209,17 +211,15 @@ class CentralCoordinator(CoordinatedGroup):
         for p in Partition:
             self.fetching[m, p] = False
             self.position[m, p] = 0
-        self.up[m].append(Message(kind=Kind.STOP, generation=self.at[m]))
+        self.answer(m, Kind.STOP, self.at[m])
 
     @action(fair=weak)
     def handle_stop_response(self, m: Member, b: Broker) -> None:
         """{b} notes that {m} has stopped, and its offsets."""
-        self.hear(m, b, Kind.STOP)
-        answer = self.up[m][0]
-        self.up[m].clear()  # an answer is the last that its sender has sent
-        self.asked[m] = Asked.NONE
+        self.hear_answer(m, b, Kind.STOP)
+        answer = self.up[m].pop(0)
         self.stopped[m] = True
-        self.note(m, b, answer.generation)
+        self.note_answer(m, b, answer.generation)
 
     @action(fair=weak)
     def write_owners(self, b: Broker, plan: dict[Partition, Member]) -> None:
@@ -258,15 +258,13 @@ class CentralCoordinator(CoordinatedGroup):
             for p in Partition:
                 self.fetching[m, p] = self.given[m, p]
                 self.position[m, p] = self.begin[m, p] if self.given[m, p] else 0
-        self.up[m].append(Message(kind=Kind.START, generation=start.generation))
+        self.answer(m, Kind.START, start.generation)
 
     @action(fair=weak)
     def handle_start_response(self, m: Member, b: Broker) -> None:
         """{b} notes that {m} has started."""
-        self.hear(m, b, Kind.START)
-        answer = self.up[m][0]
-        self.up[m].clear()  # an answer is the last that its sender has sent
-        self.asked[m] = Asked.NONE
+        self.hear_answer(m, b, Kind.START)
+        answer = self.up[m].pop(0)
         self.acked[m] = answer.generation
 
     @action(fair=weak)
@@ -286,8 +284,9 @@ class CentralCoordinator(CoordinatedGroup):
 
     @action(kind=fault)
     def fail_rebalance(self, b: Broker) -> None:
-        """{b} has waited too long: the rebalance fails."""
+        """{b} cannot store offsets or owners, or somebody did not start: the rebalance fails."""
         require(self.phase[b] == Phase.STOPPING or self.phase[b] == Phase.STARTING)
+        require(self.phase[b] == Phase.STARTING or self.nobody_fetches(b))
         self.phase[b] = Phase.FAILED
 
     @action(fair=weak)
@@ -364,16 +363,14 @@ class CentralCoordinator(CoordinatedGroup):
         self.take(m, Kind.PING)
         self.down[m].clear()
         self.report(m)
-        self.up[m].append(Message(kind=Kind.PING, generation=self.at[m]))
+        self.answer(m, Kind.PING, self.at[m])
 
     @action(fair=weak)
     def handle_ping_response(self, m: Member, b: Broker) -> None:
         """{b} notes that {m} lives, and its offsets."""
-        self.hear(m, b, Kind.PING)
-        answer = self.up[m][0]
-        self.up[m].clear()  # an answer is the last that its sender has sent
-        self.asked[m] = Asked.NONE
-        self.note(m, b, answer.generation)
+        self.hear_answer(m, b, Kind.PING)
+        answer = self.up[m].pop(0)
+        self.note_answer(m, b, answer.generation)
 
     @action(kind=command, disturbs=True)
     def produce(self, p: Partition) -> None:
@@ -391,17 +388,19 @@ class CentralCoordinator(CoordinatedGroup):
     @action(kind=command)
     def commit(self, m: Member) -> None:
         """The user of {m} commits what it has consumed."""
-        require(self.link[m] and len(self.up[m]) == 0 and self.at[m] > 0)
+        require(self.link[m] and self.term[m] > 0 and self.may_commit(m))
         require(any(self.fetching[m, p] for p in Partition))
-        self.report(m)
+        for p in Partition:
+            self.committing[m, p].append(self.position[m, p])
         self.up[m].append(Message(kind=Kind.COMMIT, generation=self.at[m]))
 
     @action(fair=weak)
     def handle_commit(self, m: Member, b: Broker) -> None:
         """{b} notes the offsets that {m} commits."""
         self.hear(m, b, Kind.COMMIT)
-        self.note(m, b, self.up[m][0].generation)
-        self.up[m].pop(0)
+        require(all(len(self.committing[m, p]) > 0 for p in Partition))
+        commit = self.up[m].pop(0)
+        self.note_commit(m, b, commit.generation)
 
     @action(fair=weak)
     def flush_offsets(self, b: Broker, again: bool) -> None:

@@ -42,19 +42,25 @@ def one_request_at_a_time(s: CentralCoordinator) -> bool:
     """What is on its way over a connection is the one request outstanding, or its answer."""
     return all(
         all(
-            s.asks(m, x.kind) and s.link[m] and s.via[m] is not None and s.books[m] == s.via[m]
+            s.via[m] is not None
+            and (not s.link[m] or (s.asks(m, x.kind) and s.books[m] == s.via[m]))
             for x in s.down[m]
         )
         and all(
-            s.link[m]
-            and (
-                x.kind == Kind.COMMIT
-                or (x.kind == Kind.REGISTER and s.books[m] is None)
-                or (x.kind != Kind.REGISTER and s.asks(m, x.kind) and len(s.down[m]) == 0)
-            )
+            (x.kind == Kind.REGISTER and s.books[m] is None and s.via[m] is not None)
+            or (s.books[m] is not None and is_commit_or_answer(s, m, x.kind))
             for x in s.up[m]
         )
         for m in Member
+    )
+
+
+def is_commit_or_answer(s: CentralCoordinator, m: Member, kind: Kind) -> bool:
+    """A message of this kind is a commit, or the answer to what was asked last."""
+    return kind == Kind.COMMIT or (
+        kind != Kind.REGISTER
+        and (not s.link[m] or len(s.down[m]) == 0)
+        and (s.asks(m, kind) or s.asked[m] == Asked.NONE)
     )
 
 
@@ -118,7 +124,9 @@ def nobody_goes_back(s: CentralCoordinator) -> bool:
     return all(
         all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.down[m])
         and all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.up[m])
-        and all(x.kind == Kind.START or x.generation <= s.at[m] for x in s.up[m])
+        and all(
+            x.kind == Kind.START or x.generation <= s.at[m] or s.via[m] is None for x in s.up[m]
+        )
         and (s.via[m] is not None or s.at[m] == 0)
         and (s.books[m] is not None or not s.link[m] or s.at[m] == 0)
         for m in Member

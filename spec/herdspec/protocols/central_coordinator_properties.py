@@ -158,7 +158,7 @@ def settles(s: CentralCoordinator) -> tuple[bool, bool]:
     return True, any(
         stable(s, b)
         and all(s.knows[b, p] or not s.exists[p] for p in Partition)
-        and all(s.books[m] != b or s.follows(m) for m in Member)
+        and (s.generation == 0 or all(s.books[m] != b or s.follows(m) for m in Member))
         and all(not s.wanted(p, b) or any(s.fetching[m, p] for m in Member) for p in Partition)
         for b in Broker
     )
