@@ -98,8 +98,8 @@ class CoordinatedGroup(Spec):
         """
         return self.has_members(b) and (
             (
-                self.generation > 0
-                and any(self.books[m] == b and not self.follows(m) for m in Member)
+                any(self.books[m] == b and not self.follows(m) for m in Member)
+                and (self.generation > 0 or any(self.wanted(p, b) for p in Partition))
             )
             or any(self.wanted(p, b) and not self.is_owned(p, b) for p in Partition)
             or any(self.owner[p] is not None and not self.is_owned(p, b) for p in Partition)
