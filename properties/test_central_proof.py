@@ -88,7 +88,7 @@ def test_nothing_is_left_out_of_the_proof(name: str) -> None:
 
 NEEDED = {
     "epochs_are_won_by_one": ("only_the_present_epoch_writes", "serve_offsets"),
-    "one_request_at_a_time": ("monotone", "handle_stop"),
+    "one_request_at_a_time": ("who_has_stopped_does_not_fetch", "handle_start"),
     "books_are_true": ("one_request_at_a_time", "send_stop"),
     "nobody_follows_an_older_epoch": ("monotone", "handle_stop"),
     "who_does_not_lead_has_noted_nothing": ("one_write_at_a_time", "coordinator_startup"),

@@ -109,6 +109,14 @@ def in_any_epoch(self: GroupContract, b: Broker) -> bool:
     return self.term[b] > 0
 
 
+def whoevers(self: GroupContract, m: Member, b: Broker) -> None:
+    """{b} takes the offsets of whatever {m} has answered."""
+    require(self.coordinates(b))
+    for p in Partition:
+        self.accepted[p] = max(self.accepted[p], self.reported[m, p])
+        self.reported[m, p] = 0
+
+
 def as_if_present(self: GroupContract, m: Member) -> None:
     """The member says how far it is, in whichever generation."""
     for p in Partition:
@@ -121,17 +129,18 @@ def at_any_time(self: GroupContract, b: Broker) -> None:
     self.stage = Stage.STABLE
 
 
-def whoever_was(self: GroupContract, m: Member, by: Broker) -> None:
-    """The member follows anybody."""
-    self.heeded[m] = self.term[by]
+def whoever_it_is(self: GroupContract, m: Member) -> None:
+    """The member follows whoever it listens to, or nobody."""
+    self.heeded[m] = self.told[m]
 
 
 LOOSE: dict[str, dict[str, Callable[..., object]]] = {
     "exclusive": {"makes_way": nobody_waits},
     "only_the_present_epoch_writes": {"coordinates": in_any_epoch},
-    "exclusive_fenced": {"say": as_if_present},
+    "exclusive_fenced": {"accept": whoevers},
+    "what_is_said_is_of_the_present_generation": {"say": as_if_present},
     "complete": {"settle": at_any_time},
-    "monotone": {"follow": whoever_was},
+    "monotone": {"follow": whoever_it_is},
 }
 
 
