@@ -74,12 +74,10 @@ def stage(s: CentralCoordinator) -> Stage:
     """
     The flag: reset, or set; and in the latter case, whether the owners are written.
 
-    A group in which nobody has been given anything yet is open, though nobody works on it.
+    A group whose members have been given nothing yet is open, though nobody works on it.
     """
     if any(
-        present(s, b)
-        and s.phase[b] == Phase.IDLE
-        and all(s.books[m] != b or s.follows(m) for m in Member)
+        present(s, b) and s.phase[b] == Phase.IDLE and (s.generation > 0 or not s.has_members(b))
         for b in Broker
     ):
         return Stage.STABLE
