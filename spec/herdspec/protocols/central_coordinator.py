@@ -12,6 +12,10 @@ A write to ZooKeeper is three steps: it is sent (`write_owners`, `flush_offsets`
 (`answered`), or never does (`lose_answer`). In between the world goes on: members come and go,
 topics appear, another coordinator is elected.
 
+A connection that breaks loses nothing at once, and carries nothing new: each end may still read
+what was sent to it, until it learns of the close (`on_lost_connection`, `handle_closed`) or closes
+the connection itself; what it has not read then is lost.
+
 What ZooKeeper keeps (`generation`, `owner`, `committed`), what travels (`down`, `up`), what a
 consumer does (`fetching`, `position`) and what the coordinator has in its books (`books`, `asked`,
 `stopped`, `acked`) are kept apart, because every flaw lives between them.
@@ -23,11 +27,13 @@ only where a property says so: whom the coordinator takes for gone has closed it
 Not modelled: more than one group (they share nothing but the coordinator), streams and threads,
 consultation (a consumer asks any broker), the answer to an accepted Register, retries of a ping
 (copies of one request). A pause is a step that is put off. A topic has one partition; an interest
-in topics that do not exist yet stands for names and wildcards alike. A user's commit waits for the
-answers before it. A member's next connection is another element, or the same one once nobody has
-it in its books or names it in a write. More than one write of a coordinator under way (a second one
-waits, and is put together where it is sent); what ZooKeeper does after its client has given the
-answer up, it does before, here: nobody sees the difference, as its reads come after its writes.
+in topics that do not exist yet stands for names and wildcards alike. A second commit under way
+(`may_commit`: that is a bound of explorations, and nothing that the proof needs). A Register whose
+sender has hung up is read before that, or never. A member's next connection is another element, or
+the same one once nobody has it in its books or names it in a write. More than one write of a
+coordinator under way (a second one waits, and is put together where it is sent); what ZooKeeper
+does after its client has given the answer up, it does before, here: nobody sees the difference, as
+its reads come after its writes.
 """
 
 from __future__ import annotations
@@ -284,7 +290,11 @@ class CentralCoordinator(CoordinatedGroup):
 
     @action(kind=fault)
     def fail_rebalance(self, b: Broker) -> None:
-        """{b} cannot store offsets or owners, or somebody did not start: the rebalance fails."""
+        """
+        {b} cannot store offsets or owners, or somebody did not start: the rebalance fails.
+
+        Whoever does not answer a Stop is lost, and is waited for; the rebalance does not fail.
+        """
         require(self.phase[b] == Phase.STOPPING or self.phase[b] == Phase.STARTING)
         require(self.phase[b] == Phase.STARTING or self.nobody_fetches(b))
         self.phase[b] = Phase.FAILED

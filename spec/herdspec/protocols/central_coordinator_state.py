@@ -82,7 +82,7 @@ class CoordinatedGroup(Spec):
         )
 
     def may_commit(self, m: Member) -> bool:
-        """Its last commit was read; the proof needs no such bound, explorations do."""
+        """Its last commit was read: the bound of explorations; the proof needs none."""
         return all(x.kind != Kind.COMMIT for x in self.up[m])
 
     def accepts(self, m: Member, b: Broker) -> bool:
@@ -205,7 +205,11 @@ class CoordinatedGroup(Spec):
         )
 
     def ask(self, m: Member, b: Broker, asked: Asked, kind: Kind) -> None:
-        """Send a request over a connection on which none is outstanding, nor its answer."""
+        """
+        Send a request over a connection on which none is outstanding.
+
+        That no answer is on its way then, follows; but not for proofs, which know no order.
+        """
         require(self.election.leads[b] and self.books[m] == b and self.link[m])
         require(self.asked[m] == Asked.NONE)
         require(all(x.kind == Kind.COMMIT for x in self.up[m]))
