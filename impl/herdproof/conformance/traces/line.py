@@ -66,45 +66,67 @@ class Line(Struct, kw_only=True, gc=False):
         """When the step may have happened at the earliest."""
         return self.time_ns
 
-
-class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
-    """A line of version 2; what is empty or 0 is not written."""
-
-    role: str = ""
-    """As what: a node's processes of different roles number their lines apart."""
-    group: str = ""
-    """What is judged by itself within a run; empty for what concerns all of it."""
-    since_ns: Int = 0
-    """The step was taken at some moment from then on; 0: at `time_ns`."""
-    arguments: dict[str, Any] = {}
-    seen: dict[str, Any] = {}
-    """What fields were like after the step; of a map, single entries."""
-    sent: tuple[str, ...] = ()
-    """Messages that the step sent, by ids that are unique in the run."""
-    received: tuple[str, ...] = ()
-    """Messages that it received."""
-    zxid: Int = 0
-    """Its place among the steps of all nodes that have one: a transaction, a log's offset."""
+    # What a format may have as fields; by default there is none of it.
 
     @property
-    def earliest_ns(self) -> int:
-        """When the step may have happened at the earliest."""
-        return min(self.since_ns, self.time_ns) if self.since_ns else self.time_ns
+    def role(self) -> str:
+        """As what: a node's processes of different roles number their lines apart."""
+        return ""
+
+    @property
+    def group(self) -> str:
+        """What is judged by itself within a run; empty for what concerns all of it."""
+        return ""
 
     @property
     def epoch(self) -> int:
-        """There is none."""
+        """The coordinator's."""
         return 0
 
     @property
     def generation(self) -> int:
-        """There is none."""
+        """The group's."""
         return 0
 
     @property
     def shared(self) -> bool:
         """Whether its process's numbers run through the lines of several groups."""
         return False
+
+    @property
+    def sent(self) -> tuple[str, ...]:
+        """Messages that the step sent, by ids that are unique in the run."""
+        return ()
+
+    @property
+    def received(self) -> tuple[str, ...]:
+        """Messages that it received."""
+        return ()
+
+    @property
+    def zxid(self) -> int:
+        """Its place among the steps of all nodes that have one: a transaction, a log's offset."""
+        return 0
+
+
+class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
+    """A line of version 2; what is empty or 0 is not written."""
+
+    role: str = ""
+    group: str = ""
+    since_ns: Int = 0
+    """The step was taken at some moment from then on; 0: at `time_ns`."""
+    arguments: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    """What fields were like after the step; of a map, single entries."""
+    sent: tuple[str, ...] = ()
+    received: tuple[str, ...] = ()
+    zxid: Int = 0
+
+    @property
+    def earliest_ns(self) -> int:
+        """When the step may have happened at the earliest."""
+        return min(self.since_ns, self.time_ns) if self.since_ns else self.time_ns
 
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
