@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.findings import differs, implementation, replayed
@@ -11,13 +9,12 @@ from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Mark, counted
 from herdspec.check.verify import Check, Tell
-from herdspec.language.errors import UsageError
 from herdspec.protocols.central_coordinator_plan import PROTOCOL
 
 if TYPE_CHECKING:
+    from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
-    from herdspec.check.conform import Outcome, Progress
 
 SIMULATED_RUNS = 60
 
@@ -56,18 +53,11 @@ def simulated_runs(subject: str) -> Check:
     return Check(f"simulate and replay {SIMULATED_RUNS} runs", run, of_central_coordinator)
 
 
-def conform(
-    traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
-) -> Outcome:
-    """Replay the traces of one run in the spec, group by group."""
-    from herdproof.link.central import conform_central
+def trace_map() -> TraceMap:
+    """What the lines of its traces are to its spec."""
+    from herdproof.link.central import map_of
 
-    if slack_ns:
-        raise UsageError(
-            "--slack: traces of the central coordinator are replayed in the order of their times;"
-            " record them on one machine, or with clocks that agree"
-        )
-    return conform_central(traces, invariants=invariants, progress=progress)
+    return map_of()
 
 
 def auditor() -> Auditor:
@@ -85,5 +75,5 @@ def simulated() -> Simulated:
 
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(simulated_runs,), conform=conform, auditor=auditor, simulated=simulated
+    PROTOCOL, checks=(simulated_runs,), trace_map=trace_map, auditor=auditor, simulated=simulated
 )
