@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
-from herdproof.link.central import conform_central
+from herdproof.conformance.traces.replay import conform_files
+from herdproof.link.central import map_of
 from herdspec.check.conform import Verdict
 
 Place = tuple[str, int]
@@ -117,7 +118,7 @@ def judge(evidence: Evidence, *, epochs: int, generations: int, behind_s: float)
 
 def judge_traces(traces: Sequence[Path]) -> str:
     """What coordinators and consumers traced is a run of the specification; how long that took."""
-    outcome = conform_central(traces)
+    outcome = conform_files(traces, map_of())
     told = f"{outcome.matched} of {outcome.lines} traced lines are as they may be; {outcome}"
     assert outcome.verdict is not Verdict.DIFFERS, f"it is no run of the specification: {told}"
     assert outcome.verdict is Verdict.CONFORMS, f"nobody knows whether it conforms: {told}"

@@ -166,21 +166,28 @@ def who_does_not_fetch_is_nowhere(s: CentralCoordinator) -> bool:
 
 @always
 def nothing_travels_without_a_connection(s: CentralCoordinator) -> bool:
-    """What belongs to a connection is gone with it; a Register is of no generation."""
+    """What is on its way to an end that is closed is gone; a Register is of no generation."""
     return all(
-        (
-            s.link[m]
-            or (
-                len(s.up[m]) == 0
-                and len(s.down[m]) == 0
-                and all(
-                    not s.given[m, p] and s.begin[m, p] == 0 and s.reported[m, p] == 0
-                    for p in Partition
-                )
+        (s.via[m] is not None or (not s.link[m] and len(s.down[m]) == 0 and s.term[m] == 0))
+        and all(
+            s.via[m] is not None or (not s.given[m, p] and s.begin[m, p] == 0) for p in Partition
+        )
+        and (s.books[m] is None or not s.link[m] or s.books[m] == s.via[m])
+        and (
+            s.books[m] is not None
+            or all(
+                x.kind == Kind.REGISTER and x.generation == 0 and s.via[m] is not None
+                for x in s.up[m]
             )
         )
-        and (not s.link[m] or s.via[m] is not None)
-        and all(x.kind != Kind.REGISTER or x.generation == 0 for x in s.up[m])
+        and all(
+            (s.reported[m, p] == 0 or any(x.kind in (Kind.PING, Kind.STOP) for x in s.up[m]))
+            and (len(s.committing[m, p]) > 0) == any(x.kind == Kind.COMMIT for x in s.up[m])
+            for p in Partition
+        )
+        and all(
+            not s.link[m] or s.books[m] != b or s.term[m] == s.election.token[b] for b in Broker
+        )
         for m in Member
     )
 
@@ -209,18 +216,21 @@ def the_seat_is_the_winners(s: CentralCoordinator) -> bool:
 
 @step
 def answers_are_noted(before: CentralCoordinator, after: CentralCoordinator) -> bool:
-    """An owner's offset is noted when its answer is read."""
+    """An owner's offset is noted when its answer, or its commit, is read."""
     return all(
         not leads_on(before, after, b)
         or before.books[m] != b
-        or not after.link[m]
-        or not before.link[m]
+        or after.books[m] != b
         or len(before.up[m]) <= len(after.up[m])
-        or all(x.kind == Kind.START for x in before.up[m])
-        or any(x.generation != before.generation for x in before.up[m])
+        or before.up[m][0].kind == Kind.START
+        or before.up[m][0].generation != before.generation
         or before.owner[p] != m
         or before.orphan[p]
-        or before.reported[m, p] <= after.noted[b, p]
+        or (
+            before.committing[m, p][0] <= after.noted[b, p]
+            if before.up[m][0].kind == Kind.COMMIT
+            else before.reported[m, p] <= after.noted[b, p]
+        )
         for b in Broker
         for m in Member
         for p in Partition
@@ -231,26 +241,28 @@ def answers_are_noted(before: CentralCoordinator, after: CentralCoordinator) -> 
 def answers_are_true(before: CentralCoordinator, after: CentralCoordinator) -> bool:
     """Who answers tells how far it is, and heeds the epoch; only who fetches commits."""
     return all(
-        len(after.up[m]) <= len(before.up[m])
-        or any(x.kind == Kind.REGISTER for x in after.up[m])
+        after.via[m] is None
         or (
-            before.link[m]
+            (len(after.down[m]) >= len(before.down[m]) or after.seen[m] == before.term[m])
             and (
-                any(x.kind == Kind.START for x in after.up[m])
-                or all(after.reported[m, p] == before.position[m, p] for p in Partition)
-            )
-            and (
-                len(after.down[m]) < len(before.down[m])
-                or (len(before.up[m]) == 0 and any(before.fetching[m, p] for p in Partition))
-            )
-            and (
-                len(after.down[m]) == len(before.down[m])
-                or any(
-                    before.via[m] == b and after.seen[m] == before.election.token[b] for b in Broker
-                )
+                len(after.up[m]) <= len(before.up[m])
+                or after.up[m][-1].kind == Kind.REGISTER
+                or (before.link[m] and says_how_far_it_is(before, after, m))
             )
         )
         for m in Member
+    )
+
+
+def says_how_far_it_is(before: CentralCoordinator, after: CentralCoordinator, m: Member) -> bool:
+    """What a member has sent is an answer, or a commit of who fetches, and true."""
+    if after.up[m][-1].kind == Kind.COMMIT:
+        return any(before.fetching[m, p] for p in Partition) and all(
+            after.committing[m, p][-1] == before.position[m, p] for p in Partition
+        )
+    return len(after.down[m]) < len(before.down[m]) and (
+        after.up[m][-1].kind == Kind.START
+        or all(after.reported[m, p] == before.position[m, p] for p in Partition)
     )
 
 
@@ -271,7 +283,8 @@ def one_stop_in_a_rebalance(s: CentralCoordinator) -> bool:
 def an_answer_is_awaited(s: CentralCoordinator) -> bool:
     """A request or an answer that is on its way is the one that is outstanding."""
     return all(
-        all(s.asks(m, x.kind) for x in s.down[m])
+        all(s.asks(m, x.kind) or s.books[m] is None for x in s.down[m])
+        and len(s.down[m]) < 2
         and all(
             x.kind == Kind.REGISTER
             or x.kind == Kind.COMMIT
@@ -308,16 +321,6 @@ def nobody_else_is_named(s: CentralCoordinator) -> bool:
         or not s.has_members(b)
         or all(s.owner[p] is None or s.is_owned(p, b) for p in Partition)
         for b in Broker
-    )
-
-
-@always
-def whoever_is_counted_was_told(s: CentralCoordinator) -> bool:
-    """Once the group is stable, every member has acknowledged a Start."""
-    return all(
-        not stable(s, b) or s.books[m] != b or (s.acked[m] == s.generation and s.acked[m] > 0)
-        for b in Broker
-        for m in Member
     )
 
 
@@ -410,7 +413,6 @@ MISSING: dict[str, Property] = {
     why.AWAITED: an_answer_is_awaited,
     why.HANDED_OVER: what_is_wanted_is_handed_over,
     why.NAMED: nobody_else_is_named,
-    why.TOLD: whoever_is_counted_was_told,
     why.CHANNELS: who_steps_down_closes_every_channel,
     why.COMES_BACK: a_member_comes_back,
     why.STARTS_AT: starts_where_it_is_told,

@@ -21,7 +21,7 @@ Trace = list[Line]
 
 @cache
 def _run(seed: int, config: Config) -> tuple[Line, ...]:
-    return tuple(placed.line for placed in traced(seed, config).lines)
+    return tuple(traced(seed, config).lines)
 
 
 def run_of(seed: int, config: Config = DEFAULT) -> Trace:

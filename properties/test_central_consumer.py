@@ -402,6 +402,23 @@ def test_a_copy_of_a_ping_renews_nothing() -> None:
     assert not script.core.may_deliver(3_000 + SESSION_MS)
 
 
+@pytest.mark.parametrize("late_ms", [0, 1_000, SESSION_MS - 2_001, SESSION_MS - 2_000, SESSION_MS])
+def test_a_start_that_is_read_late_is_over_when_its_sender_gives_its_partitions_away(
+    late_ms: int,
+) -> None:
+    """
+    "The coordinator reassigns only after that has passed."
+    Reference: PROTOCOLS.md, B, ruling 2. A member that was struck may still read its old Start: it
+    looks at its lease first, and renews it from its answer to the Stop, which the Start came after.
+    """
+    script = Script().register().read(Stop(), after_ms=1_000)
+    sent_ms = 2_000  # from here on the coordinator counts
+    script.start(T0, after_ms=1_000 + late_ms)
+
+    assert script.core.fetcher_stopped == (script.now_ms >= SESSION_MS)  # after its Register
+    assert script.core.delivers_until_ms < sent_ms + SESSION_MS
+
+
 def test_the_flaw_no_lease_renews_with_any_request() -> None:
     """
     "If no request is received within the session timeout": a late copy holds the consumer attached.

@@ -19,7 +19,7 @@ from herdspec.check.exploration import Exploration
 from herdspec.check.explore import explore
 from herdspec.check.prove import Outcome, Proof, Prover, provable, prove, prover_of
 from herdspec.language.surface import Expectation
-from herdspec.protocols.central_coordinator import CentralCoordinator, Phase
+from herdspec.protocols.central_coordinator import CentralCoordinator, Member, Phase
 from herdspec.protocols.central_coordinator_flaws import (
     accept_any_epoch,
     any_version,
@@ -84,11 +84,23 @@ def test_nothing_is_left_out_of_the_proof(name: str) -> None:
     assert [start.name for start in spec.starts] == ["some_topics"]
 
 
+def at_will(self: CentralCoordinator, m: Member) -> bool:
+    """However many of its commits are under way."""
+    return True
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_however_many_commits_are_under_way_it_is_proved() -> None:
+    """That the last commit was read before the next one is sent, is a bound of explorations."""
+    assert prove(CENTRAL_COORDINATOR.replace("AtWill", may_commit=at_will)).proved
+
+
 # ── What it needs ───────────────────────────────────────────────────────────────────────────
 
 NEEDED = {
     "epochs_are_won_by_one": ("only_the_present_epoch_writes", "serve_offsets"),
-    "one_request_at_a_time": ("monotone", "handle_stop"),
+    "one_request_at_a_time": ("who_has_stopped_does_not_fetch", "handle_start"),
     "books_are_true": ("one_request_at_a_time", "send_stop"),
     "nobody_follows_an_older_epoch": ("monotone", "handle_stop"),
     "who_does_not_lead_has_noted_nothing": ("one_write_at_a_time", "coordinator_startup"),
@@ -225,7 +237,7 @@ def test_without_the_lease_a_start_of_the_past_is_at_an_offset_of_the_past() -> 
     """A deposed coordinator's Start is overtaken by what its successor's members commit."""
     assert ends(unleased(brokers=2, faults=2)) == {
         "exclusive": (26, "handle_start"),
-        "a_start_is_at_the_stored_offset": (33, "serve_offsets"),
+        "a_start_is_at_the_stored_offset": (32, "serve_offsets"),
     }
 
 

@@ -13,7 +13,6 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -37,7 +36,8 @@ from herdproof.central_coordinator.paths import unquoted
 from herdproof.central_coordinator.reports import What
 from herdproof.central_coordinator.settings import Settings
 from herdproof.central_coordinator.steps import ConsumerAction, CoordinatorAction, Step
-from herdproof.central_coordinator.tracing import CentralLine, ConsumerTracer, CoordinatorTracer
+from herdproof.central_coordinator.tracing import NAMES, ConsumerTracer, CoordinatorTracer
+from herdproof.link.central_lines import CentralStep
 from herdproof.pipeline.central_teller import _TELLS
 from herdproof.simulator.broker import SimulatedBroker
 from herdproof.simulator.central import DEFAULT, Run
@@ -130,9 +130,8 @@ def test_a_line_has_a_step_s_arguments_and_what_its_process_knows() -> None:
     """Who, when, and times by the clock that all share; all else is the core's to say."""
     knows = {"schema", "protocol", "run", "node", "role", "sequence", "time_ns", "until_ns"}
 
-    told = {field.name for field in fields(CentralLine)}
-
-    assert told == {*knows, *Step.__struct_fields__} - {"until_ms"}
+    assert set(NAMES) == {*knows, *Step.__struct_fields__} - {"until_ms"}
+    assert set(CentralStep.__struct_fields__) == {*NAMES, "place"}
 
 
 def test_the_audit_knows_no_step_that_no_core_takes() -> None:

@@ -40,8 +40,8 @@ SIZES = {"Member": 2, "Partition": 1, "Broker": 2}
 
 @cache
 def explored(form: str) -> Exploration:
-    """The contract at two members, one partition, two brokers and three faults."""
-    return explore(FORMS[form], SIZES, faults=3, bound=18)
+    """The contract at two members, one partition, two brokers and two faults."""
+    return explore(FORMS[form], SIZES, faults=2, bound=14)
 
 
 @cache
@@ -55,7 +55,7 @@ def refined(form: str) -> Refined:
 
 @pytest.mark.parametrize(
     ("form", "states", "steps"),
-    [("strict", 1_411_468, 26_575_153), ("fenced", 1_502_972, 28_648_770)],
+    [("strict", 1_141_112, 23_178_849), ("fenced", 1_211_360, 24_701_829)],
 )
 def test_the_size_of_the_contract_is_pinned(form: str, states: int, steps: int) -> None:
     """A changed count is a changed contract: somebody must say why."""
@@ -82,7 +82,7 @@ def test_the_contract_is_proved_for_any_size(form: str) -> None:
     assert prove(FORMS[form]).proved
 
 
-@pytest.mark.parametrize("promise", ["exclusive", "exclusive_fenced", "nothing_skipped"])
+@pytest.mark.parametrize("promise", ["exclusive", "nothing_skipped", "one_coordinator"])
 def test_a_sentence_alone_is_not_inductive(promise: str) -> None:
     """The lemmas are what the proof needs."""
     assert needs_lemmas(CONTRACT, promise)
@@ -109,6 +109,15 @@ def in_any_epoch(self: GroupContract, b: Broker) -> bool:
     return self.term[b] > 0
 
 
+def as_it_is(self: GroupContract, m: Member, b: Broker) -> None:
+    """{b} takes how far {m} is, whatever it has answered."""
+    require(self.coordinates(b))
+    for p in Partition:
+        if self.owner[p] == m:
+            self.accepted[p] = max(self.accepted[p], self.position[m, p])
+        self.reported[m, p] = 0
+
+
 def as_if_present(self: GroupContract, m: Member) -> None:
     """The member says how far it is, in whichever generation."""
     for p in Partition:
@@ -121,17 +130,18 @@ def at_any_time(self: GroupContract, b: Broker) -> None:
     self.stage = Stage.STABLE
 
 
-def whoever_was(self: GroupContract, m: Member, by: Broker) -> None:
-    """The member follows anybody."""
-    self.heeded[m] = self.term[by]
+def whoever_it_is(self: GroupContract, m: Member) -> None:
+    """The member follows whoever it listens to, or nobody."""
+    self.heeded[m] = self.told[m]
 
 
 LOOSE: dict[str, dict[str, Callable[..., object]]] = {
     "exclusive": {"makes_way": nobody_waits},
     "only_the_present_epoch_writes": {"coordinates": in_any_epoch},
-    "exclusive_fenced": {"say": as_if_present},
+    "exclusive_fenced": {"accept": as_it_is},
+    "what_is_said_is_of_the_present_generation": {"say": as_if_present},
     "complete": {"settle": at_any_time},
-    "monotone": {"follow": whoever_was},
+    "monotone": {"follow": whoever_it_is},
 }
 
 
@@ -212,13 +222,13 @@ def slow(name: str, last: str) -> object:
         ("lost_trigger", "finish_rebalance"),
         ("no_start", "begin_rebalance"),
         ("no_lease", "serve_owners"),
-        ("ignores_epoch", "handle_ping"),
+        ("ignores_epoch", "handle_register"),
         ("stop_keeps_ack", "handle_stop"),
-        slow("stale_offsets", "handle_ping_response"),
+        slow("stale_offsets", "handle_start"),
         slow("deposed_goes_on", "coordinator_startup"),
-        slow("owners_written_late", "serve_owners"),
-        slow("partial_failover", "handle_start"),
-        slow("reconnects_fetching", "register"),
+        slow("owners_written_late", "decide_owners"),
+        slow("partial_failover", "serve_owners"),
+        slow("reconnects_fetching", "time_out"),
         slow("unfenced", "serve_owners"),
         slow("member_by_id", "handle_start"),
         slow("stale_commit", "serve_owners"),

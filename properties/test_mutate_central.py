@@ -51,6 +51,9 @@ GUARDS: dict[str, tuple[tuple[int, int, int, int], str]] = {
     "lease_is_over: drop `all(not self.fetching[m, p] for p in Partition)`": (
         (2, 1, 1, 1), "exclusive",
     ),
+    "lease_is_over: drop `all(x.kind != Kind.START for x in self.down[m])`": (
+        (2, 1, 1, 1), "exclusive",
+    ),
     # The fences: of what is written, of whom consumers follow, of whom a Start is for.
     "serve_owners: skip `self.fenced_write(b)`": (
         (1, 1, 2, 2), "what_is_stored_is_of_the_present_epoch",
@@ -67,13 +70,9 @@ GUARDS: dict[str, tuple[tuple[int, int, int, int], str]] = {
     ),
     "is_given: drop `self.owner[p] == m`": ((2, 1, 1, 1), "exclusive"),
     # One request at a time, over a connection that stands, to who is to be asked.
-    "ask: drop `self.asked[m] == Asked.NONE`": (
-        (1, 1, 1, 1), "a_start_is_at_the_stored_offset",
-    ),
     "ask: drop `self.link[m]`": ((1, 1, 2, 2), "monotone"),
     "send_start: drop `not self.follows(m)`": ((1, 1, 1, 1), "a_start_is_at_the_stored_offset"),
     # Who counts as what.
-    "handle_register: drop `self.via[m] == b`": ((1, 1, 2, 2), "monotone"),
     "register: drop `self.owner[p] == m`": ((1, 1, 1, 2), "a_start_is_at_the_stored_offset"),
     "is_owned: drop `self.serves(owner, p, b)`": ((2, 1, 1, 1), "complete"),
     "abandon_rebalance: drop `not self.has_members(b)`": ((1, 1, 1, 1), "complete"),

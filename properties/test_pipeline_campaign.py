@@ -20,9 +20,8 @@ from typer.testing import CliRunner
 
 from herdproof.cli import app
 from herdproof.conformance.coarse import Edges, Taken
-from herdproof.link import central_replay
+from herdproof.conformance.traces import compiled as of_traces
 from herdproof.link.central import conform_lines
-from herdproof.link.central_replay import _Compiler
 from herdproof.link.central_runs import traced
 from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
 from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
@@ -82,8 +81,8 @@ def test_what_was_compiled_before_changes_nothing(monkeypatch: pytest.MonkeyPatc
     asked = Plan(CENTRAL, 1, mixes=SMALL, flaw="no_barrier").asked(0)
     rows = []
     for worth in (10**9, 0):
-        monkeypatch.setattr(central_replay, "_COMPILER", _Compiler())
-        monkeypatch.setattr(central_replay, "WORTH_IT", worth)
+        monkeypatch.setattr(of_traces, "COMPILER", of_traces.Compiler())
+        monkeypatch.setattr(of_traces, "WORTH_IT", worth)
         rows.append(timeless(audited(asked)))
 
     assert "write_owners" in rows[0]["violations"][0]["told"]
@@ -276,15 +275,15 @@ def test_whoever_is_named_is_told_from_another() -> None:
 
 def test_compiled_and_plain_replays_take_the_same_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     """How steps are taken is no part of an edge: what is compiled depends on what ran before."""
-    compiler = _Compiler()
-    monkeypatch.setattr(central_replay, "_COMPILER", compiler)
-    monkeypatch.setattr(central_replay, "WORTH_IT", 0)
+    compiler = of_traces.Compiler()
+    monkeypatch.setattr(of_traces, "COMPILER", compiler)
+    monkeypatch.setattr(of_traces, "WORTH_IT", 0)
     told = Edges(CENTRAL_COORDINATOR)
     lines = traced(1, Central().configs["alone/mixed"]).lines
     compiled, plain = Taken(told), Taken(told)
 
-    conform_lines(lines, views=lambda: compiled)
-    conform_lines(lines, views=lambda: plain, plain=True)
+    conform_lines(lines, watches=lambda: compiled)
+    conform_lines(lines, watches=lambda: plain, plain=True)
 
     assert compiler.steps
     assert (compiled.actions, compiled.counts) == (plain.actions, plain.counts)

@@ -34,7 +34,7 @@ MANY = "central_coordinator"
 @cache
 def lines_of(seed: int) -> tuple[Any, ...]:
     """The lines of a run, in the order of time."""
-    read = [read_line(p.line.written(), p.where) for p in traced(seed).lines]
+    read = [read_line(line.written(), line.place) for line in traced(seed).lines]
     return tuple(sorted(read, key=lambda line: line.time_ns))
 
 

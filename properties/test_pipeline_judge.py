@@ -182,8 +182,8 @@ OF_MUTANTS: dict[str, Shown | str] = {
 def shown(found: Shown, world: Config) -> None:
     """The run's trace violates one of these, and nothing is violated without the mistake."""
     lines = []
-    for placed in traced(found.seed, replace(world, watches=frozenset())).lines:
-        lines.append(altered(placed.line))
+    for line in traced(found.seed, replace(world, watches=frozenset())).lines:
+        lines.append(altered(line))
     every: set[str] = set()
     for group in {line.group for line in lines} - {""}:
         every |= violated(judged(of_group(lines, group), group))

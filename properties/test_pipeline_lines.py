@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from herdproof.central_coordinator.tracing import CENTRAL, CentralLine
+from herdproof.central_coordinator.tracing import CENTRAL
+from herdproof.central_coordinator.tracing import NAMES as WRITTEN
 from herdproof.conformance.traces.line import ANY_PROTOCOL, TraceError
 from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.ordering import Ordered, ordered
@@ -62,7 +63,6 @@ ODD = st.one_of(
     st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2), st.integers(-5, 5)), max_size=2),
     st.lists(st.lists(st.text(max_size=2), min_size=3, max_size=3), max_size=2),
 )  # fmt: skip
-WRITTEN = list(CentralLine.__dataclass_fields__)
 NAMES = st.sampled_from([*WRITTEN, "unknown", "place", "(place)"])
 
 

@@ -34,9 +34,9 @@ BROKEN = (b"no json", None, b"\xff", b'{"protocol":"x"}')
 def records(seed: int) -> list[tuple[str, int, int | None, bytes | None]]:
     """Two runs' lines in two files, and a third's records that are none."""
     told: list[tuple[str, int, int | None, bytes | None]] = [
-        (f"file:/a%20{run}", 0, None, placed.line.written().encode())
+        (f"file:/a%20{run}", 0, None, line.written().encode())
         for run in (seed, seed + 2)
-        for placed in traced(run).lines
+        for line in traced(run).lines
     ]
     return [*told, *(("topic-0@", 0, at, raw) for at, raw in enumerate(BROKEN, start=7))]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from herdproof.link import central_replay
+from herdproof.conformance.traces import compiled as of_traces
 from herdproof.link.central import conform_lines
 from herdproof.link.central_runs import Traced, traced
 from herdproof.simulator.chance import Config
@@ -187,10 +187,10 @@ def run(seed: int, flaw: str = "") -> Traced:
 
 def compiled_and_plain(made: Traced, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, Outcome]:
     """Its replay by both readings; compiled from the first line on."""
-    monkeypatch.setattr(central_replay, "WORTH_IT", 0)
-    monkeypatch.setattr(central_replay, "_COMPILER", central_replay._Compiler())
+    monkeypatch.setattr(of_traces, "WORTH_IT", 0)
+    monkeypatch.setattr(of_traces, "COMPILER", of_traces.Compiler())
     compiled = conform_lines(made.lines)
-    assert central_replay._COMPILER.steps
+    assert of_traces.COMPILER.steps
     return compiled, conform_lines(made.lines, plain=True)
 
 

@@ -71,7 +71,7 @@ def test_long_traces_are_compiled_and_say_the_same(
     for mistake in ("", "no fence"):
         path = run(tmp_path / f"trace{mistake}", 3, mistake=mistake)
         plain = conform_files([path], PLAIN)
-        monkeypatch.setattr("herdproof.conformance.traces.replay.WORTH_IT", 0)
+        monkeypatch.setattr("herdproof.conformance.traces.compiled.WORTH_IT", 0)
         compiled = conform_files([path], PLAIN)
         monkeypatch.undo()
         assert told(compiled) == told(plain)

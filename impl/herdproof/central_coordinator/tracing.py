@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TextIO
 
 from msgspec import structs
@@ -37,45 +36,18 @@ Clock = Callable[[], int]
 """Nanoseconds since 1970, the same for all nodes of a run."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CentralLine:
-    """One step of one node; what has no meaning for an action is empty or 0."""
+TOLD = {f.name: f.default for f in structs.fields(Step) if f.name not in ("action", "until_ms")}
+"""What a line tells beside who, when and which step; what has no meaning for that."""
+NAMES = (
+    "schema", "protocol", "run", "node", "role", "sequence", "time_ns", "action", *TOLD,
+    "until_ns",
+)  # fmt: skip
+"""The fields of a line, in their order."""
 
-    schema: int = SCHEMA
-    protocol: str = CENTRAL
-    run: str
-    node: str
-    role: str
-    """`coordinator` or `consumer`."""
-    sequence: int
-    """From 1, without a gap, for each process of a node."""
-    time_ns: int
-    """Wall clock, nanoseconds since 1970."""
-    action: str
-    group: str = ""
-    epoch: int = 0
-    generation: int = 0
-    consumer: str = ""
-    """The consumer's id."""
-    member: str = ""
-    """The registration, as its coordinator names it."""
-    connection: int = 0
-    """The correlation id of the Register: its consumer's number for the connection."""
-    subscription: str = ""
-    """What a Register asks for: its `topic_count`."""
-    partitions: tuple[Place, ...] = ()
-    """What is assigned, reported, committed or written; of a topic, the partitions that it has."""
-    owners: tuple[tuple[str, str, str], ...] = ()
-    """Of `write_owners`: topic, partition and registration."""
-    number: int = 0
-    """Of a write and its answer: which one it is."""
-    outcome: str = ""
-    until_ns: int = 0
-    """Of a consumer: until when it may deliver records, unless its lease is renewed."""
 
-    def written(self) -> str:
-        """The line as it stands in a file, without its end."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+def written(line: Mapping[str, object]) -> str:
+    """A line as it stands in a file, without its end."""
+    return json.dumps(line, separators=(",", ":"))
 
 
 class Writer:
@@ -91,22 +63,21 @@ class Writer:
         self._lock = threading.Lock()
         self.write("start")
 
-    def write(self, action: str, **told: object) -> None:
+    def write(self, action: str, until_ns: int = 0, **told: object) -> None:
         """Write a line, and flush it."""
         with self._lock:
             self._sequence += 1
-            line = CentralLine(
-                run=self._run, node=self._node, role=self._role, sequence=self._sequence,
-                time_ns=self.clock(), action=action, **told,  # type: ignore[arg-type]
-            )  # fmt: skip
-            self._stream.write(line.written() + "\n")
+            who = (SCHEMA, CENTRAL, self._run, self._node, self._role)
+            line = dict(zip(NAMES, (*who, self._sequence, self.clock(), action), strict=False))
+            line |= TOLD | told | {"until_ns": until_ns}
+            self._stream.write(written(line) + "\n")
             self._stream.flush()
 
     def write_step(self, step: Step, until_ns: int = 0) -> None:
         """Write the line of a step."""
-        told = structs.asdict(step)
+        told = structs.asdict(step) | {"partitions": places(step.partitions)}
         del told["until_ms"]
-        self.write(**told | {"partitions": places(step.partitions), "until_ns": until_ns})
+        self.write(until_ns=until_ns, **told)
 
 
 def places(offsets: Iterable[Offset]) -> tuple[Place, ...]:

@@ -80,7 +80,7 @@ def replayed(
             f" the spec, if that is not called {named}"
         )
     # A trace that names none is the election's to refuse: its reader says what is wrong.
-    replay = implementation(named if named in names() else ELECTION).replays()
+    replay = implementation(named if named in names() else ELECTION).conform
     return replay(traces, slack_ns, told, invariants=invariants)
 
 

@@ -7,45 +7,45 @@ Lines are read and ordered as all traces are (`conformance/traces`); `FORMATS` s
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Literal
 
-from herdproof.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR, CentralLine
-from herdproof.central_coordinator.tracing import SCHEMA as VERSION
-from herdproof.conformance.traces.line import (
-    Formats,
-    Int,
-    Line,
-    TraceError,
-    read_files,
-    read_line,
-    read_texts,
+from msgspec import defstruct, structs
+
+from herdproof.central_coordinator.steps import Step
+from herdproof.central_coordinator.tracing import (
+    CENTRAL,
+    CONSUMER,
+    COORDINATOR,
+    NAMES,
+    TOLD,
+    Place,
+    written,
 )
-from herdproof.conformance.traces.ordering import Link, numbered, ordered
+from herdproof.central_coordinator.tracing import SCHEMA as VERSION
+from herdproof.conformance.traces.line import Formats, Int, Line, read_line, read_texts
+from herdproof.conformance.traces.ordering import Link
 
-__all__ = ["FORMATS", "CentralStep", "Messages", "Placed", "TraceError", "read_central"]
+_AS_WRITTEN: dict[Any, Any] = {int: Int, "partitions": tuple[Place, ...]}
+"""Types that are not those of the cores' own steps."""
+_TOLD: Any = defstruct(
+    "Told",
+    [
+        (f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type)), f.default)
+        for f in structs.fields(Step)
+        if f.name in TOLD
+    ],
+    bases=(Line,), kw_only=True, gc=False,
+)  # fmt: skip
+"""What a core tells of a step, as a line has it."""
 
 
-class CentralStep(Line, kw_only=True, gc=False):
-    """A line of a coordinator or of a consumer; see `CentralLine`."""
+class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg]
+    """A line of a coordinator or of a consumer: who and when, and what a `Step` tells."""
 
     schema: Literal[1]
     protocol: Literal["central_coordinator"]
     role: str
-    group: str = ""
-    epoch: Int = 0
-    generation: Int = 0
-    consumer: str = ""
-    member: str = ""
-    connection: Int = 0
-    subscription: str = ""
-    partitions: tuple[tuple[str, str, Int], ...] = ()
-    owners: tuple[tuple[str, str, str], ...] = ()
-    number: Int = 0
-    outcome: str = ""
     until_ns: Int = 0
 
     @property
@@ -55,40 +55,16 @@ class CentralStep(Line, kw_only=True, gc=False):
 
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
-        raw = {name: getattr(self, name) for name in NAMES}
-        return json.dumps(raw, separators=(",", ":"))
+        return written({name: getattr(self, name) for name in NAMES})
 
-
-NAMES = CentralLine.__dataclass_fields__.keys()
-"""The fields of a line, as they are written."""
 
 FORMATS: Formats = {(VERSION, CENTRAL): CentralStep}
 """What a reader of these traces reads."""
 
 
-class Placed(NamedTuple):
-    """A line of a trace, and where it stands; times never go back."""
-
-    line: Any
-    """A `CentralStep`; a tracer's own `CentralLine` has the same fields."""
-    where: str
-    time: int
-
-
-def read_central(paths: Sequence[Path]) -> list[Placed]:
-    """The lines of all files, in their order; `TraceError` if they are not of one run."""
-    return placed(numbered(ordered(read_files(paths, FORMATS), Messages()), "start"))
-
-
-def placed_lines(texts: Iterable[str], name: str) -> list[Placed]:
+def lines_of(texts: Iterable[str], name: str) -> list[CentralStep]:
     """Lines of one stream of several processes, in its order."""
-    return placed(read_texts(texts, name, FORMATS))
-
-
-def placed(lines: Sequence[CentralStep]) -> list[Placed]:
-    """Lines in their order, each with the place at which it was read."""
-    times = accumulate((line.time_ns for line in lines), max)
-    return [Placed(line, line.place, time) for line, time in zip(lines, times, strict=True)]
+    return read_texts(texts, name, FORMATS)
 
 
 def read_central_line(text: str) -> CentralStep:

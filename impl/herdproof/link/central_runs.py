@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from herdproof.central_coordinator.tracing import ConsumerTracer, CoordinatorTracer
-from herdproof.link.central_lines import Placed, placed_lines
+from herdproof.link.central_lines import CentralStep, lines_of
 from herdproof.simulator.broker import SimulatedBroker
 from herdproof.simulator.central import DEFAULT, Outcome, Run
 from herdproof.simulator.chance import Config, Fault
@@ -20,7 +20,7 @@ class Traced:
     """What came of a run, and its trace."""
 
     outcome: Outcome
-    lines: list[Placed]
+    lines: list[CentralStep]
 
 
 def traced(seed: int, config: Config = DEFAULT, faults: Sequence[Fault] | None = None) -> Traced:
@@ -47,9 +47,9 @@ class Tracers:
             self._tracers[id(who)] = (who, _tracer(who, self.run, self._stream))
         self._tracers[id(who)][1](who.core, event, effects)  # type: ignore[arg-type]
 
-    def lines(self) -> list[Placed]:
+    def lines(self) -> list[CentralStep]:
         """All that was traced so far."""
-        return placed_lines(self.texts(), f"seed {self.run.seed}")
+        return lines_of(self.texts(), f"seed {self.run.seed}")
 
     def texts(self) -> list[str]:
         """The same, as it stands in a file."""

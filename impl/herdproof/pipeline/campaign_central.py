@@ -123,11 +123,11 @@ class Central(Configured[Config]):
         del ran  # the trace has it all
         tries: list[Taken] = []
 
-        def views() -> Taken:
+        def watches() -> Taken:
             tries.append(Taken(_edges()))
             return tries[-1]
 
-        found = replay_central(lines, views)
+        found = replay_central(lines, watches)
         taken = tries[-1]
         counted = {action: taken.counts[action] for action in found.taken}
         return replace(found, taken=counted), taken.actions, taken.counts.total()

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from herdproof.link.central import Views, conform_lines
-from herdproof.link.central_lines import CentralStep, placed
+from herdproof.conformance.traces.replay import Watches
+from herdproof.link.central import conform_lines
+from herdproof.link.central_lines import CentralStep
 from herdproof.pipeline.auditor import Replayed
 from herdproof.pipeline.replayed import replayed
 from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
 
 
-def replay_central(lines: Sequence[CentralStep], views: Views | None = None) -> Replayed:
+def replay_central(lines: Sequence[CentralStep], watches: Watches | None = None) -> Replayed:
     """
     One group's lines, in order, replayed in the spec of the central coordinator.
 
     Their numbers are not looked at: other groups' lines would be gaps. (What is one is known
-    before.) `views` as in `conform_lines`.
+    before.) `watches` as in `conform_lines`.
     """
-    outcome = conform_lines(placed(lines), views=views, numbered=False)
+    outcome = conform_lines(lines, watches=watches, whole=False)
     at = outcome.matched
     time_ns = lines[at].time_ns if at < len(lines) else None
     return replayed(outcome, CENTRAL_COORDINATOR, time_ns)

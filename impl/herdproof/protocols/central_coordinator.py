@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.findings import conforms, differs, implementation, replayed, unknown
@@ -11,14 +9,13 @@ from herdproof.protocols.implementation import Implementation
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Mark, counted
 from herdspec.check.verify import Check, Tell
-from herdspec.language.errors import UsageError
 from herdspec.protocols.central_coordinator_plan import PROTOCOL
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
+    from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.auditor import Auditor
     from herdproof.pipeline.campaign_runs import Simulated
-    from herdspec.check.conform import Outcome, Progress
 
 SIMULATED_RUNS = 60
 
@@ -96,18 +93,11 @@ def adapter(variant: str) -> type[Adapter] | None:
     return cores(flaw.switches, flaw.spec) if flaw and flaw.switches else None
 
 
-def conform(
-    traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
-) -> Outcome:
-    """Replay the traces of one run in the spec, group by group."""
-    from herdproof.link.central import conform_central
+def trace_map() -> TraceMap:
+    """What the lines of its traces are to its spec."""
+    from herdproof.link.central import map_of
 
-    if slack_ns:
-        raise UsageError(
-            "--slack: traces of the central coordinator are replayed in the order of their times;"
-            " record them on one machine, or with clocks that agree"
-        )
-    return conform_central(traces, invariants=invariants, progress=progress)
+    return map_of()
 
 
 def auditor() -> Auditor:
@@ -125,6 +115,6 @@ def simulated() -> Simulated:
 
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(simulated_runs, edges), adapter=adapter, conform=conform, auditor=auditor,
-    simulated=simulated,
+    PROTOCOL, checks=(simulated_runs, edges), adapter=adapter, trace_map=trace_map,
+    auditor=auditor, simulated=simulated,
 )  # fmt: skip

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
-from typing import Protocol as Shape
 
 from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol, variant_of
+from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from herdproof.pipeline.campaign_runs import Simulated
     from herdspec.check.conform import Outcome, Progress
     from herdspec.check.verify import Check
-
-
-class Conform(Shape):
-    """Replays the traces of one run in the spec."""
-
-    def __call__(
-        self, traces: Sequence[Path], slack_ns: int, progress: Progress, /, *, invariants: bool
-    ) -> Outcome:
-        """
-        `slack_ns` is how far the clocks of the machines that wrote them may be apart.
-
-        With `invariants`, the spec's promises are evaluated in every state.
-        """
 
 
 @dataclass(frozen=True)
@@ -55,8 +42,6 @@ class Implementation:
     """
     trace_map: Callable[[], TraceMap] | None = None
     """What the lines of its traces are to the spec; by default they are the spec's own words."""
-    conform: Conform | None = None
-    """Replays traces; by default by the map."""
     auditor: Callable[[], Auditor] | None = None
     """What the pipeline knows of its traces; by default what the map says."""
     simulated: Callable[[], Simulated] | None = None
@@ -74,13 +59,15 @@ class Implementation:
         silent = dict.fromkeys([*(adapter.silent if adapter else ()), *brought])
         return TraceMap(self.protocol.verified(), silent=[*silent], protocol=self.protocol.name)
 
-    def replays(self) -> Conform:
-        """What replays its traces."""
-        return self.conform or self._by_the_map
-
-    def _by_the_map(
-        self, traces: Sequence[Path], slack_ns: int, progress: Progress, /, *, invariants: bool
+    def conform(
+        self, traces: Sequence[Path], slack_ns: int, progress: Progress, *, invariants: bool
     ) -> Outcome:
+        """
+        Replay the traces of one run in the spec, group by group, by the map.
+
+        `slack_ns` is how far the clocks of the machines that wrote them may be apart. With
+        `invariants`, the spec's promises are evaluated in every state.
+        """
         from herdproof.conformance.traces.replay import conform_files
 
         return conform_files(

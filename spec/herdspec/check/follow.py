@@ -41,6 +41,8 @@ FEW = 8
 Call = tuple[str, tuple[Any, ...]]
 """An action of the spec, and its arguments."""
 Way = Sequence[Call]
+ELSE: Way = (("else", ()),)
+"""Among ways: those after it are tried only where none before it leads to the line."""
 
 
 class TooManyStates(Exception):
@@ -250,7 +252,12 @@ class Follower:
     def _lead(self, carried: Carried, line: Led, found: list[Carried]) -> None:
         """Add the states that a line leads to from one; the plain loops of a long trace."""
         take, taken, before = self.steps.take, self.taken, carried.state
+        known = len(found)
         for way in line.ways_from(before):
+            if way is ELSE:
+                if len(found) > known:
+                    break
+                continue
             path = [before]
             for action, arguments in way:
                 self.tried += 1
@@ -308,6 +315,8 @@ class Follower:
                 self.tried += 1
                 after = self.steps.take(carried.state, action, arguments)
                 if after is not None:
+                    if self.watch is not None:
+                        self.watch(carried.state, action, arguments, after)
                     new = self._on(carried, [(action, arguments)], [carried.state, after])
                     yield new._replace(silent=carried.silent | {name})
         for number, line in self._under_way.items():
@@ -359,6 +368,8 @@ class Follower:
         best = Miss(1, "nothing", ("the spec has no way to it",))
         for carried in self._closed(line.silent, self.put_off):
             for way in line.ways_from(carried.state):
+                if way is ELSE:
+                    continue
                 best = min(best, self._miss(carried.state, way, line), key=lambda m: m.distance)
         return best
 

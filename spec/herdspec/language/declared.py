@@ -55,10 +55,21 @@ def declared(cls: type[Spec], names: Mapping[str, Any]) -> dict[str, Declared]:
     found = {}
     for base in reversed(cls.__mro__[: cls.__mro__.index(Spec)]):
         for name, hint in vars(base).get("__annotations__", {}).items():
-            kind = _field_type(base, name, hint, names, file)
+            kind = _roomy(_field_type(base, name, hint, names, file), getattr(cls, "__room__", 0))
             place = (file, _line_of_field(base, name))
             found[name] = (kind, vars(base).get(name, _MISSING), place)
     return found
+
+
+def _roomy(kind: Rich, room: int) -> Rich:
+    """A type whose channels hold so many items at least."""
+    match kind:
+        case ChannelOf(capacity=capacity):
+            return replace(kind, capacity=max(capacity, room))
+        case Table(value=value):
+            inner: Any = _roomy(value, room)
+            return replace(kind, value=inner)
+    return kind
 
 
 def defined(cls: type[Spec]) -> type[Spec]:

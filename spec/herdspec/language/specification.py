@@ -224,6 +224,10 @@ class Specification:
         self._check_known(functions, "drop")
         return self._variant(name, dict.fromkeys(functions))
 
+    def with_room(self, name: str, capacity: int) -> Specification:
+        """A variant under a new name, whose channels hold so many items at least (in replays)."""
+        return self._variant(name, {}, room=capacity)
+
     def _check_known(self, functions: Iterable[str], purpose: str) -> None:
         for function in functions:
             if function not in self.methods:
@@ -231,14 +235,14 @@ class Specification:
                 raise KeyError(f"{self.name} has no {function!r} to {purpose}; it has {known}")
 
     def _variant(
-        self, name: str, functions: Mapping[str, Callable[..., object] | None]
+        self, name: str, functions: Mapping[str, Callable[..., object] | None], room: int = 0
     ) -> Specification:
         """The variant's class runs as Python does; its graph is read again from the functions."""
         for word, function in functions.items():
             if function is not None and not isinstance(function, FunctionType):
                 raise misused(f"{word}={said(function)}", "give a plain function")
         body: dict[str, Any] = {"__doc__": self.state.__doc__, "__module__": self.state.__module__}
-        body.update(functions)
+        body.update(functions, **({"__room__": room} if room else {}))
         variant = new_class(name, (self.state,), {"variant": True}, lambda ns: ns.update(body))
         made = of_class(variant, {**self.names, **_names_of(functions)})
         setattr(variant, "__specification__", made)  # noqa: B010 - a variant is a Spec to types

@@ -12,6 +12,10 @@ A write to ZooKeeper is three steps: it is sent (`write_owners`, `flush_offsets`
 (`answered`), or never does (`lose_answer`). In between the world goes on: members come and go,
 topics appear, another coordinator is elected.
 
+A connection that breaks loses nothing at once, and carries nothing new: each end may still read
+what was sent to it, until it learns of the close (`on_lost_connection`, `handle_closed`) or closes
+the connection itself; what it has not read then is lost.
+
 What ZooKeeper keeps (`generation`, `owner`, `committed`), what travels (`down`, `up`), what a
 consumer does (`fetching`, `position`) and what the coordinator has in its books (`books`, `asked`,
 `stopped`, `acked`) are kept apart, because every flaw lives between them.
@@ -23,11 +27,13 @@ only where a property says so: whom the coordinator takes for gone has closed it
 Not modelled: more than one group (they share nothing but the coordinator), streams and threads,
 consultation (a consumer asks any broker), the answer to an accepted Register, retries of a ping
 (copies of one request). A pause is a step that is put off. A topic has one partition; an interest
-in topics that do not exist yet stands for names and wildcards alike. A user's commit waits for the
-answers before it. A member's next connection is another element, or the same one once nobody has
-it in its books or names it in a write. More than one write of a coordinator under way (a second one
-waits, and is put together where it is sent); what ZooKeeper does after its client has given the
-answer up, it does before, here: nobody sees the difference, as its reads come after its writes.
+in topics that do not exist yet stands for names and wildcards alike. A second commit under way
+(`may_commit`: that is a bound of explorations, and nothing that the proof needs). A Register whose
+sender has hung up is read before that, or never. A member's next connection is another element, or
+the same one once nobody has it in its books or names it in a write. More than one write of a
+coordinator under way (a second one waits, and is put together where it is sent); what ZooKeeper
+does after its client has given the answer up, it does before, here: nobody sees the difference, as
+its reads come after its writes.
 """
 
 from __future__ import annotations
@@ -126,13 +132,14 @@ class CentralCoordinator(CoordinatedGroup):
         self.up[m].clear()
         if self.accepts(m, b):
             self.books[m] = b
+            self.term[m] = self.election.token[b]
             self.handle_group_member_change(b)
         else:
             self.link[m] = False
 
     @action(fair=weak)
     def on_lost_connection(self, m: Member) -> None:
-        """{m} learns that its connection is closed, and closes its fetchers."""
+        """{m} learns that its connection is closed, and closes its fetchers; the rest is lost."""
         require(self.via[m] is not None and not self.link[m])
         self.let_go(m)
 
@@ -144,14 +151,15 @@ class CentralCoordinator(CoordinatedGroup):
 
     @action(kind=fault)
     def cut(self, m: Member) -> None:
-        """The connection of {m} breaks; what was on its way is lost."""
+        """The connection of {m} breaks; of what is on its way, each end may read what came."""
         require(self.link[m])
-        self.disconnect(m)
+        self.link[m] = False
 
     @action(fair=weak)
     def handle_closed(self, m: Member, b: Broker) -> None:
-        """{b} learns that the connection of {m} is closed."""
+        """{b} learns that the connection of {m} is closed; what it has not read is lost."""
         require(self.books[m] == b and not self.link[m])
+        self.close_channel(m)
         self.remove(m)
         self.handle_group_member_change(b)
 
@@ -159,7 +167,7 @@ class CentralCoordinator(CoordinatedGroup):
     def fail(self, m: Member, b: Broker) -> None:
         """{b} has waited too long for an answer of {m}, and closes its channel."""
         require(self.books[m] == b and self.link[m] and self.asked[m] != Asked.NONE)
-        self.disconnect(m)
+        self.close_channel(m)
         self.remove(m)
         self.handle_group_member_change(b)
 
@@ -209,17 +217,15 @@ class CentralCoordinator(CoordinatedGroup):
         for p in Partition:
             self.fetching[m, p] = False
             self.position[m, p] = 0
-        self.up[m].append(Message(kind=Kind.STOP, generation=self.at[m]))
+        self.answer(m, Kind.STOP, self.at[m])
 
     @action(fair=weak)
     def handle_stop_response(self, m: Member, b: Broker) -> None:
         """{b} notes that {m} has stopped, and its offsets."""
-        self.hear(m, b, Kind.STOP)
-        answer = self.up[m][0]
-        self.up[m].clear()  # an answer is the last that its sender has sent
-        self.asked[m] = Asked.NONE
+        self.hear_answer(m, b, Kind.STOP)
+        answer = self.up[m].pop(0)
         self.stopped[m] = True
-        self.note(m, b, answer.generation)
+        self.note_answer(m, b, answer.generation)
 
     @action(fair=weak)
     def write_owners(self, b: Broker, plan: dict[Partition, Member]) -> None:
@@ -258,15 +264,13 @@ class CentralCoordinator(CoordinatedGroup):
             for p in Partition:
                 self.fetching[m, p] = self.given[m, p]
                 self.position[m, p] = self.begin[m, p] if self.given[m, p] else 0
-        self.up[m].append(Message(kind=Kind.START, generation=start.generation))
+        self.answer(m, Kind.START, start.generation)
 
     @action(fair=weak)
     def handle_start_response(self, m: Member, b: Broker) -> None:
         """{b} notes that {m} has started."""
-        self.hear(m, b, Kind.START)
-        answer = self.up[m][0]
-        self.up[m].clear()  # an answer is the last that its sender has sent
-        self.asked[m] = Asked.NONE
+        self.hear_answer(m, b, Kind.START)
+        answer = self.up[m].pop(0)
         self.acked[m] = answer.generation
 
     @action(fair=weak)
@@ -286,8 +290,13 @@ class CentralCoordinator(CoordinatedGroup):
 
     @action(kind=fault)
     def fail_rebalance(self, b: Broker) -> None:
-        """{b} has waited too long: the rebalance fails."""
+        """
+        {b} cannot store offsets or owners, or somebody did not start: the rebalance fails.
+
+        Whoever does not answer a Stop is lost, and is waited for; the rebalance does not fail.
+        """
         require(self.phase[b] == Phase.STOPPING or self.phase[b] == Phase.STARTING)
+        require(self.phase[b] == Phase.STARTING or self.nobody_fetches(b))
         self.phase[b] = Phase.FAILED
 
     @action(fair=weak)
@@ -364,16 +373,14 @@ class CentralCoordinator(CoordinatedGroup):
         self.take(m, Kind.PING)
         self.down[m].clear()
         self.report(m)
-        self.up[m].append(Message(kind=Kind.PING, generation=self.at[m]))
+        self.answer(m, Kind.PING, self.at[m])
 
     @action(fair=weak)
     def handle_ping_response(self, m: Member, b: Broker) -> None:
         """{b} notes that {m} lives, and its offsets."""
-        self.hear(m, b, Kind.PING)
-        answer = self.up[m][0]
-        self.up[m].clear()  # an answer is the last that its sender has sent
-        self.asked[m] = Asked.NONE
-        self.note(m, b, answer.generation)
+        self.hear_answer(m, b, Kind.PING)
+        answer = self.up[m].pop(0)
+        self.note_answer(m, b, answer.generation)
 
     @action(kind=command, disturbs=True)
     def produce(self, p: Partition) -> None:
@@ -391,17 +398,19 @@ class CentralCoordinator(CoordinatedGroup):
     @action(kind=command)
     def commit(self, m: Member) -> None:
         """The user of {m} commits what it has consumed."""
-        require(self.link[m] and len(self.up[m]) == 0 and self.at[m] > 0)
+        require(self.link[m] and self.term[m] > 0 and self.may_commit(m))
         require(any(self.fetching[m, p] for p in Partition))
-        self.report(m)
+        for p in Partition:
+            self.committing[m, p].append(self.position[m, p])
         self.up[m].append(Message(kind=Kind.COMMIT, generation=self.at[m]))
 
     @action(fair=weak)
     def handle_commit(self, m: Member, b: Broker) -> None:
         """{b} notes the offsets that {m} commits."""
         self.hear(m, b, Kind.COMMIT)
-        self.note(m, b, self.up[m][0].generation)
-        self.up[m].pop(0)
+        require(all(len(self.committing[m, p]) > 0 for p in Partition))
+        commit = self.up[m].pop(0)
+        self.note_commit(m, b, commit.generation)
 
     @action(fair=weak)
     def flush_offsets(self, b: Broker, again: bool) -> None:

@@ -117,7 +117,7 @@ def gone_is_gone(self: CentralCoordinator, m: Member) -> bool:
 def keep_fetching(self: CentralCoordinator, m: Member) -> None:
     """`002`'s consumer: it reconnects, and its fetchers run on."""
     self.via[m] = None
-    self.disconnect(m)
+    self.hang_up(m)
 
 
 def any_version(self: CentralCoordinator, b: Broker) -> None:
@@ -217,7 +217,7 @@ def everything_is_free(self: CentralCoordinator, p: Partition, b: Broker) -> boo
 def fail_after_pings(self: CentralCoordinator, m: Member, b: Broker) -> None:
     """max_ping_retries pings of {b} are unanswered: {m} has failed."""
     require(self.books[m] == b and self.link[m] and self.asked[m] == Asked.PING)
-    self.disconnect(m)
+    self.close_channel(m)
     self.remove(m)
     self.handle_group_member_change(b)
 
@@ -279,12 +279,12 @@ FLAWS = {
         "lost_trigger",
     ),
     "flag_stuck": _flaw(
-        {SETTLES: Failure(6, "fail_rebalance")}, HELD.drop("FlagStuck", "requeue"), "flag_stuck"
+        {SETTLES: Failure(9, "fail_rebalance")}, HELD.drop("FlagStuck", "requeue"), "flag_stuck"
     ),
     "no_start": _flaw(
         {
             "complete": Failure(13, "begin_rebalance"),
-            SETTLES: Failure(5, "begin_rebalance"),
+            SETTLES: Failure(13, "begin_rebalance"),
         },
         _but("no_start", necessary=stored_owners_differ),
         "no_start",
@@ -303,7 +303,7 @@ FLAWS = {
     "deposed_goes_on": _flaw(
         {
             "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
-            SETTLES: Failure(21, "answered"),
+            SETTLES: Failure(16, "answered"),
         },
         _but("deposed_goes_on", step_down=step_down_and_go_on),
         "deposed_goes_on",
@@ -357,7 +357,7 @@ FLAWS = {
             STORED: Failure(12, "serve_owners"),
             "complete": Failure(26, "finish_rebalance"),
             EXCLUSIVE: Failure(27, "handle_start"),
-            SETTLES: Failure(28, "on_lost_connection"),
+            SETTLES: Failure(18, "on_lost_connection"),
         },
         _but("unfenced", fenced_write=any_version).drop("Unfenced", "refuse_stale"),
         "unfenced",
@@ -395,7 +395,7 @@ FOUND = {
         {
             EXCLUSIVE: Failure(26, "handle_start"),
             "exclusive_fenced": Failure(29, "handle_commit"),
-            TWICE: Failure(33, "serve_offsets"),
+            TWICE: Failure(32, "serve_offsets"),
         },
         _but("stale_commit", accepts_offset=offsets_of_the_past, lease_is_over=gone_is_gone),
         faults=2,

@@ -26,9 +26,11 @@ def present(s: CentralCoordinator, b: Broker) -> bool:
 
 
 def owner_has_started_or_is_gone(s: CentralCoordinator, p: Partition) -> bool:
-    """The partition's owner consumes in the present generation, or its connection is gone."""
+    """The partition's owner consumes in the present generation, or has let go."""
     owner = s.owner[p]
-    return owner is not None and (s.orphan[p] or not s.link[owner] or s.at[owner] == s.generation)
+    return owner is not None and (
+        s.orphan[p] or s.via[owner] is None or s.at[owner] == s.generation
+    )
 
 
 @lemma
@@ -39,22 +41,39 @@ def epochs_are_won_by_one(s: CentralCoordinator) -> bool:
 
 @lemma
 def one_request_at_a_time(s: CentralCoordinator) -> bool:
-    """What is on its way over a connection is the one request outstanding, or its answer."""
+    """What is on its way is the one request outstanding, or its answer; and commits."""
     return all(
         all(
-            s.asks(m, x.kind) and s.link[m] and s.via[m] is not None and s.books[m] == s.via[m]
+            s.via[m] is not None
+            and (not s.link[m] or s.books[m] is not None)
+            and (s.books[m] is None or (s.asks(m, x.kind) and s.books[m] == s.via[m]))
             for x in s.down[m]
         )
         and all(
-            s.link[m]
-            and (
-                x.kind == Kind.COMMIT
-                or (x.kind == Kind.REGISTER and s.books[m] is None)
-                or (x.kind != Kind.REGISTER and s.asks(m, x.kind) and len(s.down[m]) == 0)
-            )
+            (x.kind == Kind.REGISTER and is_registering(s, m))
+            or (x.kind == Kind.COMMIT and s.books[m] is not None)
+            or (x.kind != Kind.REGISTER and is_the_answer(s, m, x.kind))
             for x in s.up[m]
         )
         for m in Member
+    )
+
+
+def is_registering(s: CentralCoordinator, m: Member) -> bool:
+    """The member has connected, and nobody has handled its Register yet."""
+    return s.via[m] is not None and s.books[m] is None and len(s.down[m]) == 0
+
+
+def is_the_answer(s: CentralCoordinator, m: Member, kind: Kind) -> bool:
+    """
+    A message of this kind answers what was asked last of a member.
+
+    Proofs know no order, and of a message that was taken not that it was the only one like it.
+    """
+    return (
+        s.books[m] is not None
+        and len(s.down[m]) == 0
+        and (s.asks(m, kind) or s.asked[m] == Asked.NONE)
     )
 
 
@@ -62,7 +81,8 @@ def one_request_at_a_time(s: CentralCoordinator) -> bool:
 def books_are_true(s: CentralCoordinator) -> bool:
     """Who is in a coordinator's books is connected to it, or its connection is gone."""
     return all(
-        (not s.link[m] or s.via[m] is not None)
+        (s.via[m] is not None or (not s.link[m] and s.term[m] == 0))
+        and (not s.link[m] or s.term[m] == 0 or s.books[m] is not None)
         and (s.books[m] is None or not s.link[m] or s.books[m] == s.via[m])
         and (
             s.books[m] is not None
@@ -74,11 +94,11 @@ def books_are_true(s: CentralCoordinator) -> bool:
 
 @lemma
 def nobody_follows_an_older_epoch(s: CentralCoordinator) -> bool:
-    """Who is connected to a coordinator that has it in its books has heard of no later epoch."""
+    """Who is told anything, or may be, has heard of no later epoch than that of who tells it."""
     return all(
-        s.books[m] != b or not s.link[m] or s.seen[m] <= s.election.token[b]
+        (s.books[m] is None or not s.link[m] or s.seen[m] <= s.term[m])
+        and (len(s.down[m]) == 0 or s.seen[m] <= s.term[m])
         for m in Member
-        for b in Broker
     )
 
 
@@ -118,7 +138,9 @@ def nobody_goes_back(s: CentralCoordinator) -> bool:
     return all(
         all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.down[m])
         and all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.up[m])
-        and all(x.kind == Kind.START or x.generation <= s.at[m] for x in s.up[m])
+        and all(
+            x.kind == Kind.START or x.generation <= s.at[m] or s.via[m] is None for x in s.up[m]
+        )
         and (s.via[m] is not None or s.at[m] == 0)
         and (s.books[m] is not None or not s.link[m] or s.at[m] == 0)
         for m in Member
@@ -215,7 +237,9 @@ def who_has_stopped_does_not_fetch(s: CentralCoordinator) -> bool:
 def offsets_are_of_finished_records(s: CentralCoordinator) -> bool:
     """Whatever offset is noted, reported or given, the records before it are finished."""
     return all(
-        s.reported[m, p] <= s.finished[p] and s.begin[m, p] <= s.finished[p]
+        s.reported[m, p] <= s.finished[p]
+        and s.begin[m, p] <= s.finished[p]
+        and all(offset <= s.finished[p] for offset in s.committing[m, p])
         for m in Member
         for p in Partition
     ) and all(

@@ -71,8 +71,15 @@ def informed(s: CentralCoordinator, m: Member) -> bool:
 
 
 def stage(s: CentralCoordinator) -> Stage:
-    """The flag: reset, or set; and in the latter case, whether the owners are written."""
-    if any(present(s, b) and s.phase[b] == Phase.IDLE for b in Broker):
+    """
+    The flag: reset, or set; and in the latter case, whether the owners are written.
+
+    A group whose members have been given nothing yet is open, though nobody works on it.
+    """
+    if any(
+        present(s, b) and s.phase[b] == Phase.IDLE and (s.generation > 0 or not s.has_members(b))
+        for b in Broker
+    ):
         return Stage.STABLE
     if any(
         present(s, b)
@@ -99,6 +106,11 @@ def owner(s: CentralCoordinator, p: Partition) -> Member | None:
     return None if s.orphan[p] else s.owner[p]
 
 
+def told(s: CentralCoordinator, m: Member) -> Nat:
+    """The epoch of whoever has taken its Register."""
+    return s.term[m]
+
+
 def heeded(s: CentralCoordinator, m: Member) -> Nat:
     """The latest epoch that the member has been told."""
     return s.seen[m]
@@ -107,6 +119,13 @@ def heeded(s: CentralCoordinator, m: Member) -> Nat:
 def current(s: CentralCoordinator, m: Member) -> bool:
     """The Start that the member follows is of the present generation."""
     return s.at[m] > 0 and s.at[m] == s.generation
+
+
+def begun(s: CentralCoordinator, m: Member) -> bool:
+    """Its answer to the present Start is on its way to the present coordinator."""
+    return live(s, m) and any(
+        x.kind == Kind.START and x.generation == s.generation for x in s.up[m]
+    )
 
 
 def consumes(s: CentralCoordinator, m: Member, p: Partition) -> bool:
@@ -129,11 +148,17 @@ def finished(s: CentralCoordinator, p: Partition) -> Nat:
 
 def reported(s: CentralCoordinator, m: Member, p: Partition) -> Nat:
     """The offset on its way to the present coordinator, in an answer of this generation."""
-    if any(s.via[m] == b and present(s, b) for b in Broker) and any(
-        x.kind in (Kind.PING, Kind.STOP, Kind.COMMIT) and x.generation == s.generation
-        for x in s.up[m]
+    if live(s, m) and any(
+        x.kind in (Kind.PING, Kind.STOP) and x.generation == s.generation for x in s.up[m]
     ):
         return s.reported[m, p]
+    return 0
+
+
+def committing(s: CentralCoordinator, m: Member, p: Partition) -> Nat:
+    """The offset on its way to the present coordinator, in a commit of this generation."""
+    if live(s, m) and any(x.kind == Kind.COMMIT and x.generation == s.generation for x in s.up[m]):
+        return s.committing[m, p][0]
     return 0
 
 
@@ -162,8 +187,9 @@ REFINEMENT = Refinement(
     concrete=CENTRAL_COORDINATOR,
     abstract=CONTRACT,
     fields=(
-        epoch, term, exists, known, interest, live, informed, stage, generation, owner, heeded,
-        current, consumes, position, finished, reported, accepted, storing, committed,
+        epoch, term, exists, known, interest, live, informed, stage, generation, owner, told,
+        heeded, current, begun, consumes, position, finished, reported, committing, accepted,
+        storing, committed,
     ),
     actions={
         "elect": ("elect", "supersede"),
@@ -173,10 +199,9 @@ REFINEMENT = Refinement(
         "step_down": ("retire",),
         "restart": ("retire", STUTTER),
         "register": ("join",),
-        "handle_register": ("admit", STUTTER),
+        "handle_register": ("admit", "listen", STUTTER),
         "on_lost_connection": ("quit", STUTTER),
-        "time_out": ("quit", "lose", STUTTER),
-        "cut": ("lose",),
+        "time_out": ("quit", STUTTER),
         "handle_closed": ("strike", STUTTER),
         "fail": ("strike", STUTTER),
         "appear": ("appear",),
@@ -198,7 +223,7 @@ REFINEMENT = Refinement(
         "handle_ping_response": ("accept", STUTTER),
         "consume": ("finish",),
         "commit": ("report", STUTTER),
-        "handle_commit": ("accept", STUTTER),
+        "handle_commit": ("accept_report", STUTTER),
     },
 )  # fmt: skip
 """The strict form, under the assumption `lease`."""

@@ -23,13 +23,17 @@ class CoordinatedGroup(Spec):
     orphan: dict[Partition, bool] = each(False)  # its owner is a former life of that member
     committed: dict[Partition, Nat] = each(0)
 
-    # What is true of each connection.
+    # What is true of each connection; what is under way outlives it, until its reader has closed.
     link: dict[Member, bool] = each(False)  # it stands
     down: dict[Member, Annotated[list[Message], Capacity(2)]] = each(empty())  # to the consumer
     up: dict[Member, Annotated[list[Message], Capacity(2)]] = each(empty())  # to the coordinator
     given: dict[tuple[Member, Partition], bool] = each(False)  # what the last Start says
     begin: dict[tuple[Member, Partition], Nat] = each(0)  # and from where on
-    reported: dict[tuple[Member, Partition], Nat] = each(0)  # the offsets of its last answer
+    term: dict[Member, Nat] = each(0)  # the epoch of whoever has taken its sender's Register
+    reported: dict[tuple[Member, Partition], Nat] = each(0)  # the offsets of the answer under way
+    committing: dict[tuple[Member, Partition], Annotated[list[Nat], Capacity(1)]] = each(
+        empty()
+    )  # and those of the commits
 
     # What the consumer knows.
     via: dict[Member, Broker | None] = each(None)  # to whom it believes to be connected
@@ -62,17 +66,41 @@ class CoordinatedGroup(Spec):
     # ── What the drafts do otherwise, and what is assumed ───────────────────────────────────
 
     def lease_is_over(self, m: Member) -> bool:
-        """Assumption `lease`: whom the coordinator takes for gone has closed its fetchers."""
-        return not self.link[m] and all(not self.fetching[m, p] for p in Partition)
+        """
+        Assumption `lease`: whom the coordinator takes for gone has closed its fetchers for good.
+
+        No Start is under way to it either, though one that was sent in time may be read late. The
+        consumer looks at its lease before it takes anything, and a request that it takes renews it
+        only from its answer to the one before. The coordinator waits from the time at which it sent
+        the last request: that was later. So a Start is carried out, if at all, and what it gave is
+        let go again, within the time that is waited for.
+        """
+        return (
+            not self.link[m]
+            and all(not self.fetching[m, p] for p in Partition)
+            and all(x.kind != Kind.START for x in self.down[m])
+        )
+
+    def may_commit(self, m: Member) -> bool:
+        """Its last commit was read: the bound of explorations; the proof needs none."""
+        return all(x.kind != Kind.COMMIT for x in self.up[m])
 
     def accepts(self, m: Member, b: Broker) -> bool:
         """A coordinator accepts who has not heard of a later epoch."""
         return self.election.leads[b] and self.seen[m] <= self.election.token[b]
 
     def necessary(self, b: Broker) -> bool:
-        """3.1 to 3.5, and: only if every registration has acknowledged the present Start."""
+        """
+        3.1 to 3.5, and: only if every registration has acknowledged the present Start.
+
+        Before the first generation there is none: who has nothing to consume waits (handleNewGroup,
+        3.2), or is given nothing, if its coordinator finds the shares uneven.
+        """
         return self.has_members(b) and (
-            any(self.books[m] == b and not self.follows(m) for m in Member)
+            (
+                any(self.books[m] == b and not self.follows(m) for m in Member)
+                and (self.generation > 0 or any(self.wanted(p, b) for p in Partition))
+            )
             or any(self.wanted(p, b) and not self.is_owned(p, b) for p in Partition)
             or any(self.owner[p] is not None and not self.is_owned(p, b) for p in Partition)
         )
@@ -162,6 +190,12 @@ class CoordinatedGroup(Spec):
         """Every live member has answered the Stop, and there are some."""
         return self.has_members(b) and all(self.books[m] != b or self.stopped[m] for m in Member)
 
+    def nobody_fetches(self, b: Broker) -> bool:
+        """Every live member has answered the Stop, and whoever is gone has let go."""
+        return all(self.books[m] != b or self.stopped[m] for m in Member) and all(
+            self.is_free(p, b) for p in Partition
+        )
+
     def asks(self, m: Member, kind: Kind) -> bool:
         """A request of this kind is outstanding."""
         return (
@@ -171,42 +205,71 @@ class CoordinatedGroup(Spec):
         )
 
     def ask(self, m: Member, b: Broker, asked: Asked, kind: Kind) -> None:
-        """Send a request over a connection on which none is outstanding."""
+        """
+        Send a request over a connection on which none is outstanding.
+
+        That no answer is on its way then, follows; but not for proofs, which know no order.
+        """
         require(self.election.leads[b] and self.books[m] == b and self.link[m])
         require(self.asked[m] == Asked.NONE)
+        require(all(x.kind == Kind.COMMIT for x in self.up[m]))
         self.asked[m] = asked
         self.down[m].append(Message(kind=kind, generation=self.generation))
 
     def take(self, m: Member, kind: Kind) -> None:
         """The next request is of this kind."""
-        broker = self.via[m]
-        assert broker is not None
         require(len(self.down[m]) > 0)
         require(self.down[m][0].kind == kind)
-        self.seen[m] = self.election.token[broker]
+        self.seen[m] = self.term[m]
 
-    def hear(self, m: Member, b: Broker, kind: Kind) -> None:
-        """The next response is of this kind, and reaches the coordinator that has its sender."""
-        require(self.books[m] == b and len(self.up[m]) > 0)
-        require(self.up[m][0].kind == kind)
+    def answer(self, m: Member, kind: Kind, generation: Nat) -> None:
+        """Answer a request; over a connection that is broken nothing is sent."""
+        if self.link[m]:
+            self.up[m].append(Message(kind=kind, generation=generation))
 
     def report(self, m: Member) -> None:
         """The offsets of the answer that is being sent."""
         for p in Partition:
-            self.reported[m, p] = self.position[m, p]
+            if self.link[m]:
+                self.reported[m, p] = self.position[m, p]
 
-    def note(self, m: Member, b: Broker, generation: Nat) -> None:
-        """Remember the reported offsets, to be written."""
-        if any(
-            self.accepts_offset(m, p, generation)
-            and self.reported[m, p] > 0
-            and not self.owns(m, p, generation)
-            for p in Partition
-        ):
+    def hear(self, m: Member, b: Broker, kind: Kind) -> None:
+        """What comes next is of this kind, and reaches the coordinator that has its sender."""
+        require(self.books[m] == b and len(self.up[m]) > 0)
+        require(self.up[m][0].kind == kind)
+
+    def hear_answer(self, m: Member, b: Broker, kind: Kind) -> None:
+        """What comes next answers the request that is outstanding."""
+        self.hear(m, b, kind)
+        require(self.asks(m, kind))
+        self.asked[m] = Asked.NONE
+
+    def note_answer(self, m: Member, b: Broker, generation: Nat) -> None:
+        """Remember the offsets of an answer, which is under way no more."""
+        if any(self.is_stale(m, p, generation, self.reported[m, p]) for p in Partition):
             self.stale_commit_accepted = True
         for p in Partition:
-            if self.phase[b] != Phase.WRITING and self.accepts_offset(m, p, generation):
-                self.noted[b, p] = self.merged(self.noted[b, p], self.reported[m, p])
+            self.note(m, b, p, generation, self.reported[m, p])
+            self.reported[m, p] = 0
+
+    def note_commit(self, m: Member, b: Broker, generation: Nat) -> None:
+        """Remember the offsets of a commit, which is under way no more."""
+        if any(self.is_stale(m, p, generation, self.committing[m, p][0]) for p in Partition):
+            self.stale_commit_accepted = True
+        for p in Partition:
+            self.note(m, b, p, generation, self.committing[m, p][0])
+            self.committing[m, p].pop(0)
+
+    def note(self, m: Member, b: Broker, p: Partition, generation: Nat, offset: Nat) -> None:
+        """Remember an offset, to be written."""
+        if self.phase[b] != Phase.WRITING and self.accepts_offset(m, p, generation):
+            self.noted[b, p] = self.merged(self.noted[b, p], offset)
+
+    def is_stale(self, m: Member, p: Partition, generation: Nat, offset: Nat) -> bool:
+        """An offset that is accepted, and should not be."""
+        return (
+            self.accepts_offset(m, p, generation) and offset > 0 and not self.owns(m, p, generation)
+        )
 
     def let_go(self, m: Member) -> None:
         """onLostConnection: close the fetchers, clear the queues, shut the connection down."""
@@ -216,17 +279,30 @@ class CoordinatedGroup(Spec):
         for p in Partition:
             self.fetching[m, p] = False
             self.position[m, p] = 0
-        self.disconnect(m)
+        self.hang_up(m)
 
-    def disconnect(self, m: Member) -> None:
-        """The connection is gone, and all that was on its way."""
+    def hang_up(self, m: Member) -> None:
+        """The consumer's end is closed: it reads nothing more of what is on its way to it."""
         self.link[m] = False
         self.down[m].clear()
-        self.up[m].clear()
+        self.term[m] = 0
         for p in Partition:
             self.given[m, p] = False
             self.begin[m, p] = 0
+        if self.books[m] is None:
+            self.forget_answers(m)
+
+    def close_channel(self, m: Member) -> None:
+        """The coordinator's end is closed: it reads nothing more of what is on its way to it."""
+        self.link[m] = False
+        self.forget_answers(m)
+
+    def forget_answers(self, m: Member) -> None:
+        """Nobody will read what the consumer has sent."""
+        self.up[m].clear()
+        for p in Partition:
             self.reported[m, p] = 0
+            self.committing[m, p].clear()
 
     def remove(self, m: Member) -> None:
         """Strike a member from the books."""
@@ -247,6 +323,6 @@ class CoordinatedGroup(Spec):
             self.sent[b, p] = 0
         for m in Member:
             if self.books[m] == b or self.via[m] == b:
-                self.disconnect(m)
+                self.close_channel(m)
             if self.books[m] == b:
                 self.remove(m)

@@ -105,10 +105,6 @@ NAMED = (
     "an always promise that ZooKeeper names nobody who does not serve once a group with members is "
     "stable would kill it; the next handover waits for that owner's lease"
 )
-TOLD = (
-    "an always promise that every member of a stable group has acknowledged a Start would kill it; "
-    "who is given nothing misses nothing"
-)
 CHANNELS = (
     "a step promise that who steps down closes every channel, also to who has just connected, "
     "would kill it; that one's Register is refused"
@@ -167,7 +163,6 @@ OBSERVER = (
     "generation reports: under the lease nobody does, and without it `exclusive_fenced` and the "
     "refinement to the contract notice (`stale_commit`)"
 )
-ASSERTION = "it says to the type checker what the guard of the same action has said"
 BALANCE = (
     "shares are no matter of this spec: the step is there so that an implementation which evens "
     "them out conforms; a trace of one notices its loss"
@@ -188,7 +183,24 @@ REFUSALS = (
     "who is not told that its write was refused may lose the answer instead (`lose_answer`), or "
     "steps down, which is the end of the write as well"
 )
+FAILURES = (
+    "a rebalance that fails while Stops are out, or does not, costs time only; `lose_answer` leads "
+    "to the same"
+)
+STOPPED = (
+    "who has stopped is pinged while owners are written, too, and stays so where their write is "
+    "refused"
+)
+FULL = "more commits would be under way than a channel holds: that is not explored"
+FIFO = (
+    "over a connection that keeps order it follows from `asked`: only the proof, which knows no "
+    "order, needs it"
+)
 IN_WORDS = (
+    FAILURES,
+    STOPPED,
+    FULL,
+    FIFO,
     AGAIN,
     REFUSALS,
     CAUSES_OF_LOSS,
@@ -200,7 +212,6 @@ IN_WORDS = (
     REFUSED_ANYWAY,
     FAIRNESS,
     OBSERVER,
-    ASSERTION,
     BALANCE,
     COMMITS,
     WAITS_LONGER,
@@ -222,7 +233,6 @@ CENTRAL: Mapping[str, str] = {
         PHASES,
         "begin_rebalance: drop `self.phase[b] == Phase.QUEUED`",
         "begin_rebalance: drop `self.has_members(b)`",
-        "abandon_rebalance: drop `self.phase[b] == Phase.STOPPING`",
         "necessary: drop `self.has_members(b)`",
         "has_members: drop `any(self.books[m] == b for m in Member)`",
         "all_stopped: drop `self.has_members(b)`",
@@ -256,7 +266,6 @@ CENTRAL: Mapping[str, str] = {
         "handle_closed: drop `self.books[m] == b`",
         "fail: drop `self.books[m] == b`",
         "topic_change_listener: drop `self.election.leads[b]`",
-        "fail_rebalance: drop `self.phase[b] == Phase.STOPPING or self.phase[b] == Phase.STARTING`",
         "requeue: drop `self.phase[b] == Phase.FAILED`",
         "requeue: negate `self.phase[b] == Phase.FAILED`",
         "hear: drop `self.books[m] == b`",
@@ -274,7 +283,6 @@ CENTRAL: Mapping[str, str] = {
         "refuse_write: drop `self.write[b] == Write.OWNERS or self.write[b] == Write.OFFSETS`",
         "refuse_write: negate `self.write[b] == Write.OWNERS or self.write[b] == Write.OFFSETS`",
         "forget_plan: skip `self.assigned[b, p] = False`",
-        "reset: skip `self.write[b] = Write.NONE`",
         "reset: skip `self.sent[b, p] = 0`",
         "register: drop `all(self.heir[m, p] is None for p in Partition)`",
         (
@@ -285,8 +293,8 @@ CENTRAL: Mapping[str, str] = {
         "write_owners: drop `self.wanted(p, b)`",
         "serve_offsets: skip `self.sent[b, p] = 0`",
         "serve_offsets: skip `self.write[b] = Write.DONE`",
-        "lose_answer: skip `self.write[b] = Write.NONE`",
         "flush_offsets: drop `self.write[b] == Write.NONE`",
+        "write_owners: skip `self.phase[b] = Phase.WRITING`",
     ),
     **because(
         AGAIN,
@@ -326,10 +334,21 @@ CENTRAL: Mapping[str, str] = {
             "`self.up[m].append(Message(kind=Kind.REGISTER, generation=1))`"
         ),
         "commit: drop `self.link[m]`",
-        "disconnect: skip `self.given[m, p] = False`",
-        "disconnect: `self.begin[m, p] = 0` becomes `self.begin[m, p] = 1`",
-        "disconnect: skip `self.reported[m, p] = 0`",
-        "disconnect: `self.reported[m, p] = 0` becomes `self.reported[m, p] = 1`",
+        "note_answer: skip `self.reported[m, p] = 0`",
+        "note_answer: `self.reported[m, p] = 0` becomes `self.reported[m, p] = 1`",
+        "note_commit: skip `self.committing[m, p].pop(0)`",
+        "handle_commit: skip `self.note_commit(m, b, commit.generation)`",
+        "commit: skip `self.up[m].append(Message(kind=Kind.COMMIT, generation=self.at[m]))`",
+        "hang_up: skip `self.term[m] = 0`",
+        "hang_up: `self.term[m] = 0` becomes `self.term[m] = 1`",
+        "hang_up: skip `self.given[m, p] = False`",
+        "hang_up: `self.begin[m, p] = 0` becomes `self.begin[m, p] = 1`",
+        "hang_up: negate `self.books[m] is None`",
+        "hang_up: skip `self.forget_answers(m)`",
+        "forget_answers: skip `self.reported[m, p] = 0`",
+        "forget_answers: `self.reported[m, p] = 0` becomes `self.reported[m, p] = 1`",
+        "forget_answers: skip `self.committing[m, p].clear()`",
+        "handle_register: drop `self.via[m] == b`",
     ),
     **because(
         ANEW,
@@ -353,20 +372,16 @@ CENTRAL: Mapping[str, str] = {
     ),
     **because(
         NOTED,
-        "handle_stop_response: skip `self.note(m, b, answer.generation)`",
-        "handle_ping_response: skip `self.note(m, b, answer.generation)`",
-        "handle_commit: skip `self.note(m, b, self.up[m][0].generation)`",
+        "note_answer: skip `self.note(m, b, p, generation, self.reported[m, p])`",
+        "note_commit: skip `self.note(m, b, p, generation, self.committing[m, p][0])`",
+        "handle_stop_response: skip `self.note_answer(m, b, answer.generation)`",
+        "handle_ping_response: skip `self.note_answer(m, b, answer.generation)`",
     ),
     **because(
         ANSWERS,
         "handle_stop: skip `self.report(m)`",
-        "handle_ping: skip `self.report(m)`",
-        "commit: negate `len(self.up[m]) == 0`",
-        "commit: drop `len(self.up[m]) == 0`",
-        "commit: `len(self.up[m]) == 0` becomes `len(self.up[m]) == 1`",
         "commit: drop `any(self.fetching[m, p] for p in Partition)`",
-        "commit: skip `self.report(m)`",
-        "take: skip `self.seen[m] = self.election.token[broker]`",
+        "take: skip `self.seen[m] = self.term[m]`",
     ),
     **because(
         ONE_STOP,
@@ -375,9 +390,8 @@ CENTRAL: Mapping[str, str] = {
     **because(
         AWAITED,
         "handle_stop: skip `self.down[m].clear()`",
-        "handle_start_response: skip `self.up[m].clear()`",
         "handle_ping: skip `self.down[m].clear()`",
-        "handle_ping_response: skip `self.up[m].clear()`",
+        "handle_ping: skip `self.take(m, Kind.PING)`",
     ),
     **because(
         HANDED_OVER,
@@ -397,14 +411,9 @@ CENTRAL: Mapping[str, str] = {
         ),
         (
             "necessary: `any(self.owner[p] is not None and (not self.is_owned(p, b)) for p in "
-            "Partition)` becomes `all(self.owner[p] is not None and (not self.is_owned(p, b)) for "
-            "p in Partition)`"
+            "Partition)` becomes `all(self.owner[p] is not None and (not self.is_owned(p, b)) "
+            "for p in Partition)`"
         ),
-    ),
-    **because(
-        TOLD,
-        "follows: drop `self.acked[m] > 0`",
-        "follows: `self.acked[m] > 0` becomes `self.acked[m] >= 0`",
     ),
     **because(
         CHANNELS,
@@ -432,36 +441,32 @@ CENTRAL: Mapping[str, str] = {
         "fail: negate `self.link[m]`",
         "fail: negate `self.asked[m] != Asked.NONE`",
         "fail: drop `self.asked[m] != Asked.NONE`",
+        "handle_closed: drop `not self.link[m]`",
     ),
     **because(
         AS_OTHER,
         "doubt: drop `self.seat == b`",
         "on_lost_connection: drop `not self.link[m]`",
         "time_out: drop `self.link[m]`",
+        "ask: drop `self.books[m] == b`",
     ),
     **because(
         CHANGES_NOTHING,
+        "follows: drop `self.acked[m] > 0`",
+        "follows: `self.acked[m] > 0` becomes `self.acked[m] >= 0`",
         "on_lost_connection: drop `self.via[m] is not None`",
         "time_out: drop `self.via[m] is not None`",
         "cut: drop `self.link[m]`",
         "fail: drop `self.link[m]`",
         "appear: drop `not self.exists[p]`",
-        "flush_offsets: drop `any(self.noted[b, p] > self.committed[p] for p in Partition)`",
-        (
-            "flush_offsets: `self.noted[b, p] > self.committed[p]` becomes `self.noted[b, p] >= "
-            "self.committed[p]`"
-        ),
     ),
     **because(
         REDUNDANT,
         "register: skip `self.barred[m] = 0`",
         "begin_rebalance: drop `self.election.leads[b]`",
-        "commit: drop `self.at[m] > 0`",
-        "commit: `self.at[m] > 0` becomes `self.at[m] >= 0`",
         "follows: drop `self.acked[m] == self.generation`",
         "ask: drop `self.election.leads[b]`",
         "let_go: skip `self.barred[m] = 0`",
-        "reset: drop `self.books[m] == b`",
     ),
     **because(
         BARRED,
@@ -474,17 +479,21 @@ CENTRAL: Mapping[str, str] = {
     **because(
         UNEVEN,
         "begin_rebalance: drop `uneven`",
-        (
-            "necessary: drop `any(self.books[m] == b and (not self.follows(m)) for m in Member) "
-            "or any(self.wanted(p, b) and (not self.is_owned(p, b)) for p in Partition) or "
-            "any(self.owner[p] is not None and (not self.is_owned(p, b)) for p in Partition)`"
-        ),
         "necessary: drop `self.books[m] == b`",
         "necessary: drop `not self.follows(m)`",
         "necessary: drop `self.wanted(p, b)`",
         "necessary: drop `not self.is_owned(p, b)`",
         "necessary: drop `self.owner[p] is not None`",
         "necessary: drop `not self.is_owned(p, b)` (#2)",
+        (
+            "necessary: drop `any(self.books[m] == b and (not self.follows(m)) for m in Member) "
+            "and (self.generation > 0 or any(self.wanted(p, b) for p in Partition)) or "
+            "any(self.wanted(p, b) and (not self.is_owned(p, b)) for p in Partition) or "
+            "any(self.owner[p] is not None and (not self.is_owned(p, b)) for p in Partition)`"
+        ),
+        "necessary: drop `any(self.books[m] == b and (not self.follows(m)) for m in Member)`",
+        "necessary: drop `self.generation > 0 or any(self.wanted(p, b) for p in Partition)`",
+        "necessary: `self.generation > 0` becomes `self.generation >= 0`",
     ),
     **because(
         REFUSED_ANYWAY,
@@ -503,21 +512,7 @@ CENTRAL: Mapping[str, str] = {
         "owns: drop `self.owner[p] == m`",
         "owns: drop `not self.orphan[p]`",
         "owns: drop `generation == self.generation`",
-        (
-            "note: `any(self.accepts_offset(m, p, generation) and self.reported[m, p] > 0 and "
-            "(not self.owns(m, p, generation)) for p in Partition)` becomes "
-            "`all(self.accepts_offset(m, p, generation) and self.reported[m, p] > 0 and (not "
-            "self.owns(m, p, generation)) for p in Partition)`"
-        ),
         "note: drop `self.accepts_offset(m, p, generation)`",
-        "note: drop `self.reported[m, p] > 0`",
-        "note: `self.reported[m, p] > 0` becomes `self.reported[m, p] >= 0`",
-        "note: `self.reported[m, p] > 0` becomes `self.reported[m, p] > 1`",
-        "note: skip `self.stale_commit_accepted = True`",
-    ),
-    **because(
-        ASSERTION,
-        "take: drop `broker is not None`",
     ),
     **because(
         BALANCE,
@@ -536,7 +531,41 @@ CENTRAL: Mapping[str, str] = {
     ),
     **because(
         OVERWRITTEN,
-        "disconnect: skip `self.begin[m, p] = 0`",
+        "hang_up: skip `self.begin[m, p] = 0`",
+    ),
+    **because(
+        FAILURES,
+        "nobody_fetches: negate `all(self.books[m] != b or self.stopped[m] for m in Member)`",
+        "nobody_fetches: drop `all(self.books[m] != b or self.stopped[m] for m in Member)`",
+        (
+            "nobody_fetches: `all(self.books[m] != b or self.stopped[m] for m in Member)` "
+            "becomes `any(self.books[m] != b or self.stopped[m] for m in Member)`"
+        ),
+        "nobody_fetches: drop `self.books[m] != b`",
+        "nobody_fetches: drop `self.stopped[m]`",
+        "nobody_fetches: negate `all(self.is_free(p, b) for p in Partition)`",
+        "fail_rebalance: drop `self.phase[b] == Phase.STOPPING`",
+        "fail_rebalance: drop `self.phase[b] == Phase.STARTING or self.nobody_fetches(b)`",
+        "fail_rebalance: drop `self.phase[b] == Phase.STARTING` (#2)",
+        "fail_rebalance: drop `self.nobody_fetches(b)`",
+    ),
+    **because(
+        STOPPED,
+        "send_ping: drop `self.stopped[m]`",
+    ),
+    **because(
+        FULL,
+        "may_commit: drop `all(x.kind != Kind.COMMIT for x in self.up[m])`",
+        (
+            "may_commit: `all(x.kind != Kind.COMMIT for x in self.up[m])` becomes `any(x.kind != "
+            "Kind.COMMIT for x in self.up[m])`"
+        ),
+        "commit: drop `self.may_commit(m)`",
+    ),
+    **because(
+        FIFO,
+        "ask: drop `all(x.kind == Kind.COMMIT for x in self.up[m])`",
+        "hear_answer: drop `self.asks(m, kind)`",
     ),
 }  # fmt: skip
 

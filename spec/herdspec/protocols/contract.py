@@ -64,14 +64,17 @@ class GroupContract(Spec):
     # Who owns, and who consumes.
     generation: Nat = 0
     owner: dict[Partition, Member | None] = each(None)
+    told: dict[Member, Nat] = each(0)  # the epoch of whoever it listens to; 0: nobody
     heeded: dict[Member, Nat] = each(0)  # the latest epoch whose coordinator it has followed
     current: dict[Member, bool] = each(False)  # it has begun in the present generation
+    begun: dict[Member, bool] = each(False)  # it has said that it has begun; this is not read yet
     consumes: dict[tuple[Member, Partition], bool] = each(False)
 
     # How far.
     position: dict[tuple[Member, Partition], Nat] = each(0)  # the next record of who consumes
     finished: dict[Partition, Nat] = each(0)  # the first record that no application finished
-    reported: dict[tuple[Member, Partition], Nat] = each(0)  # told to the coordinator, not yet read
+    reported: dict[tuple[Member, Partition], Nat] = each(0)  # answered, and not yet read
+    committing: dict[tuple[Member, Partition], Nat] = each(0)  # said unasked, and not yet read
     accepted: dict[Partition, Nat] = each(0)  # read by the coordinator, to be stored
     storing: dict[Partition, Nat] = each(0)  # of these, what it stores next
     committed: dict[Partition, Nat] = each(0)
@@ -148,7 +151,14 @@ class GroupContract(Spec):
         """{b} counts {m} as a live member."""
         require(self.coordinates(b) and not self.live[m])
         self.live[m] = True
+        self.told[m] = self.term[b]
         self.change()
+
+    @action(fair=weak)
+    def listen(self, m: Member, by: Broker) -> None:
+        """{m} listens to {by}, and will hear what it says even if {by} coordinates no more then."""
+        require(self.term[by] > 0 and self.term[by] >= self.heeded[m])
+        self.told[m] = self.term[by]
 
     @action(kind=fault)
     def strike(self, m: Member) -> None:
@@ -156,15 +166,15 @@ class GroupContract(Spec):
         require(self.live[m])
         self.live[m] = False
         self.informed[m] = False
-        self.lose_report(m)
+        self.lose_reports(m)
         self.change()
 
     @action(kind=fault)
     def quit(self, m: Member) -> None:
-        """{m} gives up by itself whatever it consumes."""
+        """{m} gives up by itself whatever it consumes; what it has said may still be read."""
         self.current[m] = False
+        self.told[m] = 0
         self.let_go(m)
-        self.lose_report(m)
 
     # ── The handover ────────────────────────────────────────────────────────────────────────
 
@@ -175,10 +185,10 @@ class GroupContract(Spec):
         self.informed[m] = False
 
     @action(fair=strong)
-    def stop(self, m: Member, by: Broker, heard: bool) -> None:
-        """{m} stops as {by} tells it to, and says how far it is."""
+    def stop(self, m: Member, heard: bool) -> None:
+        """{m} stops as it is told to, and says how far it is (and may be heard: {heard})."""
         require(not self.informed[m] and (self.stage == Stage.OPEN or not self.live[m]))
-        self.follow(m, by)
+        self.follow(m)
         if heard:
             self.say(m)
         self.let_go(m)
@@ -206,10 +216,11 @@ class GroupContract(Spec):
         self.begin_generation()
 
     @action(fair=weak)
-    def start(self, m: Member, by: Broker) -> None:
-        """{by} tells {m} to consume what it owns, from where the stored offsets are."""
-        self.follow(m, by)
+    def start(self, m: Member, heard: bool) -> None:
+        """{m} consumes what it owns, from where it is stored, and says so (heard: {heard})."""
+        self.follow(m)
         self.current[m] = True
+        self.begun[m] = self.begun[m] or heard
         for p in Partition:
             mine = self.owner[p] == m
             if not (mine and self.consumes[m, p]):
@@ -218,10 +229,10 @@ class GroupContract(Spec):
 
     @action(fair=weak)
     def acknowledge(self, m: Member, b: Broker) -> None:
-        """{b} learns that {m} consumes all that it owns."""
-        require(self.coordinates(b) and self.live[m] and self.current[m])
-        require(all(self.owner[p] != m or self.consumes[m, p] for p in Partition))
+        """{b} learns that {m} has begun to consume all that it owns."""
+        require(self.coordinates(b) and self.live[m] and self.begun[m])
         self.informed[m] = True
+        self.begun[m] = False
 
     @action(fair=weak)
     def settle(self, b: Broker) -> None:
@@ -254,35 +265,40 @@ class GroupContract(Spec):
         self.finished[p] = max(self.finished[p], self.position[m, p])
 
     @action
-    def heed(self, m: Member, by: Broker) -> None:
-        """{m} hears of {by}, and has nothing to say."""
-        self.follow(m, by)
+    def heed(self, m: Member) -> None:
+        """{m} hears of whom it listens to, and has nothing to say."""
+        self.follow(m)
 
     @action
-    def answer(self, m: Member, by: Broker) -> None:
-        """{m} says how far it is, since {by} asks."""
-        self.follow(m, by)
+    def answer(self, m: Member) -> None:
+        """{m} says how far it is, since it is asked."""
+        self.follow(m)
         self.say(m)
 
     @action
     def report(self, m: Member) -> None:
-        """{m} says how far it is."""
-        self.say(m)
-
-    @action(kind=fault)
-    def lose(self, m: Member) -> None:
-        """What {m} has said of how far it is, is lost."""
-        self.lose_report(m)
+        """{m} says how far it is, unasked."""
+        require(self.current[m])
+        for p in Partition:
+            self.committing[m, p] = self.position[m, p]
 
     @action
-    def accept(self, m: Member, b: Broker, more: bool) -> None:
-        """{b} takes the offsets of what {m} owns, as {m} has said them."""
+    def accept(self, m: Member, b: Broker) -> None:
+        """{b} takes the offsets of what {m} owns, as {m} has answered them."""
         require(self.coordinates(b))
         for p in Partition:
             if self.owner[p] == m:
                 self.accepted[p] = max(self.accepted[p], self.reported[m, p])
-        if not more:
-            self.lose_report(m)
+            self.reported[m, p] = 0
+
+    @action
+    def accept_report(self, m: Member, b: Broker) -> None:
+        """{b} takes the offsets of what {m} owns, as {m} has said them unasked."""
+        require(self.coordinates(b))
+        for p in Partition:
+            if self.owner[p] == m:
+                self.accepted[p] = max(self.accepted[p], self.committing[m, p])
+            self.committing[m, p] = 0
 
     @action(fair=weak)
     def collect(self, b: Broker) -> None:
@@ -354,7 +370,7 @@ class GroupContract(Spec):
         for m in Member:
             self.current[m] = False
             self.informed[m] = False
-            self.lose_report(m)
+            self.lose_reports(m)
             if not self.consumes_on(m):
                 self.let_go(m)
 
@@ -375,23 +391,25 @@ class GroupContract(Spec):
         for m in Member:
             self.live[m] = False
             self.informed[m] = False
-            self.lose_report(m)
+            self.lose_reports(m)
 
-    def follow(self, m: Member, by: Broker) -> None:
+    def follow(self, m: Member) -> None:
         """The member follows the coordinator of an epoch, and that of no older one from then on."""
-        require(self.term[by] > 0 and self.term[by] >= self.heeded[m])
-        self.heeded[m] = self.term[by]
+        require(self.told[m] > 0 and self.told[m] >= self.heeded[m])
+        self.heeded[m] = self.told[m]
 
     def say(self, m: Member) -> None:
-        """The member says how far it is, in the present generation."""
+        """The member answers how far it is, in the present generation."""
         require(self.current[m])
         for p in Partition:
             self.reported[m, p] = self.position[m, p]
 
-    def lose_report(self, m: Member) -> None:
+    def lose_reports(self, m: Member) -> None:
         """What the member has said counts no more."""
+        self.begun[m] = False
         for p in Partition:
             self.reported[m, p] = 0
+            self.committing[m, p] = 0
 
     def let_go(self, m: Member) -> None:
         """The member consumes nothing."""

@@ -44,15 +44,30 @@ def exclusive(s: GroupContract) -> bool:
 
 @step
 def exclusive_fenced(before: GroupContract, after: GroupContract) -> bool:
-    """1 and 2: an offset is taken only as its owner said it, in the present generation."""
+    """1 and 2: an offset is taken only as its owner said it."""
     return all(
         after.accepted[p] <= before.accepted[p]
         or any(
             before.owner[p] == m
-            and before.current[m]
-            and before.reported[m, p] == after.accepted[p]
+            and after.accepted[p] in (before.reported[m, p], before.committing[m, p])
             for m in Member
         )
+        for p in Partition
+    )
+
+
+@step
+def what_is_said_is_of_the_present_generation(before: GroupContract, after: GroupContract) -> bool:
+    """1 and 2: only who has begun says how far it is, and that counts in its generation alone."""
+    return all(
+        (
+            after.generation == before.generation
+            and after.reported[m, p] in (0, before.reported[m, p])
+            and after.committing[m, p] in (0, before.committing[m, p])
+        )
+        or (after.reported[m, p] == 0 and after.committing[m, p] == 0)
+        or (after.generation == before.generation and before.current[m])
+        for m in Member
         for p in Partition
     )
 
@@ -211,10 +226,10 @@ def who_consumes_owns(s: GroupContract) -> bool:
 
 
 @lemma
-def reports_are_of_the_present(s: GroupContract) -> bool:
-    """Only who has begun in the present generation has said anything, and that was finished."""
+def reports_are_of_finished_records(s: GroupContract) -> bool:
+    """What was said was finished, and so was what is taken of it, and stored next."""
     return all(
-        (s.current[m] or s.reported[m, p] == 0) and s.reported[m, p] <= s.finished[p]
+        s.reported[m, p] <= s.finished[p] and s.committing[m, p] <= s.finished[p]
         for m in Member
         for p in Partition
     ) and all(s.storing[p] <= s.accepted[p] <= s.finished[p] for p in Partition)
@@ -223,11 +238,13 @@ def reports_are_of_the_present(s: GroupContract) -> bool:
 @lemma
 def terms_have_begun(s: GroupContract) -> bool:
     """No epoch lies ahead."""
-    return all(s.term[b] <= s.epoch for b in Broker) and all(s.heeded[m] <= s.epoch for m in Member)
+    return all(s.term[b] <= s.epoch for b in Broker) and all(
+        s.heeded[m] <= s.epoch and s.told[m] <= s.epoch for m in Member
+    )
 
 
 PROMISES = (
-    exclusive, exclusive_fenced, stored_as_taken,
+    exclusive, exclusive_fenced, what_is_said_is_of_the_present_generation, stored_as_taken,
     what_was_taken_is_stored_at_the_handover, only_the_present_epoch_writes, monotone,
     owners_change_with_the_generation, nothing_skipped, who_begins_does_so_at_the_stored_offset,
     complete, one_coordinator,
@@ -236,7 +253,7 @@ POSSIBLE = (
     a_partition_is_consumed, an_offset_is_stored, an_offset_waits_to_be_stored,
     a_group_with_members_is_stable, two_coordinate, a_second_owner_follows_the_first,
 )  # fmt: skip
-LEMMAS = (who_consumes_owns, reports_are_of_the_present, terms_have_begun)
+LEMMAS = (who_consumes_owns, reports_are_of_finished_records, terms_have_begun)
 
 CONTRACT = specification(GroupContract, *PROMISES, settles, *POSSIBLE, *LEMMAS)
 """The contract in its strict form: every consumer is seen."""

@@ -18,29 +18,31 @@ There are three levels, and each may be mixed with the one before it:
 
 1. the table alone;
 2. a row with a function of the line and a state, which gives the ways in which the spec can come
-   from there to the line (`Row(ways=…)`), each a list of calls of the spec's actions;
+   from there to the line (`Row(ways=…)`), each a list of calls of the spec's actions; what has to
+   be remembered from line to line is kept by a class for each group (`TraceMap(group=…)`), of
+   which such functions are methods;
 3. all lines at once as `herdspec.check.possible.Line`s (`TraceMap(Lease, raw=…)`), for what has to
    be said of moments before a step, or of faults that are noticed late (`herdspec.check.conform`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from herdproof.conformance.traces.groups import Missing
-from herdproof.conformance.traces.line import ANY_PROTOCOL, START, Formats, TraceLine
+from herdproof.conformance.traces.line import ANY_PROTOCOL, START, Formats
+from herdproof.conformance.traces.ordering import Causes, Links
 from herdproof.conformance.traces.values import Claim, NoValue, Scale, Values, number_paths
-from herdspec.check.follow import Way
+from herdspec.check.conform import CAP
+from herdspec.check.follow import Led, Way
 from herdspec.check.possible import Line
-from herdspec.check.run import sets_among
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Specification, specification
 from herdspec.language.surface import Kind, Spec
-from herdspec.language.types import SetOf
 
 OWN = "(its own name)"
 """The action of a row that says none: the one of its name."""
@@ -56,11 +58,16 @@ class Any_:  # noqa: N801  (its one instance is what has a name)
 ANY = Any_()
 """The source of a parameter that the trace does not tell: whatever value explains the line."""
 
-Source = str | Callable[[TraceLine], Any] | Any_
+Source = str | Callable[..., Any] | Any_
 """
 Where a value stands in a line: `node`, `role`, `group`, `zxid`, `seen.NAME`, `arguments.NAME`, or
-just NAME for an argument; or a function of the line; or `ANY`.
+just NAME for an argument (in a line of a format of its own: for a field); or a function of the
+line; or `ANY`. In a map with a `group`, functions are methods of that.
 """
+
+Action_ = str | Sequence[str | None] | None
+Ways = Callable[..., Iterable[Way]]
+"""Told of a line and a state."""
 
 
 @dataclass(frozen=True)
@@ -68,40 +75,76 @@ class Row:
     """
     What the lines of one action are to the spec.
 
-    `action` is the spec's name for it, None if it is no step of the spec. `arguments` says where
-    each parameter stands that is not the argument of its own name. `seen` are the fields that the
-    line shows: some of those that it says were seen, or a mapping from `field` (or `field[NAME]`,
-    the entry of what stands at NAME) to where its value stands. `silent` are the actions that may
-    come right before, however often, and that nobody traces. `ways` is a function of what is told
-    and a state: the ways from there to the line, all of which are tried.
+    `action` is the spec's name for it, None if it is no step of the spec; of several, each may be
+    None, the first is meant that leads to the line. `arguments` says where each parameter stands
+    that is not the argument of its own name. `seen` are the fields that the line shows: some of
+    those that it says were seen, or a mapping from `field` (or `field[NAME]`, the entry of what
+    stands at NAME, or of the parameter of that name) to where its value stands. `silent` are the
+    actions that may come right before, however often, and that nobody traces; of `before`, one may
+    come right before, with the line's own arguments, where nothing else leads to the line. `ways`
+    is a function of what is told and a state: the ways from there to the line, all of which are
+    tried (but for those after an `ELSE`, where one before it leads there).
     """
 
-    action: str | None = OWN
+    action: Action_ = OWN
     arguments: Mapping[str, Source] = field(default_factory=dict)
     seen: Sequence[str] | Mapping[str, Source] | None = None
     silent: Sequence[str] = ()
     ways: Ways | None = None
+    before: Sequence[str] = ()
+    claims: Callable[..., Sequence[str]] | None = None
+    """What is otherwise in a state than the line shows, beside `seen`; of what is told, and it."""
+    begins: str = ""
+    """The parameter whose element stands for what the line is about from now on: `Identities`."""
+    note: Callable[..., object] | None = None
+    """Called with what is told when the replay comes to the line; False: it is no step at all."""
+    perhaps: Ways | None = None
+    """Of what is told and a state: ways that may have been gone before the line, or not."""
+    then: Ways | None = None
+    """The same, right after the line."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Told:
     """What a row makes of a line: for functions that say the ways to it."""
 
-    line: TraceLine
+    line: Any
     arguments: Mapping[str, Any]
     """By parameter of the row's action, values of the spec's."""
     values: Values
+    claims: Sequence[Claim] = ()
+    """What the line shows."""
+    led: Led | None = None
+    """The way along it, where its row is a table's."""
+
+    def __getitem__(self, parameter: str) -> Any:
+        """The value of a parameter."""
+        return self.arguments[parameter]
 
     def element(self, sort: str, name: str) -> Any:
         """The element of a sort that the code calls so."""
         return self.values.element(sort, name)
 
-    def rank(self, scale: str, number: int) -> int:
-        """The rank of a number among all of its scale."""
-        return self.values.rank(scale, number)
+    def rank(self, scale: str, number: int, key: Hashable = None) -> int:
+        """The rank of a number among all of its scale, of those of its key."""
+        return self.values.rank(scale, number, key)
 
 
-Ways = Callable[[Told, Any], Iterable[Way]]
+@dataclass(frozen=True)
+class Identities:
+    """
+    Elements of a sort stand for what comes and goes, each for one after another.
+
+    `of` says what a line is about, as a key; where that is None, or nothing that ever began, the
+    line is no step. A row that `begins` one takes an element that never stood for anything, or one
+    that `is_gone`: told of the line, of what it stood for (`Former`) and of a state, that says
+    whether nobody counts on it there any more. `owner` says, of a key, whose it is: among elements
+    that are gone, its owner's own are taken first, and there are two for each owner to begin with.
+    """
+
+    of: Source
+    is_gone: Callable[..., bool]
+    owner: Callable[[Any], Hashable] | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +174,8 @@ class TraceMap:
     without, they are numbered as their names appear. `ranks` are scales by name. `silent` are the
     actions that may come before any line, and that nobody traces. `nodes` are the sorts whose
     elements write traces of their own, under their names: where one is named, and has no trace,
-    nothing can be said. `protocol` is the name in the lines, if that is not the spec's.
+    nothing can be said. `protocol` is the name in the lines, if that is not the spec's. `arguments`
+    says where a parameter of any action stands, unless its row does.
     """
 
     spec: type[Spec] | Specification
@@ -149,9 +193,25 @@ class TraceMap:
     """The action of a process's first line."""
     untraced: Callable[[Sequence[Any]], Iterable[Missing]] | None = None
     """Who should have a trace, and has none, by what all lines say."""
+    arguments: Mapping[str, Source] = field(default_factory=dict)
+    identities: Mapping[str, Identities] = field(default_factory=dict)
+    """By sort, what its elements stand for, if that comes and goes."""
+    group: Callable[[Values, Sequence[Any]], Any] | None = None
+    """
+    What is known of a group while it is replayed, made of its lines: of rows' functions, the first
+    argument. Names and numbers that no row finds it tells the values beforehand.
+    """
+    initial: Callable[[Any], Mapping[tuple[str, Any], int]] | None = None
+    """Of the `group`: the entries (field, element) of the initial state that are otherwise."""
+    spare: Sequence[str] = ()
+    """Sorts that may have more elements than are named: so that groups share what is compiled."""
+    links: Callable[[Sequence[Any]], Links[Any]] = Causes
+    """What, beside times, says in which order lines are to be taken."""
+    cap: int = CAP
+    """How many states may be carried."""
 
     def __post_init__(self) -> None:
-        for sort in (*self.names, *self.nodes):
+        for sort in (*self.names, *self.nodes, *self.identities, *self.spare):
             if sort not in self.specification.sorts:
                 known = ", ".join(self.specification.sorts) or "none"
                 raise UsageError(
@@ -159,20 +219,30 @@ class TraceMap:
                 )
         self._check_ranks()
         self._check_silent("the map", self.silent)
-        for name, row in self._table.items():
-            where = f"row {name!r}"
-            self._check_silent(where, row.silent)
-            action = self.action_of(name)
-            if action is None and row.action == OWN and row.ways is None and name != START:
-                raise self._no_action(where, name, "Row(action=…)")
-            parameters = {p for p, _ in action.parameters} if action else set()
-            for parameter in row.arguments:
-                if parameter not in parameters:
-                    of = f"{action.name} has {said(parameters)}" if action else "it has no action"
-                    raise UsageError(
-                        f"{where} of the map of {self.name} says where {parameter!r} stands, which"
-                        f" is no parameter: {of}"
-                    )
+        for name, row in self.table.items():
+            self._check_row(f"row {name!r}", name, row)
+
+    def _check_row(self, where: str, name: str, row: Row) -> None:
+        self._check_silent(where, row.silent)
+        self._check_silent(where, row.before, "before")
+        actions = [a for a in self.actions_of(name) if a is not None]
+        if not actions and row.action == OWN and row.ways is None and name != self.start:
+            raise self._no_action(where, name, "Row(action=…)")
+        taken = [*actions, *(self.specification.action(n) for n in row.before)]
+        parameters = {p: of.kind for a in taken for p, of in a.parameters}
+        of = f"{actions[0].name} has {said(parameters)}" if actions else "it has no action"
+        for parameter in (*row.arguments, *([row.begins] if row.begins else ())):
+            if parameter not in parameters:
+                raise UsageError(
+                    f"{where} of the map of {self.name} says where {parameter!r} stands, which"
+                    f" is no parameter: {of}"
+                )
+        kind: Any = parameters.get(row.begins)
+        if row.begins and getattr(kind, "name", "") not in self.identities:
+            raise UsageError(
+                f"{where} of the map of {self.name} begins {row.begins!r}, whose elements do not"
+                f" come and go: say by TraceMap(identities=…) what they stand for"
+            )
 
     @property
     def specification(self) -> Specification:
@@ -185,34 +255,58 @@ class TraceMap:
         """The protocol's name in lines."""
         return self.protocol or self.specification.name
 
-    @property
-    def _table(self) -> dict[str, Row]:
+    @cached_property
+    def table(self) -> Mapping[str, Row]:
+        """The rows, also those that are a function alone."""
         return {n: row if isinstance(row, Row) else Row(ways=row) for n, row in self.rows.items()}
 
     def scales(self) -> dict[str, Scale]:
         """The scales by name."""
         return {n: s if isinstance(s, Scale) else Scale(s) for n, s in self.ranks.items()}
 
+    def of(
+        self, spec: type[Spec] | Specification, rows: Mapping[str, Row | Ways] | None = None
+    ) -> TraceMap:
+        """
+        The map of a variant of the spec: with these rows added, or in the place of its own.
+
+        To a line whose action the variant does without, nothing leads.
+        """
+        made = spec if isinstance(spec, Specification) else specification(spec)
+        here = {a.name for a in made.actions}
+        gone = {a.name for a in self.specification.actions} - here
+        kept = {name: row for name, row in self.rows.items() if not gone & self._needs(name)}
+        lost = dict.fromkeys([*(self.rows.keys() - kept.keys()), *gone], Row(None, ways=_nothing))
+        return replace(self, spec=made, rows={**lost, **kept, **(rows or {})}, protocol=self.name)
+
+    def _needs(self, name: str) -> set[str]:
+        """The spec's actions without which a row cannot be."""
+        row = self.table[name]
+        taken = [a.name for a in self.actions_of(name) if a is not None and row.ways is None]
+        return {*taken, *row.silent, *row.before}
+
     def row_of(self, name: str) -> Row:
         """The row of an action that a line names; NoValue if there is none, nor such an action."""
-        row = self._table.get(name)
+        row = self.table.get(name)
         if row is not None:
             return row
-        if name == START:
+        if name == self.start:
             return Row(None)
         if name not in {a.name for a in self.specification.actions}:
             raise NoValue(str(self._no_action("the line", name, "a row for it, or Row(None)")))
         return Row()
 
-    def action_of(self, name: str) -> Action | None:
-        """The spec's action that a row stands for, if it stands for one."""
-        row = self._table.get(name, Row(None) if name == START else Row())
-        wanted = name if row.action == OWN else row.action
-        if wanted is None:
-            return None
-        found = next((a for a in self.specification.actions if a.name == wanted), None)
-        if found is None and row.action != OWN:
-            raise self._no_action(f"row {name!r} of the map", wanted, "one of these")
+    def actions_of(self, name: str) -> list[Action | None]:
+        """What a row stands for: actions of the spec, or None; the first that is possible."""
+        row = self.table.get(name, Row(None) if name == self.start else Row())
+        told = [row.action] if row.action is None or isinstance(row.action, str) else row.action
+        found: list[Action | None] = []
+        for wanted in told:
+            own = name if wanted == OWN else wanted
+            action = next((a for a in self.specification.actions if a.name == own), None)
+            if action is None and wanted not in (None, OWN):
+                raise self._no_action(f"row {name!r} of the map", str(wanted), "one of these")
+            found.append(action)
         return found
 
     def faults(self) -> frozenset[str]:
@@ -229,12 +323,12 @@ class TraceMap:
                         f" number of the spec: write some of {', '.join(known) or 'none'}"
                     )
 
-    def _check_silent(self, where: str, silent: Sequence[str]) -> None:
+    def _check_silent(self, where: str, silent: Sequence[str], what: str = "silent") -> None:
         if isinstance(silent, str):
-            raise UsageError(f"{where}: silent={silent!r}; write a list: [{silent!r}]")
+            raise UsageError(f"{where}: {what}={silent!r}; write a list: [{silent!r}]")
         for name in silent:
             if name not in {a.name for a in self.specification.actions}:
-                raise self._no_action(f"silent of {where}", name, "one of these")
+                raise self._no_action(f"{what} of {where}", name, "one of these")
 
     def _no_action(self, where: str, name: str, write: str) -> UsageError:
         known = [a.name for a in self.specification.actions]
@@ -246,103 +340,10 @@ class TraceMap:
         )
 
 
+def _nothing(*_: object) -> Iterable[Way]:
+    return ()
+
+
 def said(names: Collection[str]) -> str:
     """Names in a sentence."""
     return ", ".join(sorted(names)) or "none"
-
-
-# ── A line ──────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A line in the spec's terms."""
-
-    line: TraceLine
-    row: Row
-    action: Action | None
-    arguments: Mapping[str, Any]
-    """By parameter; those that the line does not tell are not there."""
-    claims: Sequence[Claim]
-
-
-OF_ALL = frozenset({"node", "role", "group", "zxid", "sequence", "time_ns"})
-"""What every line has, and a map may name."""
-_ENTRY = re.compile(r"([\w.]+)(?:\[(.+)\])?")
-_MISSING = object()
-
-
-def bound(table: TraceMap, values: Values, line: TraceLine) -> Bound:
-    """A line in the spec's terms; raises `NoValue`."""
-    row = table.row_of(line.action)
-    action = table.action_of(line.action)
-    sets = sets_among(action, table.specification.shape) if action else set()
-    arguments = {}
-    for name, parameter in action.parameters if action else ():
-        source = row.arguments.get(name, name)
-        if source is ANY:
-            continue
-        told = found(line, source)
-        if told is _MISSING:
-            raise NoValue(
-                f"it does not tell the parameter {name!r} of {line.action}: write it ({name}=…), or"
-                f" say in the map where it stands, or that it may be anything:"
-                f" Row(arguments={{{name!r}: ANY}})"
-            )
-        kind: Any = parameter.kind
-        kind = SetOf(kind.keys) if name in sets else kind
-        arguments[name] = values.value(kind, told, f"{action.name}.{name}" if action else name)
-    if action is not None and line.action == action.name:
-        _check_arguments(row, action, line)
-    claims = [claim for name, told in shown(row, line) for claim in values.claims(name, told)]
-    return Bound(line, row, action, arguments, claims)
-
-
-def _check_arguments(row: Row, action: Action, line: TraceLine) -> None:
-    """Refuse an argument that is no parameter, in a line without a row that looks elsewhere."""
-    if row.arguments or row.ways or isinstance(row.seen, Mapping):
-        return
-    names = [name for name, _ in action.parameters]
-    for name in line.arguments:
-        if name not in names:
-            raise NoValue(
-                f"{name!r} is no parameter of {action.name}, which has {said(names)}: write one of"
-                f" these, or say in a row of the map where they stand"
-            )
-
-
-def found(line: TraceLine, source: Source) -> Any:
-    """What stands at a place of a line; `_MISSING` if nothing does."""
-    if callable(source):
-        return source(line)
-    assert isinstance(source, str), "ANY is looked for nowhere"
-    if source in OF_ALL and source not in line.arguments:
-        return getattr(line, source)
-    holder, _, name = source.partition(".")
-    if name and holder in ("seen", "arguments"):
-        return getattr(line, holder).get(name, _MISSING)
-    return line.arguments.get(source, _MISSING)
-
-
-def shown(row: Row, line: TraceLine) -> list[tuple[str, Any]]:
-    """The fields that a line shows, each with what it says of them."""
-    if row.seen is None:
-        return list(line.seen.items())
-    if not isinstance(row.seen, Mapping):
-        return [(name, line.seen[name]) for name in row.seen if name in line.seen]
-    entries = []
-    for entry, source in row.seen.items():
-        told = found(line, source)
-        parsed = _ENTRY.fullmatch(entry)
-        if parsed is None:
-            raise NoValue(f"Row(seen=…) says {entry!r}: write `field`, or `field[NAME]`")
-        if told is _MISSING:
-            continue
-        if parsed[2] is None:
-            entries.append((entry, told))
-            continue
-        keys = [found(line, key.strip()) for key in parsed[2].split(",")]
-        if _MISSING in keys:
-            raise NoValue(f"Row(seen=…) says {entry!r}, and the line tells no {parsed[2]}")
-        entries.append((parsed[1], [[keys[0] if len(keys) == 1 else keys, told]]))
-    return entries

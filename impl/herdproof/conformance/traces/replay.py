@@ -10,15 +10,16 @@ explained without; before anything differs, it is tried again with all of them, 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from herdproof.conformance.traces import compiled
+from herdproof.conformance.traces.binding import Bindings
+from herdproof.conformance.traces.compiled import plain as plain_steps
+from herdproof.conformance.traces.following import Following, Watch
 from herdproof.conformance.traces.groups import (
     Missing,
     by_group,
@@ -27,29 +28,26 @@ from herdproof.conformance.traces.groups import (
     groups_of_nodes,
 )
 from herdproof.conformance.traces.line import TraceError, TraceLine, read_files
-from herdproof.conformance.traces.mapping import Bound, Raw, Told, TraceMap, bound
-from herdproof.conformance.traces.ordering import Causes, numbered, ordered
-from herdproof.conformance.traces.values import NoValue, Values, unlike
-from herdspec.check.conform import CAP, Outcome, Progress, Verdict
+from herdproof.conformance.traces.mapping import Raw, TraceMap
+from herdproof.conformance.traces.ordering import numbered, ordered
+from herdproof.conformance.traces.standing import NoElement
+from herdproof.conformance.traces.values import Values
+from herdspec.check.conform import Outcome, Progress, Verdict
 from herdspec.check.conform import conform as conform_raw
-from herdspec.check.follow import Call, Follower, Led, PlainSteps, Steps, TooManyStates, Way
-from herdspec.check.invariants import Invariants, invariants_of
-from herdspec.check.mismatch import Mismatch, Miss
-from herdspec.check.run import Machine, written
-from herdspec.check.scripted import Scripted
-from herdspec.engine.ground import LARGEST, Ground
+from herdspec.check.follow import Steps
+from herdspec.check.invariants import invariants_of
+from herdspec.check.mismatch import Mismatch
 from herdspec.engine.scripted import Overflows
 from herdspec.language.errors import UsageError
-from herdspec.language.specification import Action, Promise
+from herdspec.language.specification import Promise
 from herdspec.language.surface import sizes_of_sorts
 
-WORTH_IT = 500
-"""Compiling a spec takes about as long as its plain Python takes for so many lines."""
+Watches = Callable[[], Watch]
 
 
 def conform_files(
     paths: Sequence[Path], table: TraceMap, *, failing: Collection[str] = (),
-    invariants: bool = True, slack_ns: int = 0, cap: int = CAP, progress: Progress | None = None,
+    invariants: bool = True, slack_ns: int = 0, cap: int = 0, progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
     """
     Replay the traces of one run, one file or several, in the spec of a map.
@@ -57,8 +55,8 @@ def conform_files(
     `slack_ns` is how far the clocks of the machines that wrote them may be apart, in nanoseconds:
     0 on one machine. It is for raw maps; other lines say what they sent and received. The spec's
     promises and lemmas about single states, but for those that are known to be `failing`, are
-    evaluated in every state. At most `cap` states are carried; more are unknown. Raises
-    `TraceError` for what cannot be read, or is no trace of this spec.
+    evaluated in every state. At most `cap` states (0: as the map says) are carried; more are
+    unknown. Raises `TraceError` for what cannot be read, or is no trace of this spec.
     """
     return conform_lines(
         read_files(paths, table.formats), table, failing=failing, invariants=invariants,
@@ -68,13 +66,15 @@ def conform_files(
 
 def conform_lines(
     lines: Sequence[Any], table: TraceMap, *, failing: Collection[str] = (),
-    invariants: bool = True, slack_ns: int = 0, cap: int = CAP, progress: Progress | None = None,
-    whole: bool = True,
+    invariants: bool = True, slack_ns: int = 0, cap: int = 0, progress: Progress | None = None,
+    whole: bool = True, plain: bool = False, watches: Watches | None = None,
 ) -> Outcome:  # fmt: skip
     """
     The same of lines, in any order; `whole`: all that were ever written should be there.
 
-    If not, they are in order, and what is missing is known to the caller.
+    If not, they are in order, and what is missing is known to the caller. `plain`: by the spec's
+    own Python, however long they are. `watches` makes what is told of every step that is taken: for
+    each try of a group's replay, of which the last one counts.
     """
     if slack_ns and table.raw is None:
         raise UsageError(
@@ -89,13 +89,16 @@ def conform_lines(
             )
     every, missing = lines, list[Missing]()
     if whole:
-        every = numbered(ordered(lines, Causes(lines)), table.start)
+        every = numbered(ordered(lines, table.links(lines)), table.start)
         missing = [*gaps(every), *_unsent(every), *_untraced(every, table)]
     promises = invariants_of(table.specification, failing) if invariants else []
 
     def replay(group: str, upto: int) -> Outcome:
         of = [(k, line) for k, line in enumerate(every[:upto]) if line.group in ("", group)]
-        made = _Group(table, [line for _, line in of], promises, cap, slack_ns, progress).outcome()
+        made = _Group(
+            table, [line for _, line in of], promises, cap or table.cap, slack_ns, progress,
+            plain, watches,
+        ).outcome()  # fmt: skip
         # In lines of the whole trace: up to the one that is not explained.
         matched = of[made.matched][0] if made.matched < len(of) else upto
         return replace(made, matched=matched)
@@ -128,9 +131,10 @@ def _untraced(lines: Sequence[TraceLine], table: TraceMap) -> Iterator[Missing]:
     for sort in table.nodes:
         for name in table.names.get(sort, ()):
             named[sort, name].add("")
-    values = _values(table)
+    values = Values(table.specification, table.names, table.scales())
+    bindings = Bindings(table, values, lines)
     for line in lines:
-        _bound(table, values, line)
+        bindings.of(line).told(line, gather=True)
         for sort, name in values.lately:
             if sort in table.nodes:
                 named[sort, name].add(line.group)
@@ -139,18 +143,6 @@ def _untraced(lines: Sequence[TraceLine], table: TraceMap) -> Iterator[Missing]:
         if name not in nodes:
             whose = None if "" in groups else frozenset(groups)
             yield Missing(f"the trace of {name}, a {sort}, is missing", 0, whose)
-
-
-def _values(table: TraceMap) -> Values:
-    return Values(table.specification, table.names, table.scales())
-
-
-def _bound(table: TraceMap, values: Values, line: TraceLine) -> Bound:
-    """A line in the spec's terms; raises `TraceError` with its place."""
-    try:
-        return bound(table, values, line)
-    except NoValue as problem:
-        raise TraceError(f"{line.place}: {problem}") from None
 
 
 # ── A group ─────────────────────────────────────────────────────────────────────────────────
@@ -166,36 +158,56 @@ class _Group:
     cap: int
     slack_ns: int
     progress: Progress | None
+    plain: bool
+    watches: Watches | None
 
     def outcome(self) -> Outcome:
-        """Replay them."""
+        """Replay them; plainly where that says more, or goes on where what is compiled cannot."""
         if self.table.raw is not None:
             return self._raw()
-        values = _values(self.table)
-        for line in self.lines:
-            _bound(self.table, values, line)
-        values.settle()
-        sizes = {sort: max(1, len(names)) for sort, names in values.names.items()}
-        compiled = len(self.lines) >= WORTH_IT
-        try:
-            return self._replayed(values, self._steps(sizes, compiled=compiled))
-        except Overflows:  # the plain Python has no bound that a channel could overflow
-            return self._replayed(values, self._steps(sizes, compiled=False))
+        plain, factor = self.plain, 1
+        while True:
+            bindings = self._bindings()
+            sizes = bindings.sizes(factor)
+            steps = self._steps(sizes, plain=plain)
+            try:
+                outcome = self._replayed(bindings, steps)
+            except NoElement:
+                factor *= 2
+            except Overflows:  # the plain Python has no bound that a channel could overflow
+                plain = True
+            else:
+                if outcome.mismatch is None or steps.machine.sizes == sizes:
+                    return outcome
+                plain = True  # what differs is told at these sizes, not at those compiled
 
-    def _steps(self, sizes: dict[str, int], *, compiled: bool) -> Steps:
+    def _bindings(self) -> Bindings:
+        """The map's rows for these lines, all of whose names and numbers are known."""
+        values = Values(self.table.specification, self.table.names, self.table.scales())
+        bindings = Bindings(self.table, values, self.lines)
+        bindings.gather(self.lines)
+        return bindings
+
+    def _steps(self, sizes: Mapping[str, int], *, plain: bool) -> Steps:
         spec = self.table.specification
-        if compiled:
-            return Scripted(spec, sizes)
-        return PlainSteps(Machine(Ground(spec, sizes, bound=LARGEST, faults=1)))
+        if plain:
+            return plain_steps(spec, sizes)
+        spare = {*self.table.spare, *self.table.identities}
+        return compiled.COMPILER.of(spec, sizes, spare, len(self.lines))
 
-    def _replayed(self, values: Values, steps: Steps) -> Outcome:
+    def _replayed(self, bindings: Bindings, steps: Steps) -> Outcome:
         """First without faults that nothing asks for; if that does not do, with all."""
+        promises = compiled.COMPILER.invariants(steps, self.promises) if self.promises else None
         with sizes_of_sorts(steps.machine.sizes):
-            bounds = [_bound(self.table, values, line) for line in self.lines]
-            replay = _Replay(self.table, values, steps, bounds, self.promises, self.cap)
-            outcome = replay.run(self.table.faults(), self.progress)
-            if outcome.verdict is Verdict.DIFFERS and replay.follower.has_put_off:
-                again = replay.run(frozenset(), self.progress)
+
+            def run(bindings: Bindings, put_off: frozenset[str]) -> tuple[Outcome, bool]:
+                watch = self.watches() if self.watches is not None else None
+                replay = Following(bindings, steps, self.lines, promises, self.cap, watch)
+                return replay.run(put_off, self.progress), replay.follower.has_put_off
+
+            outcome, has_put_off = run(bindings, self.table.faults())
+            if outcome.verdict is Verdict.DIFFERS and has_put_off:
+                again, _ = run(self._bindings(), frozenset())
                 longest = max(outcome, again, key=lambda o: o.matched)
                 outcome = again if again.verdict is not Verdict.DIFFERS else longest
         return outcome
@@ -243,113 +255,3 @@ def _in_names(mismatch: Mismatch, sort: str, names: Sequence[str]) -> Mismatch:
 
     differences = tuple(map(named, mismatch.differences))
     return replace(mismatch, action=named(mismatch.action), differences=differences)
-
-
-class _Replay:
-    """Leads a spec along lines."""
-
-    def __init__(
-        self, table: TraceMap, values: Values, steps: Steps, bounds: Sequence[Bound],
-        promises: Sequence[Promise], cap: int,
-    ) -> None:  # fmt: skip
-        self._values = values
-        self._steps = steps
-        self._bounds = bounds
-        self._always = tuple(table.silent)
-        self._cap = cap
-        self._promises = Invariants(steps, promises) if promises else None
-        self._choices: dict[str, list[tuple[Any, ...]]] = {}
-        self._begins = _beginnings([b.line for b in bounds])
-        self.follower: Follower
-
-    def run(self, put_off: frozenset[str], progress: Progress | None) -> Outcome:
-        """Go along all lines, or up to the first that differs."""
-        begins = [self._steps.of(state) for state in self._steps.machine.starts()]
-        follower = self.follower = Follower(
-            self._steps, begins, cap=self._cap, put_off=put_off, promises=self._promises
-        )
-        matched, missed, reason = 0, None, ""
-        for k, b in enumerate(self._bounds):
-            try:
-                for number in self._begins.get(k, ()):
-                    follower.begin(number, self._led(self._bounds[number]))
-                missed = follower.follow(self._led(b), k if b.line.earliest_ns < b.line.time_ns
-                                         else None)  # fmt: skip
-            except TooManyStates:
-                reason = f"more than {self._cap} states are possible at {b.line.place}"
-            if missed or reason:
-                break
-            matched = k + 1
-            if progress:
-                progress(matched, len(follower.carried))
-        mismatch = self._mismatch(self._bounds[matched], missed) if missed else None
-        if not any(b.action or b.row.ways for b in self._bounds):
-            reason = "no step was traced"
-        if not reason and mismatch is None and follower.doubts:
-            reason = f"what the spec promises may be broken: {self._named(follower.doubts[0])}"
-        verdict = Verdict.DIFFERS if mismatch else Verdict.UNKNOWN if reason else Verdict.CONFORMS
-        actions = Counter(b.action.name for b in self._bounds[:matched] if b.action is not None)
-        return Outcome(
-            verdict, len(self._bounds), matched, actions, follower.silently - actions.keys(),
-            follower.largest, 0.0, reason, mismatch, follower.tried, unshown=self._unshown(),
-        )  # fmt: skip
-
-    def _unshown(self) -> frozenset[str]:
-        """The fields of which no line shows anything."""
-        shown = {re.split(r"[.\[]", c.label)[0] for b in self._bounds for c in b.claims}
-        return frozenset(self._steps.machine.spec.rich.keys() - shown)
-
-    def _named(self, text: str) -> str:
-        return self._values.named(text)
-
-    def _led(self, b: Bound) -> Led:
-        """How the spec is to be led along a line."""
-        silent = (*self._always, *b.row.silent)
-        claims = partial(unlike, b.claims)
-        if b.row.ways is not None:
-            told = Told(b.line, b.arguments, self._values)
-            return Led(partial(b.row.ways, told), claims, every=True, silent=silent)
-        return Led(self._ways(b), claims, every=True, silent=silent)
-
-    def _ways(self, b: Bound) -> Sequence[Way]:
-        """The action with the arguments that the line tells, and any others."""
-        if b.action is None:
-            return [[]]
-        names = [name for name, _ in b.action.parameters]
-        if all(name in b.arguments for name in names):
-            return [[(b.action.name, tuple(b.arguments[name] for name in names))]]
-        known = [(k, b.arguments[name]) for k, name in enumerate(names) if name in b.arguments]
-        calls: list[Call] = [
-            (b.action.name, arguments)
-            for arguments in self._choices_of(b.action)
-            if all(arguments[k] == value for k, value in known)
-        ]
-        return [[call] for call in calls]
-
-    def _choices_of(self, action: Action) -> list[tuple[Any, ...]]:
-        if action.name not in self._choices:
-            machine = self._steps.machine
-            self._choices[action.name] = [
-                machine.arguments(action, numbers) for numbers in machine.ground.choices(action)
-            ]
-        return self._choices[action.name]
-
-    def _mismatch(self, b: Bound, missed: Miss) -> Mismatch:
-        """Why a line is not explained, in the code's names."""
-        given = ", ".join(
-            written(b.arguments[name]) if name in b.arguments else "…"
-            for name, _ in (b.action.parameters if b.action else ())
-        )
-        action = f"{b.action.name}({given})" if b.action else f"{b.line.action} of {b.line.node}"
-        differences = tuple(self._named(text) for text in missed.differences)
-        return Mismatch(b.line.place, self._named(action), missed.kind, differences)
-
-
-def _beginnings(lines: Sequence[TraceLine]) -> dict[int, list[int]]:
-    """Before which line each step begins that was under way for a while: by place, their places."""
-    times = list(accumulate((line.time_ns for line in lines), max))
-    found: dict[int, list[int]] = defaultdict(list)
-    for k, line in enumerate(lines):
-        if line.earliest_ns < line.time_ns:
-            found[min(k, bisect_left(times, line.earliest_ns))].append(k)
-    return found

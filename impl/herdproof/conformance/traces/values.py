@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from herdproof.conformance.traces.standing import Standing
 from herdspec.check.run import said
 from herdspec.language.specification import Specification, sort_classes
+from herdspec.language.surface import Sort
 from herdspec.language.types import (
     Bool,
     ChannelOf,
@@ -42,11 +45,18 @@ class NoValue(Exception):
 
 @dataclass(frozen=True)
 class Scale:
-    """Numbers that the spec only compares: fields, and `action.parameter`, that have them."""
+    """
+    Numbers that the spec only compares: fields, and `action.parameter`, that have them.
 
-    of: Sequence[str]
+    A scale may have ranks of its own for each of some keys (offsets, for each partition): whoever
+    looks numbers up by hand gives the key.
+    """
+
+    of: Sequence[str] = ()
     zero: int = 0
     """What is 0 in the spec (-1, say, for offsets of which none is stored)."""
+    counted: bool = False
+    """They go up one by one, and keep their distances: the smallest that is told is 1."""
 
 
 def number_paths(spec: Specification) -> Iterator[str]:
@@ -113,18 +123,22 @@ class Values:
         """Sort and name of each element that was looked up; whoever reads it empties it."""
         self._scales = scales
         self._scale_of = {path: name for name, scale in scales.items() for path in scale.of}
-        self._numbers: dict[str, list[int]] = {name: [] for name in scales}
+        self._numbers: dict[tuple[str, Hashable], list[int]] = defaultdict(list)
         self._settled = False
+        self.standing: dict[str, Standing] = {}
+        """By sort, which elements stand for what, where that comes and goes."""
 
     def settle(self) -> None:
         """From now on no name is new, and ranks are known."""
         self._settled = True
-        for name, numbers in self._numbers.items():
+        for (name, key), numbers in self._numbers.items():
             zero = self._scales[name].zero
-            self._numbers[name] = sorted({n for n in numbers if n > zero})
+            self._numbers[name, key] = sorted({n for n in numbers if n > zero})
 
     def element(self, sort: str, name: Any) -> Any:
-        """The element that the code calls so."""
+        """The element that the code calls so; an element is itself."""
+        if isinstance(name, Sort):
+            return name
         if not isinstance(name, str):
             raise NoValue(
                 f"{name!r} is no {sort}: write the name that the code has for it, as text"
@@ -145,16 +159,19 @@ class Values:
         self.lately.add((sort, name))
         return self._classes[sort](known[name])
 
-    def rank(self, scale: str, number: Any) -> int:
-        """The rank of a number among all of its scale."""
+    def rank(self, scale: str, number: Any, key: Hashable = None) -> int:
+        """The rank of a number among all of its scale, of those of its key."""
         if type(number) is not int:
             raise NoValue(f"{number!r} has no rank among the numbers of {scale}: write an integer")
+        numbers = self._numbers[scale, key]
         if not self._settled:
-            self._numbers[scale].append(number)
+            numbers.append(number)
             return 0
         if number <= self._scales[scale].zero:
             return 0
-        return 1 + bisect_left(self._numbers[scale], number)
+        if self._scales[scale].counted:
+            return max(0, number - numbers[0] + 1) if numbers else 0
+        return 1 + bisect_left(numbers, number)
 
     def named(self, text: str) -> str:
         """A text about the spec's elements, with the code's names for them."""

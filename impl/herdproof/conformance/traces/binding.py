@@ -1,0 +1,371 @@
+"""
+Rows of a trace map, made ready for one group's replay: a line becomes terms of the spec.
+
+What a row says is looked up once, however many lines it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from herdproof.conformance.traces.line import TraceError, TraceLine
+from herdproof.conformance.traces.mapping import Any_, Source, Told, TraceMap, said
+from herdproof.conformance.traces.standing import Former, Standing
+from herdproof.conformance.traces.values import Claim, NoValue, Values, unlike
+from herdspec.check.follow import ELSE, Call, Led, Way, fits
+from herdspec.check.run import Machine, sets_among
+from herdspec.language.specification import Action
+from herdspec.language.types import SetOf, SortOf
+
+OF_ALL = frozenset({"node", "role", "group", "zxid", "sequence", "time_ns"})
+"""What every line has, and a map may name."""
+_ENTRY = re.compile(r"([\w.]+)(?:\[(.+)\])?")
+_MISSING = object()
+Get = Callable[[Any], Any]
+"""How something is read from a line."""
+Entry = tuple[str, str, list[str], Get]
+"""A field that lines show, how the map writes that, the names of its keys, and its value."""
+
+
+class Bindings:
+    """The rows of a map, for the lines of one group."""
+
+    def __init__(self, table: TraceMap, values: Values, lines: Sequence[Any]) -> None:
+        self.table = table
+        self.values = values
+        self.group = table.group(values, lines) if table.group is not None else None
+        self._of: dict[str, Binding] = {}
+        self._choices: dict[str, list[tuple[Any, ...]]] = {}
+        self._begun: dict[str, dict[Hashable, None]] = {sort: {} for sort in table.identities}
+        """By sort, the keys of all that begins."""
+        self.machine: Machine | None = None
+        self.shown: set[str] = set()
+        """The fields that lines show."""
+
+    def of(self, line: Any) -> Binding:
+        """The row of a line; raises `TraceError`, with the line's place."""
+        binding = self._of.get(line.action)
+        if binding is None:
+            try:
+                binding = self._of[line.action] = Binding(self, line.action)
+            except NoValue as problem:
+                raise TraceError(f"{line.place}: {problem}") from None
+        return binding
+
+    def gather(self, lines: Sequence[Any]) -> None:
+        """Find the names and numbers of lines, and what begins; from now on they are settled."""
+        begins = {name for name, row in self.table.table.items() if row.begins}
+        for line in lines if self.group is None else ():
+            told = self.of(line).told(line, gather=True)
+            self.shown.update(claim.label for claim in (told.claims if told else ()))
+        for line in lines if begins else ():
+            if line.action in begins and (key := (of := self.of(line)).key(line)) is not None:
+                self._begun[of.begun][key] = None
+        self.values.settle()
+        for binding in self._of.values():
+            binding.settle()
+
+    @property
+    def rows(self) -> Iterable[Binding]:
+        """The rows that there are lines of."""
+        return self._of.values()
+
+    def sizes(self, factor: int = 1) -> dict[str, int]:
+        """How many elements of each sort there should be; `factor` times those that come and go."""
+        sizes = {sort: max(1, len(names)) for sort, names in self.values.names.items()}
+        for sort, begun in self._begun.items():
+            owner = self.table.identities[sort].owner
+            owners = len({owner(key) for key in begun}) if owner is not None else 1
+            sizes[sort] = max(1, min(len(begun), 2 * owners * factor))
+        return sizes
+
+    def begin(self, machine: Machine) -> None:
+        """From now on lines are those of a replay in this machine."""
+        self.machine = machine
+        for sort, identities in self.table.identities.items():
+            elements = machine.elements(sort)
+            self.values.standing[sort] = Standing(elements, identities.owner)
+
+    def method(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of the map; of a map with a group, a method of that."""
+        return function if self.group is None else partial(function, self.group)
+
+    def choices(self, action: Action) -> list[tuple[Any, ...]]:
+        """Every choice of an action's arguments."""
+        if action.name not in self._choices:
+            assert self.machine is not None, "a replay has begun"
+            self._choices[action.name] = [
+                self.machine.arguments(action, numbers)
+                for numbers in self.machine.ground.choices(action)
+            ]
+        return self._choices[action.name]
+
+
+class Binding:
+    """One row."""
+
+    def __init__(self, of: Bindings, name: str) -> None:
+        table, method = of.table, of.method
+        self._bindings, self._table, self._values = of, table, of.values
+        self.row = row = table.row_of(name)
+        self._actions = table.actions_of(name)
+        self.action = next((a for a in self._actions if a is not None), None)
+        """What the line is called by."""
+        self._before = [table.specification.action(name) for name in row.before]
+        self._is_told = any(issubclass(of, TraceLine) for of in table.formats.values())
+        """Whether lines have arguments and fields that were seen, as those of version 2 have."""
+        self._stand()
+        self._entries = self._places(row.seen) if isinstance(row.seen, Mapping) else []
+        self._known: dict[Any, Any] = {}
+        """What was made of the same values before."""
+        self._ways = method(row.ways) if row.ways is not None else None
+        self._claims = method(row.claims) if row.claims is not None else None
+        self._note = method(row.note) if row.note is not None else None
+        self.perhaps = method(row.perhaps) if row.perhaps is not None else None
+        self.then = method(row.then) if row.then is not None else None
+        self._silent = (*table.silent, *row.silent)
+
+    def _stand(self) -> None:
+        """Find where the parameters stand: those of values, and those of what comes and goes."""
+        row, table = self.row, self._table
+        self._plain: list[tuple[str, Any, str]] = []
+        """Name, type and path."""
+        self._gets: list[Get] = []
+        self._standing: list[tuple[str, Get, Any]] = []
+        """Name, how a line tells the key, type."""
+        taken = [a for a in (*self._actions, *self._before) if a is not None]
+        for name, kind, path in {p[0]: p for a in taken for p in self._typed(a)}.values():
+            identities = table.identities.get(kind.name) if isinstance(kind, SortOf) else None
+            own = identities.of if identities is not None else name
+            source = row.arguments.get(name, table.arguments.get(name, own))
+            if name == row.begins:
+                self.begun: str = kind.name
+                self._key = self._get(source)
+            if isinstance(source, Any_):
+                continue
+            if identities is not None:
+                self._standing.append((name, self._get(source), kind))
+            else:
+                self._plain.append((name, kind, path))
+                self._gets.append(self._get(source))
+
+    def _typed(self, action: Action) -> list[tuple[str, Any, str]]:
+        """An action's parameters: name, type, path."""
+        sets = sets_among(action, self._table.specification.shape)
+        kinds: list[tuple[str, Any]] = [(name, p.kind) for name, p in action.parameters]
+        return [
+            (name, SetOf(kind.keys) if name in sets else kind, f"{action.name}.{name}")
+            for name, kind in kinds
+        ]
+
+    def _get(self, source: Source) -> Get:
+        """How what stands at a place is read from a line."""
+        if isinstance(source, str):
+            return partial(found, source=source) if self._is_told else attrgetter(source)
+        assert not isinstance(source, Any_), "ANY is looked for nowhere"
+        return self._bindings.method(source)
+
+    def _places(self, seen: Mapping[str, Source]) -> list[Entry]:
+        """What lines show, and where that stands."""
+        places = []
+        for entry, source in seen.items():
+            parsed = _ENTRY.fullmatch(entry)
+            if parsed is None:
+                raise NoValue(f"Row(seen=…) says {entry!r}: write `field`, or `field[NAME]`")
+            keys = [key.strip() for key in parsed[2].split(",")] if parsed[2] else []
+            places.append((parsed[1], entry, keys, self._get(source)))
+        return places
+
+    # ── A line ──────────────────────────────────────────────────────────────────────────────
+
+    def key(self, line: Any) -> Any:
+        """What a line is about that begins with it; None: nothing that the spec knows."""
+        return self._key(line)
+
+    def settle(self) -> None:
+        """From now on names and numbers are what they will be."""
+        self._known.clear()
+
+    def told(self, line: Any, states: Sequence[Any] = (), *, gather: bool = False) -> Told | None:
+        """
+        A line in the spec's terms; None where it is no step. Raises `TraceError`.
+
+        To `gather` is to find names and numbers, before any of them is settled.
+        """
+        try:
+            if self.row.begins and self._key(line) is None:
+                return None
+            key = tuple([get(line) for get in self._gets])
+            for name, get, kind in self._standing:
+                if gather:
+                    element = kind.cls(0)  # who stands for what is not known yet
+                elif name == self.row.begins:
+                    element = self._begin(
+                        Told(line, self._made(line, key)[0], self._values), states
+                    )
+                else:
+                    element = self._values.standing[kind.name].get(get(line))
+                if element is None:
+                    return None
+                key = (*key, element)
+            arguments, led = self._made(line, key)
+            told = Told(line, arguments, self._values, (), led)
+            if self._is_told:
+                self._check_arguments(line)
+            if self._is_told or self._entries:
+                told.claims = self._shown(told)
+        except NoValue as problem:
+            raise TraceError(f"{line.place}: {problem}") from None
+        if self._note is not None and not gather and self._note(told) is False:
+            return None
+        return told
+
+    def _made(self, line: Any, given: tuple[Any, ...]) -> tuple[dict[str, Any], Led | None]:
+        """The parameters of these values, and the way along such a line, if it is a table's."""
+        try:
+            return self._known[given]  # type: ignore[no-any-return]
+        except (KeyError, TypeError):  # it is new, or cannot be looked up
+            pass
+        arguments: dict[str, Any] = {}
+        for (name, kind, path), of in zip(self._plain, given, strict=False):
+            if of is _MISSING:
+                raise self._untold(name, line)
+            arguments[name] = self._values.value(kind, of, path)
+        elements = given[len(self._plain) :]
+        arguments |= {s[0]: element for s, element in zip(self._standing, elements, strict=False)}
+        led = None
+        is_whole = len(elements) == len(self._standing)
+        if self._ways is None and is_whole and self._bindings.machine is not None:
+            led = Led(self._calls(arguments), every=True, silent=self._silent)
+        self._keep(given, (arguments, led))
+        return arguments, led
+
+    def _keep(self, given: Any, made: Any) -> None:
+        with suppress(TypeError):  # a list among what is given
+            self._known[given] = made
+
+    def _untold(self, name: str, line: Any) -> NoValue:
+        return NoValue(
+            f"it does not tell the parameter {name!r} of {line.action}: write it ({name}=…), or"
+            f" say in the map where it stands, or that it may be anything:"
+            f" Row(arguments={{{name!r}: ANY}})"
+        )
+
+    def _begin(self, told: Told, states: Sequence[Any]) -> Any:
+        """An element stands for what the line is about."""
+        is_gone = self._bindings.method(self._table.identities[self.begun].is_gone)
+
+        def gone(former: Former) -> bool:
+            return all(is_gone(told, former, state) for state in states)
+
+        return self._values.standing[self.begun].begin(self._key(told.line), gone)
+
+    def _check_arguments(self, line: TraceLine) -> None:
+        """Refuse an argument that is no parameter, in a line without a row that looks elsewhere."""
+        row, action = self.row, self.action
+        if action is None or line.action != action.name:
+            return
+        if row.arguments or row.ways or isinstance(row.seen, Mapping):
+            return
+        names = [name for name, _ in action.parameters]
+        for name in line.arguments:
+            if name not in names:
+                raise NoValue(
+                    f"{name!r} is no parameter of {action.name}, which has {said(names)}: write one"
+                    f" of these, or say in a row of the map where they stand"
+                )
+
+    def _shown(self, told: Told) -> Sequence[Claim]:
+        """What a line shows."""
+        seen, line, values = self.row.seen, told.line, self._values
+        if self._entries:
+            entries = tuple([self._entry(told, entry) for entry in self._entries])
+            try:
+                return self._known[entries]  # type: ignore[no-any-return]
+            except (KeyError, TypeError):
+                pass
+            shown = [(name, keyed(keys, of)) for name, keys, of in entries if of is not _MISSING]
+            claims = [claim for name, of in shown for claim in values.claims(name, of)]
+            self._keep(entries, claims)
+            return claims
+        names = line.seen if seen is None else [name for name in seen if name in line.seen]
+        return [claim for name in names for claim in values.claims(name, line.seen[name])]
+
+    @staticmethod
+    def _entry(told: Told, entry: Entry) -> Any:
+        """A field, the key of an entry of it (a parameter, or what stands there), its value."""
+        name, written, keys, get = entry
+        of, arguments = get(told.line), told.arguments
+        at = tuple([arguments[k] if k in arguments else found(told.line, k) for k in keys])
+        if _MISSING in at and of is not _MISSING:
+            raise NoValue(f"Row(seen=…) says {written!r}, and the line tells no {', '.join(keys)}")
+        return name, at, of
+
+    # ── The way there ───────────────────────────────────────────────────────────────────────
+
+    def led(self, told: Told) -> Led:
+        """How the spec is to be led along a line."""
+        claims = partial(self._unlike, told) if told.claims or self._claims is not None else fits
+        if self._ways is not None:
+            return Led(partial(self._ways, told), claims, every=True, silent=self._silent)
+        assert told.led is not None, "a table says the ways"
+        if claims is fits:
+            return told.led
+        return Led(told.led.ways, claims, every=True, silent=self._silent)
+
+    def _unlike(self, told: Told, state: Any) -> Sequence[str]:
+        """Where a state is not as the line shows it."""
+        differing = unlike(told.claims, state) if told.claims else []
+        if self._claims is not None:
+            differing += self._claims(told, state)
+        return differing
+
+    def _calls(self, told: Mapping[str, Any]) -> list[Way]:
+        """Each action with the arguments that the line tells, and any others; the first first."""
+        ways: list[Way] = []
+        prefixes: list[Way] = [[], *([call] for a in self._before for call in self._taken(a, told))]
+        for prefix in prefixes:
+            for action in self._actions:
+                if ways:
+                    ways.append(ELSE)
+                if action is None:
+                    ways.append([*prefix])
+                else:
+                    ways += [[*prefix, call] for call in self._taken(action, told)]
+        return ways
+
+    def _taken(self, action: Action, arguments: Mapping[str, Any]) -> list[Call]:
+        """An action with every choice of arguments that the line allows."""
+        names = [name for name, _ in action.parameters]
+        if all(name in arguments for name in names):
+            return [(action.name, tuple(arguments[name] for name in names))]
+        known = [(k, arguments[name]) for k, name in enumerate(names) if name in arguments]
+        return [
+            (action.name, choice)
+            for choice in self._bindings.choices(action)
+            if all(choice[k] == value for k, value in known)
+        ]
+
+
+def keyed(keys: Sequence[Any], of: Any) -> Any:
+    """A value, or the one entry of a map that has it at these keys."""
+    if not keys:
+        return of
+    return [[keys[0] if len(keys) == 1 else list(keys), of]]
+
+
+def found(line: Any, source: str) -> Any:
+    """What stands at a place of a line; `_MISSING` if nothing does."""
+    if not isinstance(line, TraceLine):
+        return getattr(line, source, _MISSING)
+    if source in OF_ALL and source not in line.arguments:
+        return getattr(line, source)
+    holder, _, name = source.partition(".")
+    if name and holder in ("seen", "arguments"):
+        return getattr(line, holder).get(name, _MISSING)
+    return line.arguments.get(source, _MISSING)

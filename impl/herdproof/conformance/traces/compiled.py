@@ -1,0 +1,70 @@
+"""
+How the steps of a spec are taken along a trace: compiled where that is worth it, else plainly.
+
+Groups share what is compiled, by the sizes of the spec. Of sorts of which it does not matter how
+many elements there are beside those that the trace names, some more are taken, so that more groups
+share it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from herdspec.check.follow import PlainSteps, Steps
+from herdspec.check.invariants import Invariants
+from herdspec.check.run import Machine
+from herdspec.check.scripted import Scripted
+from herdspec.engine.ground import LARGEST, Ground
+from herdspec.language.specification import Promise, Specification
+
+WORTH_IT = 500
+"""Compiling a spec takes about as long as its plain Python takes for so many lines."""
+
+FEW, MULTIPLE = 4, 4
+"""From `FEW` on, the sizes of sorts that may have more elements are multiples."""
+
+
+@dataclass
+class Compiler:
+    """The compiled steps of each size that enough lines were seen of."""
+
+    steps: dict[tuple[int, ...], Scripted] = field(default_factory=dict)
+    lines: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    _promises: dict[Scripted, tuple[list[str], Invariants]] = field(default_factory=dict)
+
+    def of(
+        self, spec: Specification, sizes: Mapping[str, int], spare: Collection[str], lines: int
+    ) -> Steps:
+        """How steps are to be taken at these sizes (or, of sorts in `spare`, a bit above)."""
+        larger = {
+            name: size + -size % MULTIPLE if name in spare and size >= FEW else size
+            for name, size in sizes.items()
+        }
+        key = (id(spec), *larger.values())
+        self.lines[key] += lines
+        if self.lines[key] < WORTH_IT:
+            return plain(spec, sizes)
+        if key not in self.steps:
+            self.steps[key] = Scripted(spec, larger)
+        return self.steps[key]
+
+    def invariants(self, steps: Steps, promises: Sequence[Promise]) -> Invariants:
+        """Promises, to be evaluated in the states of these steps."""
+        if not isinstance(steps, Scripted):
+            return Invariants(steps, promises)
+        names = [p.name for p in promises]
+        known = self._promises.get(steps)
+        if known is None or known[0] != names:
+            known = self._promises[steps] = names, Invariants(steps, promises)
+        return known[1]
+
+
+COMPILER = Compiler()
+"""Of this process."""
+
+
+def plain(spec: Specification, sizes: Mapping[str, int]) -> PlainSteps:
+    """Steps by the spec's own Python."""
+    return PlainSteps(Machine(Ground(spec, sizes, bound=LARGEST, faults=1)))
