@@ -208,7 +208,7 @@ def slow(name: str, last: str) -> object:
 @pytest.mark.parametrize(
     ("name", "last"),
     [
-        ("no_barrier", "serve_owners"),
+        ("no_barrier", "handle_start"),
         ("lost_trigger", "finish_rebalance"),
         ("no_start", "begin_rebalance"),
         ("no_lease", "serve_owners"),
