@@ -18,6 +18,7 @@ from herdproof.central_coordinator.coordinator import Coordinator
 from herdproof.central_coordinator.groups import Phase
 from herdproof.central_coordinator.reports import What
 from herdproof.link.central import conform_lines
+from herdproof.link.central_lines import Placed
 from herdproof.link.central_runs import traced
 from herdproof.link.flawed_central import (
     CONSUMERS,
@@ -41,6 +42,8 @@ from herdproof.zookeeper.operations import Multi, Operation, Refusal, Why
 from herdspec.check.conform import Verdict
 from herdspec.protocols import central_coordinator_flaws as spec
 from properties.core_world import GROUP, PATHS, Consumer, World, elected, phase, sent, settled
+
+VARIANTS = {**spec.FLAWS, **spec.FOUND}
 
 # ── How they are made ───────────────────────────────────────────────────────────────────────
 
@@ -223,6 +226,80 @@ def test_a_core_with_member_by_id_follows_its_own_variant_of_the_spec(seed: int)
     own = conform_lines(lines, specification=spec.FOUND["member_by_id"].spec)
     assert own.verdict is Verdict.CONFORMS
     assert conform_lines(traced(seed, COMES_BACK).lines).verdict is Verdict.CONFORMS
+
+
+USUAL = replace(DEFAULT, watches=frozenset())
+DEPOSED = Config(
+    kinds=frozenset({Kind.EXPIRE, Kind.PART, Kind.CUT, Kind.JOIN}), faults=25, watches=frozenset()
+)
+LATE = Config(
+    kinds=frozenset({Kind.CUT, Kind.PART, Kind.PAUSE_CONSUMER}), faults=25, watches=frozenset()
+)
+FOLLOWED: dict[str, tuple[Config, tuple[int, ...]]] = {
+    "no_barrier": (USUAL, (0, 2, 5)),
+    "deposed_goes_on": (DEPOSED, (0, 2, 3)),
+    "partial_failover": (DEPOSED, (0, 2, 4)),
+    "no_lease": (LATE, (0, 2, 3)),
+}
+"""Flaws that show in traces: the world in which they do, and seeds whose runs differ."""
+UNSEEN: dict[str, tuple[Config, str]] = {
+    "flag_stuck": (LATE, "that nobody tries again is no step: only `settles` misses one"),
+    "empty_group_hangs": (COMES_BACK, "that nobody abandons a rebalance is no step either"),
+    "stop_keeps_ack": (COMES_BACK, "it takes a write that fails when the plan is the old one"),
+    "stale_commit": (DEPOSED, "who speaks of the past has stopped, as long as leases hold"),
+    "ignores_epoch": (USUAL, "a coordinator that is deposed closes its channels before"),
+}
+"""Flaws that these runs do not show, and why; they are runs of their variants all the same."""
+
+
+def traced_with(flaw: str, config: Config, seed: int) -> list[Placed]:
+    """The trace of a run of cores with this flaw, the coordinator's and the consumer's."""
+    flaws = frozenset({flaw})
+    if flaw in COORDINATORS:
+        config = replace(config, coordinator_flaws=flaws)
+    if flaw in CONSUMERS:
+        config = replace(config, consumer_flaws=flaws)
+    return traced(seed, config).lines
+
+
+@pytest.mark.parametrize(
+    ("flaw", "seed"), [(flaw, seed) for flaw, (_, seeds) in FOLLOWED.items() for seed in seeds]
+)
+def test_a_flawed_core_follows_its_own_variant_and_not_the_verified_spec(
+    flaw: str, seed: int
+) -> None:
+    """Each of these runs differs from the verified spec, and conforms to the flawed one."""
+    lines = traced_with(flaw, FOLLOWED[flaw][0], seed)
+
+    assert conform_lines(lines).verdict is Verdict.DIFFERS
+    own = conform_lines(lines, specification=VARIANTS[flaw].spec)
+    assert own.verdict is Verdict.CONFORMS, own.mismatch
+
+
+@pytest.mark.parametrize("flaw", UNSEEN)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_flaw_that_no_trace_shows_conforms_to_its_variant(flaw: str, seed: int) -> None:
+    """Nothing is told that the verified spec does not allow; the variant allows it, too."""
+    lines = traced_with(flaw, UNSEEN[flaw][0], seed)
+
+    assert conform_lines(lines).verdict is Verdict.CONFORMS
+    own = conform_lines(lines, specification=VARIANTS[flaw].spec)
+    assert own.verdict is Verdict.CONFORMS, own.mismatch
+
+
+@pytest.mark.parametrize(("flaw", "other"), [("no_lease", "no_start"), ("no_barrier", "no_lease")])
+def test_a_flawed_core_does_not_follow_another_flaws_variant(flaw: str, other: str) -> None:
+    """That a run conforms to its variant says something: to another one it does not."""
+    config, (seed, *_) = FOLLOWED[flaw]
+
+    found = conform_lines(traced_with(flaw, config, seed), specification=VARIANTS[other].spec)
+    assert found.verdict is Verdict.DIFFERS
+
+
+def test_every_variant_names_its_switch() -> None:
+    """A variant and the switch of the cores that make the same mistake have one name."""
+    for name, flaw in VARIANTS.items():
+        assert flaw.switches == {name}
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,8 @@ class Scripted:
 
     def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
         """The state after; None where it is not possible. Raises `Overflows`."""
+        if action not in self._steps:
+            return None  # a variant that does without it
         try:
             step = self._steps[action].get(arguments)
         except TypeError:  # a map or a set among the arguments

@@ -30,27 +30,45 @@ from herdspec.protocols.central_coordinator_properties import HELD
 from herdspec.protocols.election import Broker
 from herdspec.protocols.flaws import Failure, Flaw
 
-# ── No barrier: Stops are neither answered nor waited for ───────────────────────────────────
+# ── No barrier: nobody is waited for ────────────────────────────────────────────────────────
 
 
-def send_stop_and_go_on(self: CentralCoordinator, m: Member, b: Broker) -> None:
-    """{b} tells {m} to stop, and takes it for done."""
-    require(self.phase[b] == Phase.STOPPING and not self.stopped[m])
+def nobody_is_waited_for(self: CentralCoordinator, b: Broker) -> bool:
+    """Whether the members have answered their Stops is not asked."""
+    return self.has_members(b)
+
+
+def everything_is_free(self: CentralCoordinator, p: Partition, b: Broker) -> bool:
+    """Nor is who fetched a partition before."""
+    return True
+
+
+def send_stop_meanwhile(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """{b} tells {m} to stop, though owners may be written already."""
+    require(
+        self.phase[b] == Phase.STOPPING
+        or self.phase[b] == Phase.WRITING
+        or (self.phase[b] == Phase.STARTING and not self.follows(m))
+    )
     require(self.election.leads[b] and self.books[m] == b and self.link[m])
-    require(self.asked[m] == Asked.NONE)
-    self.down[m].append(Message(kind=Kind.STOP, generation=self.generation))
-    self.stopped[m] = True
+    require(not self.stopped[m] and self.asked[m] == Asked.NONE)
+    is_written = self.phase[b] == Phase.STARTING or (
+        self.phase[b] == Phase.WRITING and self.write[b] == Write.DONE
+    )
+    began = self.generation - 1 if is_written else self.generation
+    self.asked[m] = Asked.STOP
+    self.down[m].append(Message(kind=Kind.STOP, generation=began))
     self.acked[m] = 0
 
 
-def stop_without_an_answer(self: CentralCoordinator, m: Member) -> None:
-    """{m} closes its fetchers, and does not answer."""
-    self.take(m, Kind.STOP)
-    stop = self.down[m].pop(0)
-    self.barred[m] = stop.generation
+def start_who_has_stopped(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """{b} tells {m}, which has stopped if it is given anything, what to fetch."""
+    require(self.phase[b] == Phase.STARTING and not self.follows(m))
+    require(self.stopped[m] or not any(self.is_given(m, p) for p in Partition))
+    self.ask(m, b, Asked.START, Kind.START)
     for p in Partition:
-        self.fetching[m, p] = False
-        self.position[m, p] = 0
+        self.given[m, p] = self.is_given(m, p)
+        self.begin[m, p] = self.committed[p]
 
 
 # ── The other habits of the drafts ──────────────────────────────────────────────────────────
@@ -109,15 +127,59 @@ def step_down_and_go_on(self: CentralCoordinator, b: Broker) -> None:
     self.election.step_down(b, False)
 
 
+@action(fair=weak)
+def start_up_anew(self: CentralCoordinator, b: Broker) -> None:
+    """coordinatorStartup: {b} closes what it has gone on with, and begins anew."""
+    require(not self.election.leads[b])
+    self.reset(b)
+    self.election.take_up(b, True, True)
+    self.phase[b] = Phase.QUEUED
+    for p in Partition:
+        self.knows[b, p] = self.exists[p]
+
+
 def gone_is_gone(self: CentralCoordinator, m: Member) -> bool:
     """Whoever is not connected is counted as gone."""
     return True
+
+
+def who_has_not_come_back_is_gone(self: CentralCoordinator, p: Partition, b: Broker) -> bool:
+    """A new coordinator counts those as gone who have not heard of it."""
+    owner = self.owner[p]
+    return (
+        owner is None
+        or self.orphan[p]
+        or self.books[owner] == b
+        or self.seen[owner] < self.election.token[b]
+        or self.lease_is_over(owner)
+    )
+
+
+def whoever_let_go_is_gone(self: CentralCoordinator, m: Member) -> bool:
+    """Who has given its connection up is taken to fetch nothing, as any other consumer would."""
+    return not self.link[m] and (
+        self.via[m] is None or all(not self.fetching[m, p] for p in Partition)
+    )
+
+
+def whom_another_has_is_gone(self: CentralCoordinator, m: Member) -> bool:
+    """A lease that a deposed coordinator keeps alive is taken for over."""
+    return self.books[m] is not None or (
+        not self.link[m] and all(not self.fetching[m, p] for p in Partition)
+    )
 
 
 def keep_fetching(self: CentralCoordinator, m: Member) -> None:
     """`002`'s consumer: it reconnects, and its fetchers run on."""
     self.via[m] = None
     self.hang_up(m)
+
+
+@action
+def requeue_while_retries_last(self: CentralCoordinator, b: Broker) -> None:
+    """{b} queues the group again, unless it has done so too often."""
+    require(self.phase[b] == Phase.FAILED)
+    self.phase[b] = Phase.QUEUED
 
 
 def any_version(self: CentralCoordinator, b: Broker) -> None:
@@ -209,32 +271,27 @@ def offsets_of_the_past(self: CentralCoordinator, m: Member, p: Partition, g: Na
     return True
 
 
-def everything_is_free(self: CentralCoordinator, p: Partition, b: Broker) -> bool:
-    """Nobody is waited for."""
-    return True
+# ── What no core does: Stops are not answered ───────────────────────────────────────────────
 
 
-def fail_after_pings(self: CentralCoordinator, m: Member, b: Broker) -> None:
-    """max_ping_retries pings of {b} are unanswered: {m} has failed."""
-    require(self.books[m] == b and self.link[m] and self.asked[m] == Asked.PING)
-    self.close_channel(m)
-    self.remove(m)
-    self.handle_group_member_change(b)
+def send_stop_and_go_on(self: CentralCoordinator, m: Member, b: Broker) -> None:
+    """{b} tells {m} to stop, and takes it for done."""
+    require(self.phase[b] == Phase.STOPPING and not self.stopped[m])
+    require(self.election.leads[b] and self.books[m] == b and self.link[m])
+    require(self.asked[m] == Asked.NONE)
+    self.down[m].append(Message(kind=Kind.STOP, generation=self.generation))
+    self.stopped[m] = True
+    self.acked[m] = 0
 
 
-def lose_session_before_startup(self: CentralCoordinator, b: Broker) -> None:
-    """The session of {b} expires; it does not coordinate yet."""
-    require(self.seat == b and not self.election.leads[b])
-    self.election.give_up(b)
-    self.seat = None
-
-
-def restart_while_idle(self: CentralCoordinator, b: Broker) -> None:
-    """The process of {b}, which does not coordinate, is killed and starts anew."""
-    require(not self.election.leads[b])
-    self.election.restart(b)
-    if self.seat == b:
-        self.seat = None
+def stop_without_an_answer(self: CentralCoordinator, m: Member) -> None:
+    """{m} closes its fetchers, and does not answer."""
+    self.take(m, Kind.STOP)
+    stop = self.down[m].pop(0)
+    self.barred[m] = stop.generation
+    for p in Partition:
+        self.fetching[m, p] = False
+        self.position[m, p] = 0
 
 
 # ── What comes of them ──────────────────────────────────────────────────────────────────────
@@ -260,15 +317,15 @@ STORED = "what_is_stored_is_of_the_present_epoch"
 
 FLAWS = {
     "no_barrier": _flaw(
-        {EXCLUSIVE: Failure(24, "handle_start")},
+        {EXCLUSIVE: Failure(26, "handle_start")},
         _but(
             "no_barrier",
-            send_stop=send_stop_and_go_on,
-            handle_stop=stop_without_an_answer,
+            all_stopped=nobody_is_waited_for,
             is_free=everything_is_free,
+            send_stop=send_stop_meanwhile,
+            send_start=start_who_has_stopped,
         ),
         "no_barrier",
-        floods=True,
     ),
     "lost_trigger": _flaw(
         {
@@ -279,7 +336,9 @@ FLAWS = {
         "lost_trigger",
     ),
     "flag_stuck": _flaw(
-        {SETTLES: Failure(9, "fail_rebalance")}, HELD.drop("FlagStuck", "requeue"), "flag_stuck"
+        {SETTLES: Failure(6, "fail_rebalance")},
+        _but("flag_stuck", requeue=requeue_while_retries_last),
+        "flag_stuck",
     ),
     "no_start": _flaw(
         {
@@ -303,15 +362,20 @@ FLAWS = {
     "deposed_goes_on": _flaw(
         {
             "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
-            SETTLES: Failure(16, "answered"),
+            EXCLUSIVE: Failure(27, "handle_start"),
         },
-        _but("deposed_goes_on", step_down=step_down_and_go_on),
+        _but(
+            "deposed_goes_on",
+            step_down=step_down_and_go_on,
+            coordinator_startup=start_up_anew,
+            lease_is_over=whom_another_has_is_gone,
+        ),
         "deposed_goes_on",
         brokers=2,
     ),
     "owners_written_late": _flaw(
         {
-            EXCLUSIVE: Failure(23, "handle_start"),
+            EXCLUSIVE: Failure(22, "handle_start"),
             TWICE: Failure(31, "serve_offsets"),
             SETTLES: Failure(14, "handle_start_response"),
         },
@@ -320,35 +384,24 @@ FLAWS = {
             write_owners=write_as_started,
             send_start=start_as_decided,
             finish_rebalance=finish_as_written,
-            lose_session=lose_session_before_startup,
-        )
-        .add("OwnersWrittenLate", decide_owners=decide_owners)
-        .drop("OwnersWrittenLate", "fail", "cut", "time_out", "doubt"),
+        ).add("OwnersWrittenLate", decide_owners=decide_owners),
         "owners_written_late",
         brokers=2,
     ),
     "partial_failover": _flaw(
         {EXCLUSIVE: Failure(27, "handle_start")},
-        _but("partial_failover", lease_is_over=gone_is_gone).drop(
-            "PartialFailover", "fail", "cut", "time_out", "doubt"
-        ),
+        _but("partial_failover", is_free=who_has_not_come_back_is_gone),
         "partial_failover",
         brokers=2,
     ),
     "no_lease": _flaw(
-        {EXCLUSIVE: Failure(28, "handle_start")},
-        _but(
-            "no_lease",
-            lease_is_over=gone_is_gone,
-            fail=fail_after_pings,
-            restart=restart_while_idle,
-            lose_session=lose_session_before_startup,
-        ).drop("NoLease", "cut", "doubt"),
+        {EXCLUSIVE: Failure(26, "handle_start")},
+        _but("no_lease", lease_is_over=gone_is_gone),
         "no_lease",
     ),
     "reconnects_fetching": _flaw(
-        {EXCLUSIVE: Failure(28, "handle_start")},
-        _but("reconnects_fetching", let_go=keep_fetching),
+        {EXCLUSIVE: Failure(27, "handle_start")},
+        _but("reconnects_fetching", let_go=keep_fetching, lease_is_over=whoever_let_go_is_gone),
         "reconnects_fetching",
     ),
     "unfenced": _flaw(
@@ -378,17 +431,20 @@ FOUND = {
     "empty_group_hangs": _flaw(
         {SETTLES: Failure(7, "handle_closed")},
         HELD.drop("EmptyGroupHangs", "abandon_rebalance"),
+        "empty_group_hangs",
         members=1,
     ),
     "stop_keeps_ack": _flaw(
         {SETTLES: Failure(23, "begin_rebalance")},
         _but("stop_keeps_ack", send_stop=stop_and_keep_the_ack),
+        "stop_keeps_ack",
         faults=2,
         members=1,
     ),
     "member_by_id": _flaw(
         {EXCLUSIVE: Failure(30, "handle_start"), TWICE: Failure(25, "serve_offsets")},
         _but("member_by_id", is_given=given_by_id),
+        "member_by_id",
         faults=2,
     ),
     "stale_commit": _flaw(
@@ -398,6 +454,7 @@ FOUND = {
             TWICE: Failure(32, "serve_offsets"),
         },
         _but("stale_commit", accepts_offset=offsets_of_the_past, lease_is_over=gone_is_gone),
+        "stale_commit",
         faults=2,
         brokers=2,
     ),
