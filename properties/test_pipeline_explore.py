@@ -553,7 +553,7 @@ def test_a_worker_without_a_compiler_uses_numpy(
 
 
 def test_the_module_is_the_command() -> None:
-    """`python -m herdproof.pipeline.explore`, as spark-submit has it, takes the same options."""
+    """The module, started as spark-submit does it, takes the same options."""
     module = [sys.executable, "-m", "herdproof.pipeline.explore", "election-contract"]
 
     done = subprocess.run(

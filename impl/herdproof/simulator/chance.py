@@ -90,7 +90,7 @@ class Config:
     topics: tuple[tuple[str, int], ...] = (("logs", 2), ("orders", 3))
     """The topics that are there from the beginning, with their numbers of partitions."""
     coordinator_flaws: frozenset[str] = frozenset()
-    """Mistakes of the cores, by the names of `herdproof.link.flawed_central`."""
+    """Mistakes of the cores, by the names that `flawed_central` has for them."""
     consumer_flaws: frozenset[str] = frozenset()
     elector_flaws: frozenset[str] = frozenset()
     """By those of `herdproof.link.flawed_election`."""

@@ -21,8 +21,8 @@ There are three levels, and each may be mixed with the one before it:
    from there to the line (`Row(ways=…)`), each a list of calls of the spec's actions; what has to
    be remembered from line to line is kept by a class for each group (`TraceMap(group=…)`), of
    which such functions are methods;
-3. all lines at once as `herdspec.check.possible.Line`s (`TraceMap(Lease, raw=…)`), for what has to
-   be said of moments before a step, or of faults that are noticed late (`herdspec.check.conform`).
+3. all lines at once (`TraceMap(Lease, raw=…)`), for what has to be said of moments before a step,
+   or of faults that are noticed late (`herdspec.check.conform`).
 """
 
 from __future__ import annotations
