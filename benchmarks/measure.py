@@ -27,7 +27,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))  # this file is run as a script, and imports its neighbours
 
 from benchmarks.specs import GENERATIONS, GROUP  # noqa: E402
-from herdspec.check.explore import explore  # noqa: E402
+from herdspec.check.exploration.explore import explore  # noqa: E402
 from herdspec.language.specification import Specification  # noqa: E402
 from properties.specs import TWO_PHASE_COMMIT  # noqa: E402
 

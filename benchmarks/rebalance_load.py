@@ -41,10 +41,10 @@ from benchmarks.rebalance_members import (  # noqa: E402
     KafkaMember,
     Member,
 )
-from herdproof.central_coordinator.consumer_settings import ConsumerSettings  # noqa: E402
-from herdproof.wire.conversation import Conversation  # noqa: E402
-from herdproof.wire.framing import Form  # noqa: E402
-from herdproof.wire.messages import Consult, ConsultResponse, Frame  # noqa: E402
+from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings  # noqa: E402
+from herdproof.protocols.central_coordinator.wire.conversation import Conversation  # noqa: E402
+from herdproof.protocols.central_coordinator.wire.framing import Form  # noqa: E402
+from herdproof.protocols.central_coordinator.wire.messages import Consult, ConsultResponse, Frame  # noqa: E402
 
 Figures = dict[str, Any]
 T = TypeVar("T")

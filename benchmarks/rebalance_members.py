@@ -15,9 +15,9 @@ from typing import Protocol
 
 from benchmarks import kafka_wire as kafka
 from benchmarks.kafka_wire import Api, Error
-from herdproof.wire.conversation import Conversation
-from herdproof.wire.framing import Form
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire.conversation import Conversation
+from herdproof.protocols.central_coordinator.wire.framing import Form
+from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Message,
@@ -31,7 +31,7 @@ from herdproof.wire.messages import (
     Stop,
     StopResponse,
 )
-from herdproof.wire.subscription import named
+from herdproof.protocols.central_coordinator.wire.subscription import named
 
 Address = tuple[str, int]
 

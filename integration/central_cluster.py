@@ -25,12 +25,12 @@ from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from herdproof.central_coordinator.paths import Paths
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import Topics
 from herdproof.minder import Minder
 from herdproof.ports import free_ports
-from herdproof.zookeeper.elector import read_leader
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.election.elector import read_leader
 from herdproof.zookeeper.operations import Children, Data, Get, Names
 from integration.central_judgement import Evidence, Place, Seen, Tenure, tenures
 from integration.clients import TestClient

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from herdproof.conformance.traces.replay import conform_files
-from herdproof.link.central import map_of
-from herdspec.check.conform import Verdict
+from herdproof.protocols.central_coordinator.traces.trace_map import map_of
+from herdspec.check.conformance.conform import Verdict
 
 Place = tuple[str, int]
 """A topic and a partition."""

@@ -22,12 +22,17 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
-from herdproof.central_coordinator.consumer_reports import What
-from herdproof.central_coordinator.events import ConsumerEffect, ConsumerEvent, Received, Report
 from herdproof.cli import app
 from herdproof.consumer import Consumer, RebalanceListener
-from herdproof.link.flawed_central import coordinator_with
-from herdproof.wire.messages import Stop, TopicPartition
+from herdproof.protocols.central_coordinator.client.reports import What
+from herdproof.protocols.central_coordinator.events import (
+    ConsumerEffect,
+    ConsumerEvent,
+    Received,
+    Report,
+)
+from herdproof.protocols.central_coordinator.held.flawed import coordinator_with
+from herdproof.protocols.central_coordinator.wire.messages import Stop, TopicPartition
 
 _one_line = threading.Lock()
 
@@ -105,7 +110,7 @@ def consumers(told: str) -> None:
 def flawed_coordinator(flaw: str, *arguments: str) -> None:
     """`herdproof coordinator`, whose core has one of the drafts' mistakes."""
     flawed = coordinator_with(frozenset({flaw}))
-    with mock.patch("herdproof.central_coordinator.server.Coordinator", flawed):
+    with mock.patch("herdproof.protocols.central_coordinator.server.server.Coordinator", flawed):
         app(["coordinator", *arguments])
 
 

@@ -93,7 +93,7 @@ def proxy(zookeeper: EmbeddedZooKeeper) -> Iterator[FaultProxy]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A Spark of two local workers: one for all tests, since each start takes seconds."""
-    from herdproof.pipeline.session import spark_session
+    from herdproof.pipeline.spark.session import spark_session
 
     session = spark_session("tests", "local[2]", {"spark.driver.memory": "1g"})
     yield session

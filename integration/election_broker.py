@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 
-from herdproof.trace import Tracer
-from herdproof.zookeeper.election import ZkElection
+from herdproof.protocols.election.shell import ZkElection
+from herdproof.protocols.election.tracing import Tracer
 from herdproof.zookeeper.operations import Changed, Done, Refusal, Set, Why
 
 WRITE_EVERY_S = 0.1

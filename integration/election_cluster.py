@@ -25,7 +25,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from herdproof.minder import Minder
-from herdproof.zookeeper.elector import Paths, read_leader
+from herdproof.protocols.election.elector import Paths, read_leader
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Create, Data, Get
 from herdproof.zookeeper.proxy import FaultProxy

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
+from herdproof.protocols.election.elector import Paths, read_leader
+from herdproof.protocols.election.gate import Observe
+from herdproof.protocols.election.shell import ZkElection
 from herdproof.zookeeper.client import expire_session
-from herdproof.zookeeper.election import ZkElection
-from herdproof.zookeeper.elector import Paths, read_leader
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Create, Data, Get
-from herdproof.zookeeper.shell import Observe
 from integration.clients import TestClient, eventually, new_root
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from herdproof.link.central_runs import traced
-from herdproof.pipeline.judge import judge
-from herdproof.pipeline.protocols import read_line
-from herdproof.pipeline.tables import TABLES
+from herdproof.pipeline.audit.judge import judge
+from herdproof.pipeline.audit.protocols import read_line
+from herdproof.pipeline.spark.tables import TABLES
+from herdproof.protocols.central_coordinator.traces.runs import traced
 
 SECOND = 1_000_000_000
 

@@ -15,10 +15,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from herdproof.wire.conversation import Conversation
-from herdproof.wire.errors import WireError
-from herdproof.wire.exchanges import is_request
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire.conversation import Conversation
+from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.exchanges import is_request
+from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
     Commit,
     CommitResponse,

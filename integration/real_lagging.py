@@ -16,9 +16,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
-from herdproof.link.real_world import NEEDS_A_TIMEOUT, Broker, RealElection, Session
-from herdproof.simulator.gated import Impossible
-from herdproof.zookeeper.elector import Call, Elector
+from herdproof.protocols.election.elector import Call, Elector
+from herdproof.protocols.election.held.gated import Impossible
+from herdproof.protocols.election.held.real_world import (
+    NEEDS_A_TIMEOUT,
+    Broker,
+    RealElection,
+    Session,
+)
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Exists
 

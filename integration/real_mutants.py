@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from herdproof.conformance.edge_walk import redo
-from herdproof.conformance.held import Deed, Differs, Held
+from herdproof.conformance.graphs.edge_walk import redo
+from herdproof.conformance.holding.held import Deed, Differs, Held
 from herdproof.conformance.stories import on_the_code
-from herdproof.link.real import real_electors
-from herdproof.link.real_world import RealElection
-from herdspec.check.explore import Explorer, Story
-from herdspec.check.run import machine
-from herdspec.protocols.election_flaws import FLAWS
-from herdspec.protocols.election_properties import ELECTION
+from herdproof.protocols.election.held.real import real_electors
+from herdproof.protocols.election.held.real_world import RealElection
+from herdspec.check.exploration.explore import Explorer, Story
+from herdspec.check.running.run import machine
+from herdspec.protocols.election.flaws import FLAWS
+from herdspec.protocols.election.properties import ELECTION
 
 REAL_MUTANTS = {
     "unfenced_write": "only_the_present_epoch_writes",

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from herdproof.kafka.embedded import EmbeddedKafka
-from herdproof.pipeline.audit import Audit
-from herdproof.pipeline.sources import find_sources
-from herdproof.pipeline.store import Store
-from herdproof.pipeline.work import protocol_work
+from herdproof.pipeline.audit.audit import Audit
+from herdproof.pipeline.audit.work import protocol_work
+from herdproof.pipeline.spark.sources import find_sources
+from herdproof.pipeline.spark.store import Store
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.central_cluster import BEHIND_S, Herd, Processes
 from integration.central_judgement import (

@@ -21,15 +21,15 @@ import pytest
 import trustme
 from typer.testing import CliRunner
 
-from herdproof.central_coordinator import admin
-from herdproof.central_coordinator.assignment import Partition
-from herdproof.central_coordinator.groups import Owner
-from herdproof.central_coordinator.paths import Paths
-from herdproof.central_coordinator.recovery import owner_data, point_data
-from herdproof.central_coordinator.stored_groups import StoredGroups
 from herdproof.cli import app
 from herdproof.kafka.embedded import EmbeddedKafka
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator import admin
+from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.protocols.central_coordinator.coordinator.groups import Owner
+from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.stored_groups import StoredGroups
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_OFFSET,
     Commit,
     CommitResponse,
@@ -39,7 +39,7 @@ from herdproof.wire.messages import (
     Ping,
     Start,
 )
-from herdproof.zookeeper.election import parents
+from herdproof.protocols.election.shell import parents
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Create,

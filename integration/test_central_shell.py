@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from herdproof.central_coordinator.configuration import (
+from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
+from herdproof.protocols.central_coordinator.events import Received
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.server.configuration import (
     BadConfiguration,
     Configuration,
     Listener,
     ZooKeeper,
 )
-from herdproof.central_coordinator.coordinator import Coordinator
-from herdproof.central_coordinator.events import Received
-from herdproof.central_coordinator.keeper import Keeper
-from herdproof.central_coordinator.metrics import Metrics
-from herdproof.central_coordinator.paths import Paths
-from herdproof.central_coordinator.server import CannotListen, Server
-from herdproof.central_coordinator.settings import Settings
-from herdproof.wire.messages import ErrorCode
+from herdproof.protocols.central_coordinator.server.keeper import Keeper
+from herdproof.protocols.central_coordinator.server.metrics import Metrics
+from herdproof.protocols.central_coordinator.server.server import CannotListen, Server
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
+from herdproof.protocols.election.elector import Elector
+from herdproof.protocols.election.shell import ElectionOver
 from herdproof.zookeeper.client import Digest, ZooKeeperUnreachable
-from herdproof.zookeeper.election import ElectionOver
-from herdproof.zookeeper.elector import Elector
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
@@ -289,7 +289,7 @@ def test_a_server_whose_lease_outlives_its_session_does_not_start(
 
 def test_a_server_without_zookeeper_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that ZooKeeper is not reached, and listens no more."""
-    monkeypatch.setattr("herdproof.central_coordinator.server.CONNECT_S", 0.2)
+    monkeypatch.setattr("herdproof.protocols.central_coordinator.server.server.CONNECT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from herdproof.cli.kafka import topic_of
+from herdproof.cli.run.kafka import topic_of
 from herdproof.conformance.traces.replay import conform_files
 from herdproof.kafka.topics import Topics
-from herdproof.link.conform import TRACES
-from herdproof.link.real_runs import DISTURBANCES, run
+from herdproof.protocols.election.held.real_runs import DISTURBANCES, run
+from herdproof.protocols.election.traces.trace_map import TRACES
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
-from herdspec.check.conform import Verdict
+from herdspec.check.conformance.conform import Verdict
 from herdspec.language.errors import UsageError
-from herdspec.protocols.election_flaws import AT_ONCE
+from herdspec.protocols.election.flaws import AT_ONCE
 
 COMMAND = [sys.executable, "-c", "from herdproof.cli import app; app()"]
 

@@ -18,11 +18,10 @@ from typing import Any
 import pytest
 
 from herdproof import Consumer
-from herdproof.central_coordinator.events import ConsumerEvent, Received
 from herdproof.consumer import RebalanceListener
 from herdproof.kafka.embedded import EmbeddedKafka
-from herdproof.record import Record
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.events import ConsumerEvent, Received
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_OFFSET,
     ErrorCode,
     Frame,
@@ -34,6 +33,7 @@ from herdproof.wire.messages import (
     StopResponse,
     TopicPartition,
 )
+from herdproof.record import Record
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.clients import eventually
 from integration.commands import Command

@@ -10,9 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from herdproof.zookeeper.client import ZooKeeperUnreachable
-from herdproof.zookeeper.election import ElectionOver, NeverLed, ZkElection
-from herdproof.zookeeper.elector import (
+from herdproof.protocols.election.elector import (
     Answered,
     Ask,
     Effect,
@@ -20,6 +18,9 @@ from herdproof.zookeeper.elector import (
     Event,
     fenced,
 )
+from herdproof.protocols.election.gate import Observe, ignore_epoch
+from herdproof.protocols.election.shell import ElectionOver, NeverLed, ZkElection
+from herdproof.zookeeper.client import ZooKeeperUnreachable
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (
     Create,
@@ -36,7 +37,6 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 from herdproof.zookeeper.proxy import FaultProxy
-from herdproof.zookeeper.shell import Observe, ignore_epoch
 from integration.clients import connected, eventually
 from integration.election_ground import Broker, Ground, lead
 

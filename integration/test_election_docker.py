@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from herdproof.conformance.traces.replay import conform_files
-from herdproof.link.conform import TRACES
-from herdspec.check.conform import Verdict
-from herdspec.protocols.election_flaws import AT_ONCE
+from herdproof.protocols.election.traces.trace_map import TRACES
+from herdspec.check.conformance.conform import Verdict
+from herdspec.protocols.election.flaws import AT_ONCE
 from integration.clients import TestClient
 from integration.conftest import ON_DOCKER
 from integration.election_cluster import (

@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from herdproof.conformance.edges import ABSENT, BEHIND, REFUSED, TOURS, Coverage, cover
-from herdproof.conformance.held import Differs, Held
-from herdproof.conformance.walk import walk
-from herdproof.link.real import real_electors
-from herdproof.link.real_world import NEEDS_A_TIMEOUT, RealElection, read_lists
+from herdproof.conformance.graphs.edges import ABSENT, BEHIND, REFUSED, TOURS, Coverage, cover
+from herdproof.conformance.holding.held import Differs, Held
+from herdproof.conformance.walks.walk import walk
+from herdproof.protocols.election.held.real import real_electors
+from herdproof.protocols.election.held.real_world import NEEDS_A_TIMEOUT, RealElection, read_lists
 from herdproof.zookeeper.client import expire_session
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Delete, Set
-from herdspec.protocols.election import Broker
-from herdspec.protocols.election_flaws import AT_ONCE, FLAWS
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.flaws import AT_ONCE, FLAWS
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.spec import Broker
 from integration.real_lagging import LaggingElection, ensemble
 from integration.real_mutants import REAL_MUTANTS, real_mutant
 

@@ -54,7 +54,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 TRACES = """
 import sys
 from pathlib import Path
-from herdproof.pipeline.campaign_runs import Asked
+from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.implementation import simulators
 simulated = simulators()["baton"]
 mix = next(iter(simulated.mixes))

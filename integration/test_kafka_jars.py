@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from herdproof.cli import doctor
+from herdproof.cli.run import doctor
 from herdproof.java import JavaMissing
 from herdproof.kafka import jars
 from herdproof.kafka.ivy import MIRROR

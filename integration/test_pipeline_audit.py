@@ -13,11 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
-from herdproof.pipeline.audit import Audit, RecordsLost, check_counts
-from herdproof.pipeline.audit_summary import Summary
-from herdproof.pipeline.packets import Packet
-from herdproof.pipeline.protocols import read_line
-from herdproof.pipeline.sources import (
+from herdproof.pipeline.audit.audit import Audit, RecordsLost, check_counts
+from herdproof.pipeline.audit.protocols import read_line
+from herdproof.pipeline.audit.summary import Summary
+from herdproof.pipeline.audit.work import protocol_work
+from herdproof.pipeline.spark.packets import Packet
+from herdproof.pipeline.spark.sources import (
     ALWAYS_WHOLE,
     NoSource,
     Topic,
@@ -25,8 +26,7 @@ from herdproof.pipeline.sources import (
     find_sources,
     records,
 )
-from herdproof.pipeline.store import MARK, NotOurs, Store
-from herdproof.pipeline.work import protocol_work
+from herdproof.pipeline.spark.store import MARK, NotOurs, Store
 from herdproof.ports import free_ports
 from integration.pipeline_traces import judged_alone, run_lines, tables_in, write_by_node
 

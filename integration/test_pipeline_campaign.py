@@ -8,13 +8,19 @@ from unittest.mock import Mock
 
 import pytest
 
-from herdproof.pipeline import campaign
-from herdproof.pipeline.campaign import WRITTEN, NotOurs, rows_on_spark, run_here, run_on_spark
-from herdproof.pipeline.campaign_work import Plan
+from herdproof.pipeline.campaign import campaign
+from herdproof.pipeline.campaign.campaign import (
+    WRITTEN,
+    NotOurs,
+    rows_on_spark,
+    run_here,
+    run_on_spark,
+)
+from herdproof.pipeline.campaign.work import Plan
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
-from herdproof.pipeline.store import NotOurs as NotOursOnSpark
-from herdproof.pipeline.store import Store
+from herdproof.pipeline.spark.store import NotOurs as NotOursOnSpark
+from herdproof.pipeline.spark.store import Store
 
 PLAN = Plan("central_coordinator", 4, 0, ("alone/calm", "alone/mixed"), "no_barrier")
 

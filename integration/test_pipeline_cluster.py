@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-import herdproof.pipeline.audit
+import herdproof.pipeline.audit.audit
 from benchmarks.specs import GROUP
-from herdproof.pipeline.audit import Audit
-from herdproof.pipeline.campaign import run_here
-from herdproof.pipeline.campaign_work import Plan
-from herdproof.pipeline.session import packed
-from herdproof.pipeline.sources import find_sources
-from herdproof.pipeline.store import Store
-from herdproof.pipeline.work import protocol_work
+from herdproof.pipeline.audit.audit import Audit
+from herdproof.pipeline.audit.work import protocol_work
+from herdproof.pipeline.campaign.campaign import run_here
+from herdproof.pipeline.campaign.work import Plan
+from herdproof.pipeline.spark.session import packed
+from herdproof.pipeline.spark.sources import find_sources
+from herdproof.pipeline.spark.store import Store
 from herdproof.ports import LOOPBACK
-from herdspec.check.explore import explore
+from herdspec.check.exploration.explore import explore
 from integration.pipeline_traces import run_lines, tables_in, write_by_node
 from integration.spark_cluster import SPARK_HOME, SparkCluster, bare_environment, bare_python
 from integration.test_pipeline_campaign import rows_of
@@ -54,7 +54,7 @@ def test_a_cluster_writes_the_tables_that_this_machine_writes(
         write_by_node(tmp_path / "traces", seed)
     archive, python = packed(tmp_path), bare_python(tmp_path)
     job = tmp_path / "audit.py"
-    job.write_text(Path(herdproof.pipeline.audit.__file__).read_text())
+    job.write_text(Path(herdproof.pipeline.audit.audit.__file__).read_text())
     missing = subprocess.run(
         [python, "-c", "import herdproof"], env=bare_environment(), capture_output=True, text=True
     )

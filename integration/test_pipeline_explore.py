@@ -23,9 +23,9 @@ import pytest
 from benchmarks.measure import STATES
 from benchmarks.specs import GENERATIONS, GROUP
 from herdproof.cli.specs import find, known
-from herdproof.pipeline.explore import SparkExplorer, explore_on, on_spark
-from herdspec.check.bounds import first_bound
-from herdspec.check.explore import explore
+from herdproof.pipeline.exploration.explore import SparkExplorer, explore_on, on_spark
+from herdspec.check.exploration.bounds import first_bound
+from herdspec.check.exploration.explore import explore
 from herdspec.check.protocol import names, protocol
 from properties.specs import TWO_PHASE_COMMIT
 from properties.test_pipeline_explore import assert_same
@@ -111,8 +111,8 @@ def test_nothing_but_counts_comes_back_to_the_driver(spark: Any, tmp_path: Path)
 DEADLY = """
 import os, signal, sys
 from pathlib import Path
-from herdproof.pipeline.explore import SparkExplorer, on_spark
-from herdproof.pipeline.session import spark_session
+from herdproof.pipeline.exploration.explore import SparkExplorer, on_spark
+from herdproof.pipeline.spark.session import spark_session
 from properties.specs import TWO_PHASE_COMMIT
 
 folder, flags = map(Path, sys.argv[1:])
@@ -195,9 +195,9 @@ def test_a_space_beyond_the_drivers_memory_is_searched(tmp_path: Path) -> None:
 
     done = subprocess.run(
         [
-            sys.executable, "-m", "herdproof.pipeline.explore", "benchmarks/specs.py:GROUP",
-            "--size", "Member=4", "--size", "Partition=3", "--faults", "1", "--no-symmetry",
-            "--bound", str(GENERATIONS), "--may-end", "--spark", "local[2]",
+            sys.executable, "-m", "herdproof.pipeline.exploration.explore",
+            "benchmarks/specs.py:GROUP", "--size", "Member=4", "--size", "Partition=3", "--faults",
+            "1", "--no-symmetry", "--bound", str(GENERATIONS), "--may-end", "--spark", "local[2]",
             "--checkpoint", str(tmp_path / "search"), "--json", str(tmp_path / "found.json"),
         ],
         cwd=ROOT, capture_output=True, text=True, timeout=850, check=False,

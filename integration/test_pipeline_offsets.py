@@ -18,8 +18,7 @@ import pyarrow as pa
 import pytest
 
 from herdproof.kafka.embedded import EmbeddedKafka
-from herdproof.pipeline import events as e
-from herdproof.pipeline.connector import connector_jars
+from herdproof.pipeline.judging import events as e
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.events import events
 from herdproof.pipeline.offsets.judge import group_of, judge_records
@@ -32,8 +31,9 @@ from herdproof.pipeline.offsets.source import (
     segment_records,
     topic_records,
 )
-from herdproof.pipeline.sources import Topic
-from herdproof.pipeline.tables import Row, Rows
+from herdproof.pipeline.spark.connector import connector_jars
+from herdproof.pipeline.spark.sources import Topic
+from herdproof.pipeline.spark.tables import Row, Rows
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.group_clients import SETTINGS, Herd, copied, forge, herd, transactions
 from properties.offset_records import Pair, commit, generation, key

@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka import Producer
 
 from herdproof.kafka.embedded import EmbeddedKafka
-from herdproof.pipeline.audit import Audit
-from herdproof.pipeline.audit_stream import Follow, OtherStream
-from herdproof.pipeline.sources import find_sources, followed_sources
-from herdproof.pipeline.store import Store
-from herdproof.pipeline.work import protocol_work
+from herdproof.pipeline.audit.audit import Audit
+from herdproof.pipeline.audit.stream import Follow, OtherStream
+from herdproof.pipeline.audit.work import protocol_work
+from herdproof.pipeline.spark.sources import find_sources, followed_sources
+from herdproof.pipeline.spark.store import Store
 from integration.pipeline_traces import SECOND, Tables, run_lines, tables_in, write_in_slices
 
 SEEDS = (1, 3)
@@ -27,7 +27,7 @@ PATIENCE_S = 400.0
 LATE_S = 3.0
 
 COMMAND = [
-    *(sys.executable, "-m", "herdproof.pipeline.audit"),
+    *(sys.executable, "-m", "herdproof.pipeline.audit.audit"),
     *("--follow", "--until-idle", "0", "--late", str(LATE_S)),
     *("--spark", "local[2]", "--conf", "spark.driver.memory=768m"),
     *("--conf", "spark.sql.shuffle.partitions=3"),

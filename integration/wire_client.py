@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
-from herdproof.wire.conversation import Conversation
-from herdproof.wire.framing import Form
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire.conversation import Conversation
+from herdproof.protocols.central_coordinator.wire.framing import Form
+from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ConsultResponse,
     ErrorCode,

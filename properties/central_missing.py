@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from herdspec import always, sometimes, step
 from herdspec.language.surface import Property
-from herdspec.protocols import central_coordinator_survivors as why
-from herdspec.protocols.central_coordinator import (
+from herdspec.protocols.central_coordinator import survivors as why
+from herdspec.protocols.central_coordinator.properties import stable
+from herdspec.protocols.central_coordinator.spec import (
     Asked,
     CentralCoordinator,
     Kind,
@@ -19,8 +20,7 @@ from herdspec.protocols.central_coordinator import (
     Phase,
     Write,
 )
-from herdspec.protocols.central_coordinator_properties import stable
-from herdspec.protocols.election import Broker
+from herdspec.protocols.election.spec import Broker
 
 
 def leads_on(before: CentralCoordinator, after: CentralCoordinator, b: Broker) -> bool:

@@ -3,9 +3,9 @@ Mistakes in the cores of system B, each a small change of the very code: are the
 
 A mutant says which function it changes, and which words of it into which others; a change whose
 words are not there (any more) is refused, so that no mutant can quietly become the code itself. The
-drafts' mistakes are subclasses of the cores (`herdproof.link.flawed_central`); these here are slips
-that somebody who works on the code could make. What catches them, how soon:
-`test_central_mutants.py`.
+drafts' mistakes are subclasses of the cores
+(`herdproof.protocols.central_coordinator.held.flawed`); these here are slips that somebody who
+works on the code could make. What catches them, how soon: `test_central_mutants.py`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from herdproof.central_coordinator.assignment import range_assign
-from herdproof.central_coordinator.commits import Commits
-from herdproof.central_coordinator.connector import Connector
-from herdproof.central_coordinator.consumer import ConsumerCore
-from herdproof.central_coordinator.coordinator import Coordinator
-from herdproof.central_coordinator.expiry import Purgatory
-from herdproof.central_coordinator.groups import Flag, Interests
-from herdproof.central_coordinator.membership import Membership
-from herdproof.central_coordinator.offsets import Offsets
-from herdproof.central_coordinator.outbox import Outbox
-from herdproof.central_coordinator.rebalance import Rebalancer
-from herdproof.central_coordinator.store import Store
-from herdproof.central_coordinator.topics import TopicListeners
-from herdproof.simulator.chance import Config, Kind
-from herdproof.wire.primitives import Writer
+from herdproof.protocols.central_coordinator.assignment import range_assign
+from herdproof.protocols.central_coordinator.client.connector import Connector
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
+from herdproof.protocols.central_coordinator.coordinator.commits import Commits
+from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
+from herdproof.protocols.central_coordinator.coordinator.groups import Flag, Interests
+from herdproof.protocols.central_coordinator.coordinator.membership import Membership
+from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
+from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
+from herdproof.protocols.central_coordinator.coordinator.rebalance import Rebalancer
+from herdproof.protocols.central_coordinator.coordinator.store import Store
+from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
+from herdproof.protocols.central_coordinator.expiry import Purgatory
+from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
+from herdproof.protocols.central_coordinator.wire.primitives import Writer
 
 Function = Callable[..., Any]
 

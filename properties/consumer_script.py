@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from herdproof.central_coordinator.consumer import Phase
-from herdproof.central_coordinator.consumer_settings import ConsumerSettings
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.client.consumer import Phase
+from herdproof.protocols.central_coordinator.client.server_cluster import Address
+from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
+from herdproof.protocols.central_coordinator.events import (
     Connected,
     ConsumerEffect,
     ConsumerEvent,
@@ -16,10 +17,9 @@ from herdproof.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.central_coordinator.server_cluster import Address
-from herdproof.central_coordinator.steps import Step
-from herdproof.link.flawed_central import consumer_with
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.held.flawed import consumer_with
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
     ConsultResponse,
     ErrorCode,

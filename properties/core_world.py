@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.coordinator.groups import Phase
+from herdproof.protocols.central_coordinator.coordinator.store import lineage
+from herdproof.protocols.central_coordinator.events import (
     Answered,
     Ask,
     Close,
@@ -31,14 +33,11 @@ from herdproof.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.central_coordinator.groups import Phase
-from herdproof.central_coordinator.paths import Paths
-from herdproof.central_coordinator.settings import Settings
-from herdproof.central_coordinator.steps import Step
-from herdproof.central_coordinator.store import lineage
-from herdproof.link.flawed_central import coordinator_with
-from herdproof.simulator.zookeeper import ZooKeeper
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.held.flawed import coordinator_with
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ErrorCode,
     Frame,
@@ -54,6 +53,7 @@ from herdproof.wire.messages import (
     Stop,
     StopResponse,
 )
+from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from herdproof.conformance.edge_walk import Mismatch
-from herdproof.conformance.edges import Coverage, covered
-from herdproof.conformance.graph import Graph, explored
-from herdproof.link.election_adapter import electors
-from herdproof.link.flawed_election import simulated_with
-from herdspec.check.explore import Explorer
-from herdspec.protocols.election_properties import ELECTION
+from herdproof.conformance.graphs.edge_walk import Mismatch
+from herdproof.conformance.graphs.edges import Coverage, covered
+from herdproof.conformance.graphs.graph import Graph, explored
+from herdproof.protocols.election.held.adapter import electors
+from herdproof.protocols.election.held.flawed import simulated_with
+from herdspec.check.exploration.explore import Explorer
+from herdspec.protocols.election.properties import ELECTION
 
 SIZES = ((2, 2), (3, 1), (2, 3))
 """Brokers and faults of the graphs that a mutant is taken along, in this order, until caught."""

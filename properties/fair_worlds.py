@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from herdspec.check.fair import Graph, Lasso
+from herdspec.check.liveness.fair import Graph, Lasso
 from herdspec.language.surface import Fairness
 
 MARKS = [None, Fairness.WEAK, Fairness.STRONG, *Fairness]

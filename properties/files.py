@@ -10,8 +10,8 @@ from tempfile import gettempdir
 from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
+from herdproof.cli.code.stories import _found
 from herdproof.cli.loading import OWN
-from herdproof.cli.stories import _found
 
 ROOT = Path(__file__).parents[1]
 

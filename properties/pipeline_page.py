@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from herdproof.pipeline.figures import FIGURES
-from herdproof.pipeline.findings import SENTENCES
+from herdproof.pipeline.audit.protocols import auditors
+from herdproof.pipeline.judging.figures import FIGURES
+from herdproof.pipeline.judging.findings import SENTENCES
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.judge import OBSERVABLE
-from herdproof.pipeline.protocols import auditors
-from herdproof.pipeline.tables import TABLES
+from herdproof.pipeline.spark.tables import TABLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"
 

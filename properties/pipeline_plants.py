@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from herdproof.link.central_lines import CentralStep as Line
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
 from properties.pipeline_traces import Trace, changed, first, moved_before, told_after
 
 Plant = Callable[[Trace], Trace | None]

@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from herdproof.central_coordinator.tracing import CENTRAL
-from herdproof.link.central_lines import CentralStep as Line
-from herdproof.link.central_runs import traced
-from herdproof.pipeline.judge import judge
-from herdproof.pipeline.tables import Rows
-from herdproof.simulator.central import DEFAULT
-from herdproof.simulator.chance import Config
+from herdproof.pipeline.audit.judge import judge
+from herdproof.pipeline.spark.tables import Rows
+from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
+from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.tracing import CENTRAL
 
 Trace = list[Line]
 

@@ -15,8 +15,8 @@ import numpy as np
 import z3
 from hypothesis import strategies as st
 
-from herdspec.check.explore import Explorer
-from herdspec.check.run import Machine
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.running.run import Machine
 from herdspec.engine.columns import Columns
 from herdspec.engine.ground import Ground, Instance
 from herdspec.engine.scripted import Overflows, Scripts, Step

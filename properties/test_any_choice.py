@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from herdproof.cli.render import findings_json
+from herdproof.report.render import findings_json
 from herdspec import SpecError, UsageError, action, from_source, specification
 from herdspec.check.digest import digest
-from herdspec.check.explore import explore
-from herdspec.check.fair import Lasso
-from herdspec.check.liveness import Liveness, liveness
-from herdspec.check.mutants import mutants
-from herdspec.check.prove import prove
-from herdspec.check.replay import Expect, replay, story_file
-from herdspec.check.run import Machine
-from herdspec.check.search import search
-from herdspec.check.simulate import simulate
-from herdspec.check.together import together
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.fair import Lasso
+from herdspec.check.liveness.liveness import Liveness, liveness
+from herdspec.check.mutation.mutants import mutants
+from herdspec.check.proof.prove import prove
+from herdspec.check.refinement.together import together
+from herdspec.check.running.replay import Expect, replay, story_file
+from herdspec.check.running.run import Machine
+from herdspec.check.simulation.search import search
+from herdspec.check.simulation.simulate import simulate
 from herdspec.check.verdict import Mark, Standing, lived
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Fairness, strong, weak
@@ -159,7 +159,7 @@ def test_what_is_fair_in_both_is_a_lasso_of_both(mark: Fairness) -> None:
 
 def test_a_planted_story_that_is_fair_to_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain Python has the last word about fairness of any choice, too."""
-    monkeypatch.setattr("herdspec.check.liveness.lasso", lambda *_: Lasso(0, [], []))
+    monkeypatch.setattr("herdspec.check.liveness.liveness.lasso", lambda *_: Lasso(0, [], []))
 
     with pytest.raises(AssertionError, match="fairness"):
         counter(weak.any)
@@ -256,7 +256,7 @@ def test_a_planted_lasso_that_keeps_it_is_refused(
     planted: Lasso, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A story that ends in states that have it shows nothing, and is not told."""
-    monkeypatch.setattr("herdspec.check.liveness.lasso", lambda *_: planted)
+    monkeypatch.setattr("herdspec.check.liveness.liveness.lasso", lambda *_: planted)
 
     with pytest.raises(AssertionError, match=wrong):
         liveness(specification(Traffic, it_stays_lit), {}, faults=0)

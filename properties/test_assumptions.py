@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from herdproof.cli import app
 from herdspec import Specification
-from herdspec.check.explore import Exploration, explore
-from herdspec.check.prove import Outcome, prove
+from herdspec.check.exploration.explore import Exploration, explore
+from herdspec.check.proof.prove import Outcome, prove
 from herdspec.check.verdict import Failure, Mark, Standing, explored, standing_of
 from properties import clocks
 from properties.clocks import CLOCKS_AGREE, CLOCKS_ALONE, LEASE, LEMMAS, TWO_BELIEVE, UNFENCED

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import measure
 from benchmarks.specs import GROUP
-from herdspec.check.explore import explore
+from herdspec.check.exploration.explore import explore
 
 ROOT = Path(__file__).parent.parent
 

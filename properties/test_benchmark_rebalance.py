@@ -16,8 +16,8 @@ import pytest
 from benchmarks import kafka_wire as kafka
 from benchmarks.kafka_wire import Api, Error
 from benchmarks.rebalance_members import Gathering
-from herdproof.wire.conversation import Conversation
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire.conversation import Conversation
+from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
     Consult,
     ConsultResponse,

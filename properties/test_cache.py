@@ -16,22 +16,22 @@ from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
 from herdproof.conformance import findings as checks
-from herdproof.protocols import election
+from herdproof.protocols.election import entry as election
 from herdspec import from_source
 from herdspec.check import digest as digests
-from herdspec.check import explore as explorer
-from herdspec.check import induction
 from herdspec.check.cache import Cache, Coverage, Memory, finding_of, key_of, result_json, result_of
 from herdspec.check.cache import Result as Found
 from herdspec.check.digest import digest, digest_of, sources
-from herdspec.check.refine import refine_by_proof
+from herdspec.check.exploration import explore as explorer
+from herdspec.check.proof import induction
+from herdspec.check.refinement.refine import refine_by_proof
 from herdspec.check.verdict import Finding, Mark, Shown, Taken
 from herdspec.check.verify import Check, Plan, verify
 from herdspec.language import graph as g
 from herdspec.language.types import BOOL
-from herdspec.protocols.election_contract import REFINEMENT
-from herdspec.protocols.election_flaws import AT_ONCE, any_write
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.contract import REFINEMENT
+from herdspec.protocols.election.flaws import AT_ONCE, any_write
+from herdspec.protocols.election.properties import ELECTION
 
 HOLDS, FAILS, UNKNOWN = 0, 1, 3
 

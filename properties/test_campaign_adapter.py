@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
-from herdproof.conformance import closure
 from herdproof.conformance.adapter import Refused
-from herdproof.pipeline.campaign_adapter import AdapterSimulated
-from herdproof.pipeline.campaign_runs import Asked
+from herdproof.conformance.holding import closure
+from herdproof.pipeline.campaign.adapter import AdapterSimulated
+from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.implementation import Implementation
 from herdspec.check.protocol import Protocol
 from properties.entered import entered

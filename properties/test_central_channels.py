@@ -10,13 +10,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from herdproof.central_coordinator.channels import Channel
-from herdproof.central_coordinator.configuration import Listener
-from herdproof.wire import legacy, version1
-from herdproof.wire.conversation import Conversation
-from herdproof.wire.errors import WireError
-from herdproof.wire.framing import Form
-from herdproof.wire.messages import Commit, Consult, ErrorCode, Frame, Offset, Ping
+from herdproof.protocols.central_coordinator.server.channels import Channel
+from herdproof.protocols.central_coordinator.server.configuration import Listener
+from herdproof.protocols.central_coordinator.wire import legacy, version1
+from herdproof.protocols.central_coordinator.wire.conversation import Conversation
+from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.framing import Form
+from herdproof.protocols.central_coordinator.wire.messages import (
+    Commit,
+    Consult,
+    ErrorCode,
+    Frame,
+    Offset,
+    Ping,
+)
 
 SIZE = struct.Struct(">i")
 REFUSAL = struct.Struct(">ibhhihqi")

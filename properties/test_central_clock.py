@@ -12,11 +12,16 @@ import time
 
 import pytest
 
-from herdproof.central_coordinator.clock import now_ms
-from herdproof.central_coordinator.configuration import Configuration
-from herdproof.central_coordinator.events import CoordinatorEvent, StopFetchers, Tick, WakeAt
-from herdproof.central_coordinator.metrics import Metrics
-from herdproof.central_coordinator.server import Server
+from herdproof.protocols.central_coordinator.client.clock import now_ms
+from herdproof.protocols.central_coordinator.events import (
+    CoordinatorEvent,
+    StopFetchers,
+    Tick,
+    WakeAt,
+)
+from herdproof.protocols.central_coordinator.server.configuration import Configuration
+from herdproof.protocols.central_coordinator.server.metrics import Metrics
+from herdproof.protocols.central_coordinator.server.server import Server
 from properties.test_central_session import PlayedFetchers, Stage, stage, take
 
 __all__ = ["stage"]  # a fixture

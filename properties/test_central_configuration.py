@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 import trustme
 
-from herdproof.central_coordinator.configuration import (
+from herdproof.protocols.central_coordinator.events import Report
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.server.configuration import (
     BadConfiguration,
     Configuration,
     Listener,
@@ -23,9 +25,8 @@ from herdproof.central_coordinator.configuration import (
     check_lease,
     read,
 )
-from herdproof.central_coordinator.configuration import Metrics as MetricsSettings
-from herdproof.central_coordinator.events import Report
-from herdproof.central_coordinator.logs import (
+from herdproof.protocols.central_coordinator.server.configuration import Metrics as MetricsSettings
+from herdproof.protocols.central_coordinator.server.logs import (
     LEVELS,
     Form,
     JsonLines,
@@ -33,12 +34,15 @@ from herdproof.central_coordinator.logs import (
     fields_of,
     log_to_stderr,
 )
-from herdproof.central_coordinator.logs import fields as logged
-from herdproof.central_coordinator.metrics import Metrics, MetricsPortTaken, MetricsServer
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import BadSettings, Settings
-from herdproof.central_coordinator.tls import BadTls, Tls, server_context
-from herdproof.wire.messages import Consult, Frame
+from herdproof.protocols.central_coordinator.server.logs import fields as logged
+from herdproof.protocols.central_coordinator.server.metrics import (
+    Metrics,
+    MetricsPortTaken,
+    MetricsServer,
+)
+from herdproof.protocols.central_coordinator.server.tls import BadTls, Tls, server_context
+from herdproof.protocols.central_coordinator.settings import BadSettings, Settings
+from herdproof.protocols.central_coordinator.wire.messages import Consult, Frame
 from herdproof.zookeeper.client import Digest
 from herdproof.zookeeper.operations import Get, Refusal, Why
 

@@ -20,21 +20,25 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from herdproof.central_coordinator.tracing import NAMES
 from herdproof.cli import app
 from herdproof.conformance.traces.line import TraceError, read_files
 from herdproof.conformance.traces.replay import conform_files
-from herdproof.link.central import conform_lines, map_of
-from herdproof.link.central_lines import FORMATS, CentralStep, read_central_line
-from herdproof.link.central_runs import Traced, traced
-from herdproof.pipeline.campaign_central import Central
-from herdproof.pipeline.campaign_runs import Asked
-from herdproof.simulator.central import DEFAULT
-from herdspec.check.conform import Outcome, Verdict
-from herdspec.check.follow import Follower, Led, PlainSteps, TooManyStates
-from herdspec.check.run import machine
+from herdproof.pipeline.campaign.runs import Asked
+from herdproof.protocols.central_coordinator.campaign import Central
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
+from herdproof.protocols.central_coordinator.traces.lines import (
+    FORMATS,
+    CentralStep,
+    read_central_line,
+)
+from herdproof.protocols.central_coordinator.traces.runs import Traced, traced
+from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines, map_of
+from herdproof.protocols.central_coordinator.tracing import NAMES
+from herdspec.check.conformance.conform import Outcome, Verdict
+from herdspec.check.conformance.follow import Follower, Led, PlainSteps, TooManyStates
+from herdspec.check.running.run import machine
 from herdspec.language.surface import sizes_of_sorts
-from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 from herdspec.protocols.group import Partition
 from properties.locks import LOCK, spec
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.central_coordinator.consumer import Phase
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.client.consumer import Phase
+from herdproof.protocols.central_coordinator.events import (
     Assigned,
     Close,
     Closed,
@@ -26,7 +26,7 @@ from herdproof.central_coordinator.events import (
     StopFetchers,
     Tick,
 )
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_OFFSET,
     Commit,
     CommitResponse,
@@ -40,7 +40,7 @@ from herdproof.wire.messages import (
     StopResponse,
     TopicPartition,
 )
-from herdproof.wire.subscription import InvalidSubscription
+from herdproof.protocols.central_coordinator.wire.subscription import InvalidSubscription
 from properties.consumer_script import SESSION_MS, T0, T1, Script, started
 
 # ── Stop and Start ──────────────────────────────────────────────────────────────────────────

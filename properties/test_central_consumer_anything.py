@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from herdproof.central_coordinator.consumer import NEXT, Phase
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.client.consumer import NEXT, Phase
+from herdproof.protocols.central_coordinator.events import (
     Close,
     Closed,
     CommitAsked,
@@ -25,8 +25,8 @@ from herdproof.central_coordinator.events import (
     Subscribe,
     Tick,
 )
-from herdproof.link.flawed_central import CONSUMERS, ReconnectsFetching
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS, ReconnectsFetching
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     NO_OFFSET,
     CommitResponse,

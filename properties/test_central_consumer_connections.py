@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
-from herdproof.central_coordinator.consumer import Phase
-from herdproof.central_coordinator.consumer_settings import ConsumerSettings
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.client.consumer import Phase
+from herdproof.protocols.central_coordinator.client.server_cluster import Address
+from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
+from herdproof.protocols.central_coordinator.events import (
     Close,
     Closed,
     Connect,
@@ -31,9 +32,8 @@ from herdproof.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.central_coordinator.server_cluster import Address
-from herdproof.central_coordinator.settings import BadSettings
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.settings import BadSettings
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
     Commit,

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import pytest
 
+from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract, Sentence
+from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, TopicPartition
 from herdproof.simulator.clock import Timeline
-from herdproof.simulator.contract import Broken, Contract, Sentence
-from herdproof.wire.messages import NO_OFFSET, Offset, TopicPartition
 from herdproof.zookeeper.operations import Check, Create, Delete, Multi, Set
 
 EPOCH = "/herdproof/election/epoch"

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from herdspec.check.exploration import Exploration
-from herdspec.check.explore import explore
-from herdspec.check.liveness import Liveness, liveness
-from herdspec.protocols.central_coordinator_flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
-from herdspec.protocols.central_coordinator_properties import (
+from herdspec.check.exploration.exploration import Exploration
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.liveness import Liveness, liveness
+from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
+from herdspec.protocols.central_coordinator.properties import (
     CENTRAL_COORDINATOR,
     HELD,
     POSSIBLE,

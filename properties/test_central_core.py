@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.central_coordinator.assignment import Partition
-from herdproof.central_coordinator.events import Ask, Send
-from herdproof.central_coordinator.groups import Owner, Phase
-from herdproof.central_coordinator.necessity import some_mismatch, why_necessary
-from herdproof.central_coordinator.reports import What
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.protocols.central_coordinator.coordinator.groups import Owner, Phase
+from herdproof.protocols.central_coordinator.coordinator.necessity import (
+    some_mismatch,
+    why_necessary,
+)
+from herdproof.protocols.central_coordinator.events import Ask, Send
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_OFFSET,
     ErrorCode,
     Offset,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.central_coordinator.events import Received
-from herdproof.central_coordinator.groups import Phase
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import Settings
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.coordinator.groups import Phase
+from herdproof.protocols.central_coordinator.events import Received
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Ping,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from herdproof.central_coordinator import pings
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.coordinator import pings
+from herdproof.protocols.central_coordinator.events import (
     Close,
     CoordinatorEffect,
     CoordinatorEvent,
@@ -19,9 +19,9 @@ from herdproof.central_coordinator.events import (
     Received,
     Send,
 )
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import BadSettings, Settings
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import BadSettings, Settings
+from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Message,

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
-from herdproof.central_coordinator import admission
-from herdproof.central_coordinator.events import Close, Received, Send, StepDown
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import Settings
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.coordinator import admission
+from herdproof.protocols.central_coordinator.events import Close, Received, Send, StepDown
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
     Commit,
@@ -37,7 +37,7 @@ from herdproof.wire.messages import (
     StartResponse,
     StopResponse,
 )
-from herdproof.zookeeper.elector import leader_data
+from herdproof.protocols.election.elector import leader_data
 from herdproof.zookeeper.operations import Refusal, Set, Why
 from properties.core_world import (
     PATHS,

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from herdproof.central_coordinator.expiry import Purgatory
-from herdproof.central_coordinator.groups import Group
-from herdproof.central_coordinator.settings import Settings
-from herdproof.wire.messages import Stop
+from herdproof.protocols.central_coordinator.coordinator.groups import Group
+from herdproof.protocols.central_coordinator.expiry import Purgatory
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.wire.messages import Stop
 from properties.core_world import GROUP, elected, sent
 
 

@@ -13,27 +13,27 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from herdproof.central_coordinator.directory import read_broker
-from herdproof.central_coordinator.events import (
-    Answered,
-    Ask,
-    CoordinatorEvent,
-    Fired,
-    Send,
-)
-from herdproof.central_coordinator.groups import Owner
-from herdproof.central_coordinator.offsets import read_offset
-from herdproof.central_coordinator.recovery import (
+from herdproof.protocols.central_coordinator.coordinator.directory import read_broker
+from herdproof.protocols.central_coordinator.coordinator.groups import Owner
+from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
+from herdproof.protocols.central_coordinator.coordinator.recovery import (
     owner_data,
     point_data,
     read_owner,
     read_point,
     read_subscription,
 )
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import Settings
-from herdproof.central_coordinator.topics import read_partitions
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.coordinator.topics import read_partitions
+from herdproof.protocols.central_coordinator.events import (
+    Answered,
+    Ask,
+    CoordinatorEvent,
+    Fired,
+    Send,
+)
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_OFFSET,
     Commit,
     CommitResponse,

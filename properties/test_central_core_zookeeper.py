@@ -14,17 +14,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.coordinator.groups import Phase
+from herdproof.protocols.central_coordinator.events import (
     Close,
     Deposed,
     StepDown,
     Tick,
 )
-from herdproof.central_coordinator.groups import Phase
-from herdproof.central_coordinator.paths import quoted, unquoted
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import Settings
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.paths import quoted, unquoted
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     Offset,
     Ping,

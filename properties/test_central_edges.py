@@ -6,14 +6,14 @@ from functools import cache, partial
 
 import pytest
 
-from herdproof.central_coordinator.coordinator import Coordinator
-from herdproof.central_coordinator.membership import Membership
-from herdproof.conformance.edges import BEHIND, REFUSED, RESTLESS, UNTOLD
-from herdproof.link.central_adapter import CentralEdges
-from herdproof.link.central_edges import cover, graph_of
-from herdproof.link.flawed_central import NoStart
-from herdproof.simulator.gated_central import GatedCentral
-from herdspec.check.explore import Explorer
+from herdproof.conformance.graphs.edges import BEHIND, REFUSED, RESTLESS, UNTOLD
+from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
+from herdproof.protocols.central_coordinator.coordinator.membership import Membership
+from herdproof.protocols.central_coordinator.held.adapter import CentralEdges
+from herdproof.protocols.central_coordinator.held.edges import cover, graph_of
+from herdproof.protocols.central_coordinator.held.flawed import NoStart
+from herdproof.protocols.central_coordinator.held.gated import GatedCentral
+from herdspec.check.exploration.explore import Explorer
 
 ABSENT = {f"absent: {why}" for why in CentralEdges.absent.values()}
 

@@ -15,12 +15,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from herdproof.central_coordinator.events import Elected, Report
-from herdproof.simulator.central import Outcome, Run
-from herdproof.simulator.chance import Config
-from herdproof.simulator.process import Process
-from herdproof.simulator.zookeeper import ZooKeeper
-from herdproof.zookeeper.elector import (
+from herdproof.protocols.central_coordinator.events import Elected, Report
+from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.process import Process
+from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
+from herdproof.protocols.election.elector import (
     Elector,
     LeaderChanged,
     LinkChanged,
@@ -30,6 +29,8 @@ from herdproof.zookeeper.elector import (
     fenced,
     read_leader,
 )
+from herdproof.protocols.election.gate import Shell
+from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,
     Create,
@@ -44,7 +45,6 @@ from herdproof.zookeeper.operations import (
     Set,
     Why,
 )
-from herdproof.zookeeper.shell import Shell
 
 PATHS = Paths()
 EDITED_MS = 8_000

@@ -18,12 +18,18 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from herdproof import Consumer
-from herdproof.central_coordinator import fetchers
-from herdproof.central_coordinator.consumer import ConsumerCore, Phase
-from herdproof.central_coordinator.events import ConsumerEffect, ConsumerEvent, Send
-from herdproof.central_coordinator.fetchers import Fetchers
 from herdproof.consumer import KafkaUnusable
-from herdproof.wire.messages import ErrorCode, Leave, Offset, Start, StartResponse
+from herdproof.protocols.central_coordinator.client import fetchers
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, Phase
+from herdproof.protocols.central_coordinator.client.fetchers import Fetchers
+from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent, Send
+from herdproof.protocols.central_coordinator.wire.messages import (
+    ErrorCode,
+    Leave,
+    Offset,
+    Start,
+    StartResponse,
+)
 from integration.played_coordinator import PlayedCoordinator
 
 T0 = Offset("t", "0", 40)

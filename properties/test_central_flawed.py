@@ -13,14 +13,10 @@ from dataclasses import replace
 
 import pytest
 
-from herdproof.central_coordinator.consumer import ConsumerCore
-from herdproof.central_coordinator.coordinator import Coordinator
-from herdproof.central_coordinator.groups import Phase
-from herdproof.central_coordinator.reports import What
-from herdproof.link.central import conform_lines
-from herdproof.link.central_lines import Placed
-from herdproof.link.central_runs import traced
-from herdproof.link.flawed_central import (
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
+from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
+from herdproof.protocols.central_coordinator.coordinator.groups import Phase
+from herdproof.protocols.central_coordinator.held.flawed import (
     CONSUMERS,
     COORDINATORS,
     FOUND,
@@ -32,15 +28,32 @@ from herdproof.link.flawed_central import (
     consumer_with,
     coordinator_with,
 )
-from herdproof.link.flawed_election import FLAWS, NoSync, NoWatch, elector_with, simulated_with
-from herdproof.simulator.central import DEFAULT, Run
-from herdproof.simulator.chance import Config, Kind
-from herdproof.simulator.election import SimulatedElection
-from herdproof.wire.messages import Commit, CommitResponse, ErrorCode, Offset, Start, Stop
-from herdproof.zookeeper.elector import Elector
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
+from herdproof.protocols.central_coordinator.traces.lines import Placed
+from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
+from herdproof.protocols.central_coordinator.wire.messages import (
+    Commit,
+    CommitResponse,
+    ErrorCode,
+    Offset,
+    Start,
+    Stop,
+)
+from herdproof.protocols.election.elector import Elector
+from herdproof.protocols.election.held.flawed import (
+    FLAWS,
+    NoSync,
+    NoWatch,
+    elector_with,
+    simulated_with,
+)
+from herdproof.protocols.election.simulated import SimulatedElection
 from herdproof.zookeeper.operations import Multi, Operation, Refusal, Why
-from herdspec.check.conform import Verdict
-from herdspec.protocols import central_coordinator_flaws as spec
+from herdspec.check.conformance.conform import Verdict
+from herdspec.protocols.central_coordinator import flaws as spec
 from properties.core_world import GROUP, PATHS, Consumer, World, elected, phase, sent, settled
 
 VARIANTS = {**spec.FLAWS, **spec.FOUND}

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from herdproof.central_coordinator.consumer import Phase as ConsumerPhase
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.client.consumer import Phase as ConsumerPhase
+from herdproof.protocols.central_coordinator.coordinator.groups import Phase
+from herdproof.protocols.central_coordinator.events import (
     Close,
     Closed,
     CommitAsked,
@@ -28,11 +29,10 @@ from herdproof.central_coordinator.events import (
     StopFetchers,
     Tick,
 )
-from herdproof.central_coordinator.groups import Phase
-from herdproof.simulator.central import Outcome, Run
-from herdproof.simulator.chance import Config, Fault, Kind
-from herdproof.simulator.process import Process
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault, Kind
+from herdproof.protocols.central_coordinator.simulated.process import Process
+from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
+from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
     ErrorCode,

@@ -13,8 +13,8 @@ from importlib import import_module
 
 import pytest
 
-from herdproof.central_coordinator.assignment import range_assign
-from herdproof.simulator.chance import Config
+from herdproof.protocols.central_coordinator.assignment import range_assign
+from herdproof.protocols.central_coordinator.simulated.chance import Config
 from properties.central_mutants import MUTANTS, Change, Mutant
 from properties.central_suites import (
     CORE_TESTS,

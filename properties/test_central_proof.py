@@ -14,20 +14,19 @@ from functools import cache
 import pytest
 
 from herdspec import Specification, require
-from herdspec.check import induction, smtlib
-from herdspec.check.exploration import Exploration
-from herdspec.check.explore import explore
-from herdspec.check.prove import Outcome, Proof, Prover, provable, prove, prover_of
+from herdspec.check.exploration.exploration import Exploration
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof import induction, smtlib
+from herdspec.check.proof.prove import Outcome, Proof, Prover, provable, prove, prover_of
 from herdspec.language.surface import Expectation
-from herdspec.protocols.central_coordinator import CentralCoordinator, Member, Phase
-from herdspec.protocols.central_coordinator_flaws import (
+from herdspec.protocols.central_coordinator.flaws import (
     accept_any_epoch,
     any_version,
     offsets_of_the_past,
     step_down_and_go_on,
     whatever_comes_last,
 )
-from herdspec.protocols.central_coordinator_properties import (
+from herdspec.protocols.central_coordinator.properties import (
     CENTRAL_COORDINATOR,
     HELD,
     LEMMAS,
@@ -37,7 +36,8 @@ from herdspec.protocols.central_coordinator_properties import (
     WITHOUT_LEASE,
     gone_at_once,
 )
-from herdspec.protocols.election import Broker
+from herdspec.protocols.central_coordinator.spec import CentralCoordinator, Member, Phase
+from herdspec.protocols.election.spec import Broker
 
 SPECS = {"with the lease": CENTRAL_COORDINATOR, "without": WITHOUT_LEASE}
 PROVED = {

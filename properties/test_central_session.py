@@ -20,14 +20,6 @@ import trustme
 
 import herdproof.consumer
 from herdproof import Consumer
-from herdproof.central_coordinator.events import (
-    ConsumerEvent,
-    Deliver,
-    Received,
-    Resolved,
-    StopFetchers,
-)
-from herdproof.central_coordinator.streams import Streams
 from herdproof.consumer import (
     AllKnownBrokersNotAvailable,
     BadArgument,
@@ -38,8 +30,15 @@ from herdproof.consumer import (
     RegistrationRefused,
 )
 from herdproof.errors import HerdError
-from herdproof.record import Record
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.client.streams import Streams
+from herdproof.protocols.central_coordinator.events import (
+    ConsumerEvent,
+    Deliver,
+    Received,
+    Resolved,
+    StopFetchers,
+)
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_OFFSET,
     ErrorCode,
     Offset,
@@ -51,6 +50,7 @@ from herdproof.wire.messages import (
     StopResponse,
     TopicPartition,
 )
+from herdproof.record import Record
 from integration.played_coordinator import PlayedCoordinator
 
 T0 = Offset("t", "0", 40)

@@ -19,16 +19,26 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from herdproof.central_coordinator.events import Closed, Report, Shutdown
-from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
-from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
-from herdproof.simulator.central import Outcome, Run, Violation
-from herdproof.simulator.chance import TROUBLE, Config, Fault, Kind, draw_faults
-from herdproof.simulator.consumer import SimulatedConsumer
-from herdproof.simulator.contract import Broken, Owner, Sentence
-from herdproof.simulator.kafka import Log
-from herdproof.simulator.settled import committed, complete, settles
-from herdproof.simulator.shrink import NothingToShrink, shorter, shrink
+from herdproof.protocols.central_coordinator.events import Closed, Report, Shutdown
+from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
+from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.protocols.central_coordinator.simulated.chance import (
+    TROUBLE,
+    Config,
+    Fault,
+    Kind,
+    draw_faults,
+)
+from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
+from herdproof.protocols.central_coordinator.simulated.contract import Broken, Owner, Sentence
+from herdproof.protocols.central_coordinator.simulated.kafka import Log
+from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
+from herdproof.protocols.central_coordinator.simulated.shrink import (
+    NothingToShrink,
+    shorter,
+    shrink,
+)
+from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run, Violation
 
 CONSUMERS = frozenset({
     Kind.KILL_CONSUMER, Kind.PAUSE_CONSUMER, Kind.CUT, Kind.PART, Kind.JOIN, Kind.LEAVE,
@@ -429,8 +439,8 @@ def test_one_seed_is_one_run() -> None:
 def test_one_seed_is_one_run_in_every_process() -> None:
     """So it does in another process, whose sets and dictionaries hash otherwise."""
     program = (
-        "from herdproof.simulator.central import Run\n"
-        "from herdproof.simulator.chance import Config\n"
+        "from herdproof.protocols.central_coordinator.simulated.world import Run\n"
+        "from herdproof.protocols.central_coordinator.simulated.chance import Config\n"
         "print([Run(seed, Config(consumers=5, faults=30)).run().digest for seed in range(6)])"
     )
     digests = {
@@ -447,7 +457,7 @@ def test_one_seed_is_one_run_in_every_process() -> None:
 def test_the_world_knows_nothing_of_the_spec() -> None:
     """The simulator runs without a module of the spec: neither can copy from the other."""
     program = (
-        "import sys; from herdproof.simulator.shrink import shrink; "
+        "import sys; from herdproof.protocols.central_coordinator.simulated.shrink import shrink; "
         "print([name for name in sys.modules if name.split('.')[0] == 'herdspec'])"
     )
     told = subprocess.run(
@@ -507,7 +517,7 @@ def test_a_run_is_made_small_for_the_promise_that_it_broke() -> None:
         violation = Violation(sentence, 0.0, "")
         return Mock(run=lambda: Outcome(seed, config, faults, violation, {}, []))
 
-    with patch("herdproof.simulator.shrink.Run", run):
+    with patch("herdproof.protocols.central_coordinator.simulated.shrink.Run", run):
         small = shrink(5)
 
     assert small.faults == (needed,)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from time import perf_counter
 
-from herdproof.central_coordinator.coordinator import Coordinator
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
+from herdproof.protocols.central_coordinator.coordinator.rebalance import AT_ONCE
+from herdproof.protocols.central_coordinator.events import (
     Answered,
     Ask,
     CoordinatorEffect,
@@ -20,10 +21,9 @@ from herdproof.central_coordinator.events import (
     Report,
     Tick,
 )
-from herdproof.central_coordinator.rebalance import AT_ONCE
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import Settings
-from herdproof.wire.messages import ErrorCode
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

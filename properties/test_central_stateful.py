@@ -14,16 +14,16 @@ import pytest
 from hypothesis import settings
 
 from herdproof.conformance.adapter import controlled
-from herdproof.conformance.held import Held
-from herdproof.conformance.stateful import stateful
-from herdproof.conformance.walk import Walked, walk
-from herdproof.link.central_adapter import CentralCores
-from herdproof.link.flawed_central import consumer_with, coordinator_with
-from herdproof.simulator.gated_central import GatedCentral
+from herdproof.conformance.holding.held import Held
+from herdproof.conformance.walks.stateful import stateful
+from herdproof.conformance.walks.walk import Walked, walk
+from herdproof.protocols.central_coordinator.held.adapter import CentralCores
+from herdproof.protocols.central_coordinator.held.flawed import consumer_with, coordinator_with
+from herdproof.protocols.central_coordinator.held.gated import GatedCentral
 from herdspec.language.surface import sizes_of_sorts
-from herdspec.protocols.central_coordinator import Member, Partition, Phase
-from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR, HELD
-from herdspec.protocols.election import Broker
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
+from herdspec.protocols.central_coordinator.spec import Member, Partition, Phase
+from herdspec.protocols.election.spec import Broker
 
 SIZES = {"Broker": (1, 2), "Member": (1, 2), "Partition": (1, 2)}
 ALONE = {"Broker": 1, "Member": 1, "Partition": 1}

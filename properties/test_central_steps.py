@@ -20,7 +20,7 @@ from typing import get_args
 
 import pytest
 
-from herdproof.central_coordinator.events import (
+from herdproof.protocols.central_coordinator.events import (
     Ask,
     Close,
     CommitAsked,
@@ -32,19 +32,19 @@ from herdproof.central_coordinator.events import (
     StartFetchers,
     StopFetchers,
 )
-from herdproof.central_coordinator.paths import unquoted
-from herdproof.central_coordinator.reports import What
-from herdproof.central_coordinator.settings import Settings
-from herdproof.central_coordinator.steps import ConsumerAction, CoordinatorAction, Step
-from herdproof.central_coordinator.tracing import NAMES, ConsumerTracer, CoordinatorTracer
-from herdproof.link.central_lines import CentralStep
-from herdproof.pipeline.central_teller import _TELLS
-from herdproof.simulator.broker import SimulatedBroker
-from herdproof.simulator.central import DEFAULT, Run
-from herdproof.simulator.chance import Config
-from herdproof.simulator.process import Process
-from herdproof.simulator.story import digest
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.paths import unquoted
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
+from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.process import Process
+from herdproof.protocols.central_coordinator.simulated.story import digest
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
+from herdproof.protocols.central_coordinator.steps import ConsumerAction, CoordinatorAction, Step
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.traces.teller import _TELLS
+from herdproof.protocols.central_coordinator.tracing import NAMES, ConsumerTracer, CoordinatorTracer
+from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
     ErrorCode,

@@ -9,13 +9,13 @@ import pytest
 from herdproof.conformance.adapter import check_adapter
 from herdproof.conformance.stories import OnTheCode, on_the_code
 from herdproof.conformance.story_tests import stories
-from herdproof.link.central_adapter import CentralCores
-from herdproof.protocols.central_coordinator import adapter
+from herdproof.protocols.central_coordinator.entry import adapter
+from herdproof.protocols.central_coordinator.held.adapter import CentralCores
 from herdproof.protocols.implementation import adapter_of
-from herdspec.check.explore import Explorer
-from herdspec.check.run import machine
-from herdspec.protocols.central_coordinator_plan import PROTOCOL
-from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.running.run import machine
+from herdspec.protocols.central_coordinator.plan import PROTOCOL
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 from herdspec.protocols.flaws import Flaw
 
 SWITCHED = {name: flaw for name, flaw in PROTOCOL.flaws().items() if flaw.switches}

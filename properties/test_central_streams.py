@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.central_coordinator.events import Consumed, StartFetchers
-from herdproof.central_coordinator.streams import Reader, Streams
 from herdproof.errors import HerdError
+from herdproof.protocols.central_coordinator.client.streams import Reader, Streams
+from herdproof.protocols.central_coordinator.events import Consumed, StartFetchers
+from herdproof.protocols.central_coordinator.wire.messages import Offset
 from herdproof.record import Record
-from herdproof.wire.messages import Offset
 
 LEASE_MS = 1_000
 

@@ -20,8 +20,8 @@ from herdspec import (
     sometimes,
     specification,
 )
-from herdspec.check.explore import explore
-from herdspec.check.prove import prove
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.prove import prove
 
 
 class Client(Sort):

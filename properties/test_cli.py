@@ -14,20 +14,22 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from herdproof.cli import app, conform, doctor
-from herdproof.cli.render import Output
+from herdproof.cli import app
+from herdproof.cli.code import conform
+from herdproof.cli.run import doctor
 from herdproof.conformance import findings as checks
 from herdproof.errors import HerdError
 from herdproof.protocols.implementation import Implementation
+from herdproof.report.render import Output
 from herdspec.check.cache import Result as Found
-from herdspec.check.conform import Outcome, Verdict
-from herdspec.check.mismatch import Mismatch
+from herdspec.check.conformance.conform import Outcome, Verdict
+from herdspec.check.conformance.mismatch import Mismatch
 from herdspec.check.plans import Scale, usual
 from herdspec.check.protocol import Protocol
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verify import Check, Plan, Tell
-from herdspec.protocols import election_plan
-from herdspec.protocols.election_flaws import FLAWS
+from herdspec.protocols.election import plan as election_plan
+from herdspec.protocols.election.flaws import FLAWS
 from properties.entered import entered, planned
 
 HOLDS, FAILS, NOT_ASKED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 130

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.cli import watch
-from herdproof.cli.explore import Shown
-from herdspec.check.explore import explore
-from herdspec.check.graph_export import StateGraph, quoted, state_graph, to_dot, to_json
+from herdproof.cli.spec import watch
+from herdproof.cli.spec.explore import Shown
+from herdspec.check.exploration.explore import explore
+from herdspec.check.exploration.graph_export import StateGraph, quoted, state_graph, to_dot, to_json
 from herdspec.language.errors import UsageError
 from properties.files import AT_MOST_ONE, GLOWS, LAMPS, POST, WITNESS, run
 from properties.specs import LOCK_SERVER, TWO_PHASE_COMMIT

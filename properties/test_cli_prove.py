@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herdspec.check import smtlib
+from herdspec.check.proof import smtlib
 from properties.test_cli import FAILS, HOLDS, NOT_ASKED, UNKNOWN, run
 
 HERE = Path(__file__).parent

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from herdproof.cli.refine import find_refinement
-from herdspec.check.refine import refine_by_exploration, refine_by_proof
+from herdproof.cli.spec.refine import find_refinement
+from herdspec.check.refinement.refine import refine_by_exploration, refine_by_proof
 from herdspec.check.verdict import Mark, refined
 from properties.files import TALLY, run
 from properties.published.allocator import REFINEMENT
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 KITCHEN = '''
 from typing import Annotated
 from herdspec import *
-from herdspec.check.refine import STUTTER, Refinement
+from herdspec.check.refinement.refine import STUTTER, Refinement
 
 class Cup(Sort):
     """A cup."""

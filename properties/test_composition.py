@@ -17,8 +17,8 @@ from herdspec import (
     sometimes,
     specification,
 )
-from herdspec.check.explore import explore
-from herdspec.check.prove import prove
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.prove import prove
 from herdspec.language.specification import from_source
 from properties.readings import compare_steps, compare_with_z3, explorer
 from properties.test_rich_language import some_states

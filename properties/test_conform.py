@@ -24,19 +24,19 @@ from hypothesis import strategies as st
 
 from herdproof.conformance.traces.line import TraceError, read_files
 from herdproof.errors import HerdError
-from herdproof.link.conform import NAMED, NEVER, raw
-from herdproof.link.flawed_election import FLAWS, simulated_with
+from herdproof.protocols.election.held.flawed import FLAWS, simulated_with
+from herdproof.protocols.election.traces.trace_map import NAMED, NEVER, raw
+from herdproof.protocols.election.tracing import FORMATS, Tracers
 from herdproof.protocols.implementation import implementation
-from herdproof.trace import FORMATS, Tracers
 from herdspec import Sort, Spec, action, each, fault, require
-from herdspec.check.conform import Outcome, Verdict, conform
-from herdspec.check.possible import Line
-from herdspec.check.run import Machine, Step
-from herdspec.check.wording import conjuncts, guard
+from herdspec.check.conformance.conform import Outcome, Verdict, conform
+from herdspec.check.conformance.possible import Line
+from herdspec.check.running.run import Machine, Step
+from herdspec.check.running.wording import conjuncts, guard
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import specification
 from herdspec.language.surface import Kind, sizes_of_sorts
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.properties import ELECTION
 
 # ── Traces of the election ──────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from herdproof.conformance.adapter import AdapterError
-from herdproof.conformance.held import Held
+from herdproof.conformance.holding.held import Held
 from properties.leases import LEASE, Client, Leases
 
 

@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from herdproof.conformance import edges
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
-from herdproof.conformance.edges import Coverage, cover
-from herdproof.conformance.exact import Exact, is_exact
 from herdproof.conformance.findings import covered
-from herdproof.conformance.graph import Graph, explored
-from herdproof.link.election_adapter import SimulatedElectors
+from herdproof.conformance.graphs import edges
+from herdproof.conformance.graphs.edges import Coverage, cover
+from herdproof.conformance.graphs.exact import Exact, is_exact
+from herdproof.conformance.graphs.graph import Graph, explored
+from herdproof.protocols.election.held.adapter import SimulatedElectors
 from herdspec import Nat, Sort, Spec, action, each, initial, require, weak
 from herdspec.check.verdict import Mark
 from herdspec.language.errors import UsageError
-from herdspec.protocols.election import Broker
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.spec import Broker
 from properties.leases import LEASE, Client, Leases
 
 BOTH = ("snapshots", "tours")

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import settings
 
 from herdproof.conformance.adapter import AdapterError
-from herdproof.conformance.held import Hangs, Raises
-from herdproof.conformance.stateful import stateful
-from herdproof.conformance.walk import walk
+from herdproof.conformance.holding.held import Hangs, Raises
+from herdproof.conformance.walks.stateful import stateful
+from herdproof.conformance.walks.walk import walk
 from herdproof.errors import Signalled
 from properties.leases import LEASE, Leases
 from properties.test_conformance_held import flawed

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
-from herdproof.conformance.closure import CARRIED, TooManyStates
-from herdproof.conformance.held import Case, Differs, Held, Raises
+from herdproof.conformance.holding.closure import CARRIED, TooManyStates
+from herdproof.conformance.holding.held import Case, Differs, Held, Raises
 from herdspec import Nat, Spec, action, require, weak
 from properties.leases import LEASE, Client, LeaseCore, Leases
 from properties.plans import PLANS, Followers, Member, Planner

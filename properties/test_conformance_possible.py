@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.conformance.adapter import Adapter
-from herdproof.conformance.frozen import frozen, may
-from herdproof.conformance.possible import Possible, turned
-from herdproof.conformance.solve import Solver
-from herdspec.check.run import Machine, machine
+from herdproof.conformance.holding.frozen import frozen, may
+from herdproof.conformance.holding.possible import Possible, turned
+from herdproof.conformance.holding.solve import Solver
+from herdspec.check.running.run import Machine, machine
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec, sizes_of_sorts
-from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
-from herdspec.protocols.contract_properties import CONTRACT
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
+from herdspec.protocols.contract.properties import CONTRACT
+from herdspec.protocols.election.properties import ELECTION
 from properties.plans import PLANS, Member, Plans
 
 SPECS = pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused, check_adapter
-from herdproof.conformance.edges import cover
+from herdproof.conformance.graphs.edges import cover
 from herdspec import Nat, Spec, action, require
 from herdspec.language.specification import specification
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
-from herdproof.conformance.edges import REFUSED, cover
-from herdproof.conformance.held import Differs, Held
+from herdproof.conformance.graphs.edges import REFUSED, cover
+from herdproof.conformance.holding.held import Differs, Held
 from herdspec import Spec, action, require, weak
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from herdproof.conformance.adapter import Adapter, Refused
-from herdproof.conformance.edges import cover
-from herdproof.conformance.held import Differs, Held
-from herdproof.conformance.walk import walk
+from herdproof.conformance.graphs.edges import cover
+from herdproof.conformance.holding.held import Differs, Held
+from herdproof.conformance.walks.walk import walk
 from herdspec import Nat, Sort, Spec, action, each, require, weak
 
 

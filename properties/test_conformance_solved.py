@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdproof.conformance.adapter import Adapter, AdapterError, CannotLoad, Refused
-from herdproof.conformance.alike import Alike
-from herdproof.conformance.cases import _bare, cases_of
 from herdproof.conformance.checks import judged_states
-from herdproof.conformance.held import Held, LoadedOtherwise
-from herdproof.conformance.hypotheses import hypotheses
-from herdproof.conformance.picks import EDGES, Picker
-from herdproof.conformance.solved import NOT_LOADABLE, Solved, Tally, solved
-from herdproof.conformance.solved_report import states
+from herdproof.conformance.holding.held import Held, LoadedOtherwise
+from herdproof.conformance.solver.alike import Alike
+from herdproof.conformance.solver.cases import _bare, cases_of
+from herdproof.conformance.solver.hypotheses import hypotheses
+from herdproof.conformance.solver.picks import EDGES, Picker
+from herdproof.conformance.solver.solved import NOT_LOADABLE, Solved, Tally, solved
+from herdproof.conformance.solver.solved_report import states
 from herdspec import (
     Capacity,
     Nat,
@@ -35,8 +35,8 @@ from herdspec import (
     lemma,
     require,
 )
-from herdspec.check.prove import prove
-from herdspec.check.run import machine
+from herdspec.check.proof.prove import prove
+from herdspec.check.running.run import machine
 from herdspec.language.specification import specification
 from properties.leases import LEASE, Client, Lease, LeaseCore, Leases, Wish, nobody_is_ahead
 

@@ -21,11 +21,11 @@ import pytest
 from hypothesis import settings
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
-from herdproof.conformance.closure import TooManyStates
-from herdproof.conformance.held import Case, Deed, Differs, Held
-from herdproof.conformance.shorten import REPETITIONS, again
-from herdproof.conformance.stateful import stateful
-from herdproof.conformance.walk import Walked, walk
+from herdproof.conformance.holding.closure import TooManyStates
+from herdproof.conformance.holding.held import Case, Deed, Differs, Held
+from herdproof.conformance.walks.shorten import REPETITIONS, again
+from herdproof.conformance.walks.stateful import stateful
+from herdproof.conformance.walks.walk import Walked, walk
 from properties.leases import LEASE, Client, Lease, LeaseCore, Leases
 from properties.plans import PLANS, Followers, Planner
 from properties.test_conformance_held import Clock, Clocks, flawed
@@ -376,7 +376,7 @@ def test_what_was_never_seen_taken_or_refused_is_said() -> None:
 
 
 SUITE = """
-from herdproof.conformance.stateful import stateful
+from herdproof.conformance.walks.stateful import stateful
 from properties.leases import Lease, Leases
 
 class NoFence(Leases):

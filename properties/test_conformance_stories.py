@@ -16,17 +16,17 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
-from herdproof.cli.stories import judged
+from herdproof.cli.code.stories import judged
 from herdproof.conformance.adapter import Adapter, AdapterError
-from herdproof.conformance.graph import explored
-from herdproof.conformance.held import Differs
+from herdproof.conformance.graphs.graph import explored
+from herdproof.conformance.holding.held import Differs
 from herdproof.conformance.stories import OnTheCode, Outcome, on_the_code
 from herdproof.conformance.story_tests import stories
-from herdproof.link.election_adapter import SimulatedElectors
+from herdproof.protocols.election.held.adapter import SimulatedElectors
 from herdspec import Spec, action, require
-from herdspec.check.exploration import Story
-from herdspec.check.replay import read_story, story_file
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.check.exploration.exploration import Story
+from herdspec.check.running.replay import read_story, story_file
+from herdspec.protocols.election.properties import ELECTION
 from properties.leases import LEASE, Client, Leases
 
 pytest_plugins = ["pytester"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from herdproof.link.election_adapter import SimulatedElectors
+from herdproof.protocols.election.held.adapter import SimulatedElectors
 from herdproof.testing import Adapter, AdapterError, edges, suite
 from herdspec.language.errors import UsageError
-from herdspec.protocols.election import Broker
+from herdspec.protocols.election.spec import Broker
 from properties.leases import LEASE, Leases
 
 RightEdges = edges(LEASE, Leases, Client=2)

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import pytest
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
-from herdproof.conformance.edges import cover
-from herdproof.conformance.held import Held
-from herdproof.conformance.solved import solved
-from herdproof.conformance.stateful import stateful
+from herdproof.conformance.graphs.edges import cover
+from herdproof.conformance.holding.held import Held
+from herdproof.conformance.solver.solved import solved
 from herdproof.conformance.stories import Outcome, on_the_code
 from herdproof.conformance.suites import shortfall
-from herdproof.conformance.walk import walk
+from herdproof.conformance.walks.stateful import stateful
+from herdproof.conformance.walks.walk import walk
 from herdspec import Nat, Sort, Spec, action, each, require
-from herdspec.check.run import machine
+from herdspec.check.running.run import machine
 
 
 class Door(Sort):

@@ -7,7 +7,7 @@ from typing import Any
 
 from herdproof.conformance.adapter import Adapter, Refused
 from herdproof.conformance.checks import judged_edges
-from herdproof.conformance.edges import TOURS, cover
+from herdproof.conformance.graphs.edges import TOURS, cover
 from herdspec import Spec, action, require
 
 

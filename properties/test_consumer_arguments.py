@@ -9,15 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof import Consumer
-from herdproof.central_coordinator.settings import BadSettings
 from herdproof.cli import app
-from herdproof.cli.consume import line
+from herdproof.cli.run.consume import line
 from herdproof.consumer import (
     BadArgument,
     KafkaUnusable,
 )
+from herdproof.protocols.central_coordinator.settings import BadSettings
+from herdproof.protocols.central_coordinator.wire.subscription import InvalidSubscription
 from herdproof.record import Record
-from herdproof.wire.subscription import InvalidSubscription
 
 
 @pytest.mark.parametrize(

@@ -14,24 +14,24 @@ from functools import cache
 import pytest
 
 from herdspec import Specification, require
-from herdspec.check.exploration import Exploration
-from herdspec.check.explore import explore
-from herdspec.check.liveness import liveness
+from herdspec.check.exploration.exploration import Exploration
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.liveness import liveness
 from herdspec.check.plans import FULL, QUICK, plan_of
-from herdspec.check.prove import needs_lemmas, prove
-from herdspec.check.refine import (
+from herdspec.check.proof.prove import needs_lemmas, prove
+from herdspec.check.refinement.refine import (
     Refined,
     Refinement,
     refine_by_exploration,
     refine_by_running,
 )
 from herdspec.language.surface import Expectation
-from herdspec.protocols.central_coordinator import Member, Partition
-from herdspec.protocols.central_coordinator_flaws import FLAWS, FOUND
-from herdspec.protocols.central_coordinator_refinement import REFINEMENT, REFINEMENT_FENCED
-from herdspec.protocols.contract import GroupContract, Stage
-from herdspec.protocols.contract_properties import CONTRACT, FENCED, POSSIBLE
-from herdspec.protocols.election import Broker
+from herdspec.protocols.central_coordinator.flaws import FLAWS, FOUND
+from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
+from herdspec.protocols.central_coordinator.spec import Member, Partition
+from herdspec.protocols.contract.properties import CONTRACT, FENCED, POSSIBLE
+from herdspec.protocols.contract.spec import GroupContract, Stage
+from herdspec.protocols.election.spec import Broker
 
 FORMS = {"strict": CONTRACT, "fenced": FENCED}
 REFINEMENTS = {"strict": REFINEMENT, "fenced": REFINEMENT_FENCED}

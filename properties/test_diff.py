@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from herdproof.cli import app
 from herdproof.cli.specs import find
-from herdspec.check.changes import changes, verdicts
-from herdspec.check.diff import Compared, Parts, compare
-from herdspec.check.explore import explore
-from herdspec.check.run import Machine
+from herdspec.check.exploration.explore import explore
+from herdspec.check.refinement.changes import changes, verdicts
+from herdspec.check.refinement.diff import Compared, Parts, compare
+from herdspec.check.running.run import Machine
 from herdspec.check.verdict import Finding, Mark, Standing, explored
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Spec

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from herdspec import from_source
-from herdspec.check.changes import changes, verdicts
-from herdspec.check.diff import Compared, Parts, compare
+from herdspec.check.refinement.changes import changes, verdicts
+from herdspec.check.refinement.diff import Compared, Parts, compare
 from herdspec.check.verdict import Finding, Mark, Standing
 from properties.files import run
 from properties.locks import EXPIRES_UNSEEN, LOCK, spec

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from herdspec import Specification, action, require
-from herdspec.check.explore import Exploration, explore
+from herdspec.check.exploration.explore import Exploration, explore
 from herdspec.check.plans import QUICK, usual
-from herdspec.check.run import Machine
+from herdspec.check.running.run import Machine
 from herdspec.check.verdict import Standing
 from herdspec.check.verify import verify
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Kind
-from herdspec.protocols.election import Answer, Broker, Call, Election, Link
-from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
-from herdspec.protocols.election_plan import PROTOCOL
-from herdspec.protocols.election_properties import ELECTION, POSSIBLE, PROMISES
+from herdspec.protocols.election.flaws import AT_ONCE, DRAFTED, FLAWS
+from herdspec.protocols.election.plan import PROTOCOL
+from herdspec.protocols.election.properties import ELECTION, POSSIBLE, PROMISES
+from herdspec.protocols.election.spec import Answer, Broker, Call, Election, Link
 from herdspec.protocols.flaws import Flaw
 
 ONE, TWO = Broker(0), Broker(1)

@@ -20,26 +20,26 @@ import pytest
 from hypothesis import settings
 
 from herdproof.conformance.adapter import AdapterError
-from herdproof.conformance.edges import Coverage
-from herdproof.conformance.held import Held
-from herdproof.conformance.stateful import stateful
+from herdproof.conformance.graphs.edges import Coverage
+from herdproof.conformance.holding.held import Held
 from herdproof.conformance.stories import on_the_code
-from herdproof.conformance.walk import walk as random_walk
-from herdproof.link.election import Observer
-from herdproof.link.election_adapter import SimulatedElectors, electors
-from herdproof.link.flawed_election import FLAWS as FLAWS_OF_CORES
-from herdproof.link.flawed_election import FLAWS_OF_SHELLS
-from herdproof.simulator.election import SimulatedElection
-from herdproof.simulator.gated import Impossible
-from herdproof.zookeeper import elector
-from herdproof.zookeeper.shell import NothingWaits, Shell
-from herdspec.check.explore import explore
-from herdspec.check.run import Machine
+from herdproof.conformance.walks.stateful import stateful
+from herdproof.conformance.walks.walk import walk as random_walk
+from herdproof.protocols.election import elector
+from herdproof.protocols.election.gate import NothingWaits, Shell
+from herdproof.protocols.election.held.adapter import SimulatedElectors, electors
+from herdproof.protocols.election.held.flawed import FLAWS as FLAWS_OF_CORES
+from herdproof.protocols.election.held.flawed import FLAWS_OF_SHELLS
+from herdproof.protocols.election.held.gated import Impossible
+from herdproof.protocols.election.held.observer import Observer
+from herdproof.protocols.election.simulated import SimulatedElection
+from herdspec.check.exploration.explore import explore
+from herdspec.check.running.run import Machine
 from herdspec.engine.ground import LARGEST, Ground
 from herdspec.language.surface import action
-from herdspec.protocols.election import Broker, Election
-from herdspec.protocols.election_flaws import DRAFTED, FLAWS
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.flaws import DRAFTED, FLAWS
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.spec import Broker, Election
 from properties.election_mutants import (
     HARMLESS_ALONE,
     graph,

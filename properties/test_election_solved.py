@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import pytest
 
 from herdproof.conformance.adapter import Adapter
-from herdproof.conformance.held import Held
-from herdproof.conformance.solved import NOT_LOADABLE, Solved, solved
-from herdproof.link.election_adapter import SimulatedElectors
-from herdproof.simulator.election import SimulatedElection
-from herdproof.zookeeper.elector import Effect, Elector
-from herdproof.zookeeper.shell import Shell
-from herdspec.check.prove import Proof, prove
-from herdspec.check.run import Machine, machine
-from herdspec.protocols.election import Broker, Election
-from herdspec.protocols.election_properties import ELECTION
+from herdproof.conformance.holding.held import Held
+from herdproof.conformance.solver.solved import NOT_LOADABLE, Solved, solved
+from herdproof.protocols.election.elector import Effect, Elector
+from herdproof.protocols.election.gate import Shell
+from herdproof.protocols.election.held.adapter import SimulatedElectors
+from herdproof.protocols.election.simulated import SimulatedElection
+from herdspec.check.proof.prove import Proof, prove
+from herdspec.check.running.run import Machine, machine
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.spec import Broker, Election
 
 pytestmark = pytest.mark.xdist_group("election solved")
 

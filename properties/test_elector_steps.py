@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from herdproof.conformance.walk import walk
-from herdproof.link.election_adapter import electors
-from herdproof.zookeeper.elector import (
+from herdproof.conformance.walks.walk import walk
+from herdproof.protocols.election.elector import (
     Answered,
     Ask,
     Call,
@@ -27,8 +26,9 @@ from herdproof.zookeeper.elector import (
     Step,
     Woken,
 )
+from herdproof.protocols.election.held.adapter import electors
 from herdproof.zookeeper.operations import Answer, Link, Refusal, Why
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.properties import ELECTION
 
 IDLE = {"ignore", "handle_late", "handle_wake", "handle_watch"}
 """What is no step of the spec: no more may become of it than that a look is due."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import z3
 
-from herdspec.check.explore import Explorer
+from herdspec.check.exploration.explore import Explorer
 from herdspec.engine import bits
 from herdspec.engine.columns import Columns
 from herdspec.engine.smt import Emitter

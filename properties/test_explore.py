@@ -18,10 +18,10 @@ from herdspec import (
     require,
     specification,
 )
-from herdspec.check.explore import Exploration, explore
-from herdspec.check.visited import Visited
+from herdspec.check.exploration.explore import Exploration, explore
+from herdspec.check.exploration.visited import Visited
 from herdspec.engine.columns import Words
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.properties import ELECTION
 from properties.specs import (
     LOCK_SERVER,
     TWO_PHASE_COMMIT,
@@ -358,7 +358,7 @@ class Colliding(Visited):
 
 def test_two_states_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes that collide lose no state: rows are compared in full."""
-    monkeypatch.setattr("herdspec.check.explore.Visited", Colliding)
+    monkeypatch.setattr("herdspec.check.exploration.explore.Visited", Colliding)
 
     found = explore(TWO_PHASE_COMMIT, {"Manager": 3}, faults=0, symmetry=False)
 

@@ -27,9 +27,9 @@ from herdspec import (
     specification,
     step,
 )
-from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
-from herdspec.check.explore import Explorer, explore
-from herdspec.check.size import Estimate, estimated_states
+from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
+from herdspec.check.exploration.explore import Explorer, explore
+from herdspec.check.exploration.size import Estimate, estimated_states
 from herdspec.engine import ground
 from herdspec.language.surface import Property
 from properties.specs import LOCK_SERVER, TWO_PHASE_COMMIT, Client

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdspec import Specification, from_source
-from herdspec.check.fair import Demands, Graph, Lasso, lasso
-from herdspec.check.liveness import liveness
-from herdspec.check.run import Machine
+from herdspec.check.liveness.fair import Demands, Graph, Lasso, lasso
+from herdspec.check.liveness.liveness import liveness
+from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import Promise
 from herdspec.language.surface import Expectation, Fairness

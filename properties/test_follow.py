@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from herdspec.check.follow import Follower, Led, PlainSteps, Steps, TooManyStates
-from herdspec.check.invariants import Invariants, invariants_of
-from herdspec.check.run import Machine, machine
-from herdspec.check.scripted import Scripted
+from herdspec.check.conformance.follow import Follower, Led, PlainSteps, Steps, TooManyStates
+from herdspec.check.conformance.invariants import Invariants, invariants_of
+from herdspec.check.running.run import Machine, machine
+from herdspec.check.running.scripted import Scripted
 from herdspec.language.surface import sizes_of_sorts
-from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 from properties.locks import EXPIRES_UNSEEN, LOCK, spec
 
 

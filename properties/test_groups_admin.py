@@ -8,12 +8,12 @@ from itertools import chain
 
 import pytest
 
-from herdproof.central_coordinator import admin
-from herdproof.central_coordinator.assignment import Partition
-from herdproof.central_coordinator.groups import Owner
-from herdproof.central_coordinator.paths import Paths
-from herdproof.central_coordinator.recovery import owner_data, point_data
-from herdproof.central_coordinator.stored_groups import (
+from herdproof.protocols.central_coordinator import admin
+from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.protocols.central_coordinator.coordinator.groups import Owner
+from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.stored_groups import (
     Group,
     GroupRestless,
     NoSuchGroup,
@@ -21,8 +21,8 @@ from herdproof.central_coordinator.stored_groups import (
     StoredGroups,
     UnknownTopic,
 )
+from herdproof.protocols.election.shell import parents
 from herdproof.simulator.zookeeper import ZooKeeper
-from herdproof.zookeeper.election import parents
 from herdproof.zookeeper.operations import (
     Answer,
     Create,

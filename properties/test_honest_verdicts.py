@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
-from herdspec.check.bounds import raised
-from herdspec.check.explore import explore
-from herdspec.check.mutate import mutate
-from herdspec.check.proof_verdict import proved
-from herdspec.check.prove import prove
-from herdspec.check.search import search
-from herdspec.check.simulate import simulate
+from herdspec.check.exploration.bounds import raised
+from herdspec.check.exploration.explore import explore
+from herdspec.check.mutation.mutate import mutate
+from herdspec.check.proof.proof_verdict import proved
+from herdspec.check.proof.prove import prove
+from herdspec.check.simulation.search import search
+from herdspec.check.simulation.simulate import simulate
 from herdspec.check.verdict import Mark
 from herdspec.language.specification import Specification, from_source
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from herdspec import Specification, UsageError, from_source
-from herdspec.check.explore import Explorer, explore
-from herdspec.check.initial import Initial
-from herdspec.check.prove import prove
-from herdspec.check.run import Machine, machine
-from herdspec.check.search import search
-from herdspec.check.simulate import simulate, starts_of
+from herdspec.check.exploration.explore import Explorer, explore
+from herdspec.check.exploration.initial import Initial
+from herdspec.check.proof.prove import prove
+from herdspec.check.running.run import Machine, machine
+from herdspec.check.simulation.search import search
+from herdspec.check.simulation.simulate import simulate, starts_of
 from herdspec.engine import starts as engine_starts
 from properties.published.token_ring import TOKEN_RING
 from properties.random_specs import sources
@@ -118,7 +118,7 @@ def test_it_makes_no_difference_how_many_are_looked_at(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Choices that are looked at in portions make the same states."""
-    monkeypatch.setattr("herdspec.check.initial.AT_ONCE", at_once)
+    monkeypatch.setattr("herdspec.check.exploration.initial.AT_ONCE", at_once)
 
     compare(BEGUN, {"T": 2}, BOUND)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from herdspec import SpecError, from_source
-from herdspec.check.explore import explore
-from herdspec.check.prove import prove
-from herdspec.check.search import search
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.prove import prove
+from herdspec.check.simulation.search import search
 from properties.readings import (
     UNDEFINED,
     by_python,

@@ -28,8 +28,8 @@ from herdspec import (
     specification,
     step,
 )
-from herdspec.check.explore import explore
-from herdspec.check.run import Machine
+from herdspec.check.exploration.explore import explore
+from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Kind
 from properties.readings import (

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from herdspec import Specification, UsageError, from_source
-from herdspec.check.explore import Exploration, Explorer, explore
-from herdspec.check.liveness import liveness
-from herdspec.check.run import machine
-from herdspec.check.scripted import Scripted
-from herdspec.check.search import search
-from herdspec.check.simulate import simulate
+from herdspec.check.exploration.explore import Exploration, Explorer, explore
+from herdspec.check.liveness.liveness import liveness
+from herdspec.check.running.run import machine
+from herdspec.check.running.scripted import Scripted
+from herdspec.check.simulation.search import search
+from herdspec.check.simulation.simulate import simulate
 from herdspec.engine.ground import LARGEST, Ground
 from properties.readings import Numbers, by_columns, compare_properties, compare_steps
 from properties.test_emitters import by_bits

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from herdspec import Specification, UsageError, action, from_source, specification
-from herdspec.check.explore import explore
-from herdspec.check.fair import Lasso
-from herdspec.check.liveness import Liveness, is_renamed, liveness
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.fair import Lasso
+from herdspec.check.liveness.liveness import Liveness, is_renamed, liveness
 from herdspec.check.verdict import (
     EVERY_ACTION_IS_POSSIBLE,
     Failure,
@@ -351,7 +351,7 @@ def test_a_story_that_shows_nothing_is_never_told(
     spec: Specification, planted: Lasso, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plain Python has the last word: whatever the search says, a wrong lasso is noticed."""
-    monkeypatch.setattr("herdspec.check.liveness.lasso", lambda *_: planted)
+    monkeypatch.setattr("herdspec.check.liveness.liveness.lasso", lambda *_: planted)
 
     with pytest.raises(AssertionError, match=wrong):
         liveness(spec, {}, faults=0)

@@ -32,9 +32,9 @@ from herdspec import (
     specification,
     weak,
 )
-from herdspec.check.explore import Explorer
-from herdspec.check.mutants import Mutant, mutants
-from herdspec.check.mutate import Mutation, Survivor, mutate, reasons_of
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.mutation.mutants import Mutant, mutants
+from herdspec.check.mutation.mutate import Mutation, Survivor, mutate, reasons_of
 from herdspec.check.verdict import Standing
 from herdspec.engine.ground import FAULTS
 from herdspec.language.errors import SpecError, UsageError

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 
 from herdspec import Specification, specification
-from herdspec.check.explore import explore
-from herdspec.check.liveness import liveness
-from herdspec.check.mutants import Mutant, mutants
-from herdspec.check.mutate import Bounds, failing, mutate, reasons_of
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.liveness import liveness
+from herdspec.check.mutation.mutants import Mutant, mutants
+from herdspec.check.mutation.mutate import Bounds, failing, mutate, reasons_of
 from herdspec.check.plans import mistaken, mistaken_of
 from herdspec.check.verdict import Standing
 from herdspec.check.verify import Plan
-from herdspec.protocols import central_coordinator_survivors as why
-from herdspec.protocols.central_coordinator import CentralCoordinator
-from herdspec.protocols.central_coordinator_plan import mistaken as in_turn
-from herdspec.protocols.central_coordinator_properties import NOTICING
+from herdspec.protocols.central_coordinator import survivors as why
+from herdspec.protocols.central_coordinator.plan import mistaken as in_turn
+from herdspec.protocols.central_coordinator.properties import NOTICING
+from herdspec.protocols.central_coordinator.spec import CentralCoordinator
 from properties.central_missing import MISSING
 from properties.specs import LOCK_SERVER
 

@@ -12,15 +12,15 @@ from functools import cache, partial
 import pytest
 
 from herdspec import recoverable, sometimes, step
-from herdspec.check.explore import explore
-from herdspec.check.mutants import Mutant, mutants
-from herdspec.check.mutate import failing, mutate, reasons_of
+from herdspec.check.exploration.explore import explore
+from herdspec.check.mutation.mutants import Mutant, mutants
+from herdspec.check.mutation.mutate import failing, mutate, reasons_of
 from herdspec.check.plans import mistaken_of
 from herdspec.check.verdict import Standing
 from herdspec.language.surface import Property
-from herdspec.protocols import election_survivors as why
-from herdspec.protocols.election import Answer, Broker, Call, Election, Link, View
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election import survivors as why
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.spec import Answer, Broker, Call, Election, Link, View
 
 pytestmark = pytest.mark.xdist_group("mutate election")  # its mutants are made once
 TWO_BROKERS = {"Broker": 2}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from herdspec import from_source
-from herdspec.check.mutate import mutate
+from herdspec.check.mutation.mutate import mutate
 
 
 def test_a_mutant_that_has_no_meaning_is_told_where_its_original_has_none_either() -> None:

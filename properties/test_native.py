@@ -28,8 +28,8 @@ from herdspec import (
     specification,
     step,
 )
-from herdspec.check.explore import Exploration, Explorer
-from herdspec.check.run import Machine
+from herdspec.check.exploration.explore import Exploration, Explorer
+from herdspec.check.running.run import Machine
 from herdspec.engine import native, native_emit, native_runtime, native_threads
 from herdspec.engine.columns import Columns, Packing, Words
 from herdspec.engine.ground import Ground
@@ -42,9 +42,9 @@ from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Specification, from_source
 from herdspec.language.types import NAT
-from herdspec.protocols.election_contract import REFINEMENT
-from herdspec.protocols.election_flaws import DRAFTED
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.contract import REFINEMENT
+from herdspec.protocols.election.flaws import DRAFTED
+from herdspec.protocols.election.properties import ELECTION
 from properties.random_specs import sources
 from properties.specs import (
     LOCK_SERVER,
@@ -240,7 +240,7 @@ def test_the_engines_agree_on_what_a_refinement_asks() -> None:
 
 def test_an_engine_may_be_changed_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that goes over to native code half-way finds what either finds alone."""
-    monkeypatch.setattr("herdspec.check.explore.LARGE", 100)
+    monkeypatch.setattr("herdspec.check.exploration.explore.LARGE", 100)
 
     changing = Explorer(ELECTION, {"Broker": 2}, 1)
     compare([Explorer(ELECTION, {"Broker": 2}, 1, engine="numpy"), changing])
@@ -345,8 +345,8 @@ def without_llvm(packing: Packing) -> str:
 
 def test_a_missing_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where native code cannot be had, a large space is searched with NumPy, and says why."""
-    monkeypatch.setattr("herdspec.check.explore.LARGE", 10)
-    monkeypatch.setattr("herdspec.check.explore.why_not", without_llvm)
+    monkeypatch.setattr("herdspec.check.exploration.explore.LARGE", 10)
+    monkeypatch.setattr("herdspec.check.exploration.explore.why_not", without_llvm)
 
     found = Explorer(TWO_PHASE_COMMIT, {"Manager": 3}, 0, symmetry=False).run()
 
@@ -356,7 +356,7 @@ def test_a_missing_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_expression_that_cannot_be_compiled_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator without native code sends a search back to NumPy, with its name."""
-    monkeypatch.setattr("herdspec.check.explore.LARGE", 10)
+    monkeypatch.setattr("herdspec.check.exploration.explore.LARGE", 10)
     monkeypatch.delitem(native_emit.OPERATORS, "eq")
 
     found = Explorer(TWO_PHASE_COMMIT, {"Manager": 3}, 0, symmetry=False).run()
@@ -369,7 +369,7 @@ def test_native_code_that_is_asked_for_and_cannot_be_had_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever asks for native code gets it, or an error that says why not."""
-    monkeypatch.setattr("herdspec.check.explore.why_not", without_llvm)
+    monkeypatch.setattr("herdspec.check.exploration.explore.why_not", without_llvm)
 
     with pytest.raises(UsageError, match="llvmlite is not installed"):
         Explorer(TWO_PHASE_COMMIT, {"Manager": 3}, 0, engine="native").run()

@@ -127,7 +127,7 @@ def test_a_mistake_that_nobody_notices_is_told(lock: Path) -> None:
 def test_what_the_prover_refuses_is_unknown(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the prover refuses a spec, the rest is checked, and the exit code is 3."""
     from herdspec import UsageError
-    from herdspec.check import prove
+    from herdspec.check.proof import prove
 
     def refuse(*_: object, **__: object) -> None:
         raise UsageError("no proof of sums")

@@ -21,12 +21,8 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdproof.conformance.coarse import Edges, Taken
 from herdproof.conformance.traces import compiled as of_traces
-from herdproof.link.central import conform_lines
-from herdproof.link.central_runs import traced
-from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
-from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
-from herdproof.pipeline import campaign as module
-from herdproof.pipeline.campaign import (
+from herdproof.pipeline.campaign import campaign as module
+from herdproof.pipeline.campaign.campaign import (
     WRITTEN,
     NotOurs,
     _worker,
@@ -34,18 +30,22 @@ from herdproof.pipeline.campaign import (
     run_here,
     task_count,
 )
-from herdproof.pipeline.campaign_central import SHAPES, Central
-from herdproof.pipeline.campaign_runs import UnknownName
-from herdproof.pipeline.campaign_work import Merged, Plan, audited, curve
+from herdproof.pipeline.campaign.runs import UnknownName
+from herdproof.pipeline.campaign.work import Merged, Plan, audited, curve
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
+from herdproof.protocols.central_coordinator.campaign import SHAPES, Central
+from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
+from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.protocols.central_coordinator.simulated.chance import Kind
+from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdproof.protocols.implementation import simulators
-from herdproof.simulator.chance import Kind
 from herdspec import Nat, Sort, Spec, action, each
-from herdspec.check.run import Machine
+from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import specification
-from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 
 CENTRAL, ELECTION = "central_coordinator", "election"
 SMALL = ("alone/calm",)

@@ -23,10 +23,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from herdproof.cli.explore_spark import patient
-from herdproof.pipeline import explore_levels, explore_worker
-from herdproof.pipeline.explore import SparkExplorer, local_bytes, why_failed
-from herdproof.pipeline.explore_kernel import (
+from herdproof.cli.spec.explore_spark import patient
+from herdproof.pipeline.exploration import levels as explore_levels
+from herdproof.pipeline.exploration import worker as explore_worker
+from herdproof.pipeline.exploration.explore import SparkExplorer, local_bytes, why_failed
+from herdproof.pipeline.exploration.kernel import (
     ColumnedExpander,
     ColumnedShard,
     Counted,
@@ -39,17 +40,17 @@ from herdproof.pipeline.explore_kernel import (
     shards_of,
     shipped,
 )
-from herdproof.pipeline.explore_levels import Run
-from herdproof.pipeline.explore_store import with_ranks
+from herdproof.pipeline.exploration.levels import Run
+from herdproof.pipeline.exploration.store import with_ranks
 from herdspec import from_source
-from herdspec.check.exploration import Exploration, Story
-from herdspec.check.explore import Explorer, explore
+from herdspec.check.exploration.exploration import Exploration, Story
+from herdspec.check.exploration.explore import Explorer, explore
 from herdspec.engine.columns import Packing, Words
 from herdspec.engine.ground import Ground
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Specification
-from herdspec.protocols.election_flaws import FLAWS
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.flaws import FLAWS
+from herdspec.protocols.election.properties import ELECTION
 from properties.files import run as command
 from properties.published.hanoi import HANOI
 from properties.published.ring_election import RING_ELECTION
@@ -214,7 +215,7 @@ def test_shards_that_are_not_kept_are_read_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     """A worker without room for shards reads them from the files of all levels."""
-    monkeypatch.setattr("herdproof.pipeline.explore.KEEP_BYTES", 0)
+    monkeypatch.setattr("herdproof.pipeline.exploration.explore.KEEP_BYTES", 0)
     explore_worker.KEPT.shards.clear()
 
     search = searched(tmp_path, TWO_PHASE_COMMIT, {"Manager": 4}, 0, engine=engine)
@@ -226,7 +227,7 @@ def test_shards_that_are_not_kept_are_read_anew(
 
 def test_the_engine_may_change_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that begins with NumPy goes on with compiled code where there is enough to do."""
-    monkeypatch.setattr("herdproof.pipeline.explore.LARGE", 300)
+    monkeypatch.setattr("herdproof.pipeline.exploration.explore.LARGE", 300)
     monkeypatch.setattr(explore_levels, "FEW", 20)
 
     search = searched(tmp_path, TWO_PHASE_COMMIT, {"Manager": 5}, 0, engine="auto", symmetry=False)
@@ -525,9 +526,9 @@ def without_llvm(packing: Packing) -> str:
 
 def test_a_missing_compiler_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where native code cannot be had, NumPy searches and says why; asked for, it is refused."""
-    monkeypatch.setattr("herdproof.pipeline.explore.LARGE", 10)
+    monkeypatch.setattr("herdproof.pipeline.exploration.explore.LARGE", 10)
     monkeypatch.setattr(explore_levels, "FEW", 20)
-    monkeypatch.setattr("herdproof.pipeline.explore_kernel.why_not", without_llvm)
+    monkeypatch.setattr("herdproof.pipeline.exploration.kernel.why_not", without_llvm)
 
     case = (TWO_PHASE_COMMIT, {"Manager": 4}, 0)
     ours = searched(tmp_path / "auto", *case, engine="auto", symmetry=False).ours
@@ -543,7 +544,7 @@ def test_a_worker_without_a_compiler_uses_numpy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool
 ) -> None:
     """A worker may lack llvmlite, though the driver has it: the search is the same."""
-    monkeypatch.setattr("herdproof.pipeline.explore_kernel._has_compiler", lambda: native)
+    monkeypatch.setattr("herdproof.pipeline.exploration.kernel._has_compiler", lambda: native)
     kernel = kernels(LOCK_SERVER, {"Client": 2})
 
     assert isinstance(expander_of(kernel, native=True), ColumnedExpander) is not native
@@ -554,7 +555,7 @@ def test_a_worker_without_a_compiler_uses_numpy(
 
 def test_the_module_is_the_command() -> None:
     """The module, started as spark-submit does it, takes the same options."""
-    module = [sys.executable, "-m", "herdproof.pipeline.explore", "election-contract"]
+    module = [sys.executable, "-m", "herdproof.pipeline.exploration.explore", "election-contract"]
 
     done = subprocess.run(
         [*module, "--resume", "nothing"], capture_output=True, text=True, check=False

@@ -15,17 +15,17 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as altered
 
-from herdproof.link.central_runs import traced
-from herdproof.pipeline import audit_work
-from herdproof.pipeline.audit_work import judge_bucket
-from herdproof.pipeline.following import Bucket, Came, Following
-from herdproof.pipeline.judge import judge
-from herdproof.pipeline.numbers import Numbers
-from herdproof.pipeline.packets import ORDER, pack_records, packets_of
-from herdproof.pipeline.protocols import auditor, read_line
-from herdproof.pipeline.stream_work import follow_part, replay_groups, unpack
-from herdproof.pipeline.tables import TABLES, Row, Rows
-from herdproof.pipeline.work import protocol_work
+from herdproof.pipeline.audit import audit_work
+from herdproof.pipeline.audit.audit_work import judge_bucket
+from herdproof.pipeline.audit.following import Bucket, Came, Following
+from herdproof.pipeline.audit.judge import judge
+from herdproof.pipeline.audit.numbers import Numbers
+from herdproof.pipeline.audit.protocols import auditor, read_line
+from herdproof.pipeline.audit.stream_work import follow_part, replay_groups, unpack
+from herdproof.pipeline.audit.work import protocol_work
+from herdproof.pipeline.spark.packets import ORDER, pack_records, packets_of
+from herdproof.pipeline.spark.tables import TABLES, Row, Rows
+from herdproof.protocols.central_coordinator.traces.runs import traced
 
 LATE_NS = 3_000_000_000
 MANY = "central_coordinator"

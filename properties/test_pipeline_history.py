@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdproof.central_coordinator.tracing import CENTRAL
-from herdproof.pipeline import events as e
-from herdproof.pipeline.central_trace import OBSERVABLE
-from herdproof.pipeline.findings import SENTENCES
-from herdproof.pipeline.history import History
-from herdproof.pipeline.protocols import auditor as auditor_of
-from herdproof.pipeline.tables import TABLES, Rows
-from herdproof.simulator.chance import Config
+from herdproof.pipeline.audit.protocols import auditor as auditor_of
+from herdproof.pipeline.judging import events as e
+from herdproof.pipeline.judging.findings import SENTENCES
+from herdproof.pipeline.judging.history import History
+from herdproof.pipeline.spark.tables import TABLES, Rows
+from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.traces.auditor import OBSERVABLE
+from herdproof.protocols.central_coordinator.tracing import CENTRAL
 from properties.pipeline_traces import trace
 
 S = 1_000_000_000

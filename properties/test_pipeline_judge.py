@@ -15,19 +15,19 @@ import pytest
 from msgspec.structs import replace as altered
 
 import properties.test_central_simulator as simulator
-from herdproof.central_coordinator.tracing import CENTRAL
 from herdproof.conformance.traces.ordering import ordered
-from herdproof.link.central_lines import CentralStep as Line
-from herdproof.link.central_runs import traced
-from herdproof.link.flawed_central import CONSUMERS as CONSUMER_FLAWS
-from herdproof.link.flawed_central import COORDINATORS as COORDINATOR_FLAWS
-from herdproof.pipeline.central_trace import OBSERVABLE
-from herdproof.pipeline.findings import SENTENCES, TOLD_BY
-from herdproof.pipeline.judge import CONFORMS, judge
-from herdproof.pipeline.protocols import auditor
-from herdproof.pipeline.tables import TABLES
-from herdproof.simulator.central import DEFAULT
-from herdproof.simulator.chance import Config
+from herdproof.pipeline.audit.judge import CONFORMS, judge
+from herdproof.pipeline.audit.protocols import auditor
+from herdproof.pipeline.judging.findings import SENTENCES, TOLD_BY
+from herdproof.pipeline.spark.tables import TABLES
+from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
+from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
+from herdproof.protocols.central_coordinator.traces.auditor import OBSERVABLE
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
+from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.tracing import CENTRAL
 from properties.central_mutants import LOST_MEMBERS, MUTANTS, PAUSES, SESSIONS_END
 from properties.pipeline_plants import PLANTS, Plant
 from properties.pipeline_traces import Trace, changed, judged, of_group, run_of, trace, violated

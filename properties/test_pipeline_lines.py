@@ -18,19 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from herdproof.central_coordinator.tracing import CENTRAL
-from herdproof.central_coordinator.tracing import NAMES as WRITTEN
 from herdproof.conformance.traces.line import ANY_PROTOCOL, TraceError
 from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.ordering import Ordered, ordered
-from herdproof.link.central_lines import CentralStep, read_central_line
-from herdproof.pipeline.auditor import Malformed
-from herdproof.pipeline.findings import SENTENCES
-from herdproof.pipeline.judge import CONFORMS, judge
-from herdproof.pipeline.lines import Reader
-from herdproof.pipeline.protocols import auditor, auditors, read_line
-from herdproof.pipeline.tables import Rows
-from herdproof.trace import ELECTION, FORMATS
+from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.pipeline.audit.judge import CONFORMS, judge
+from herdproof.pipeline.audit.lines import Reader
+from herdproof.pipeline.audit.protocols import auditor, auditors, read_line
+from herdproof.pipeline.judging.findings import SENTENCES
+from herdproof.pipeline.spark.tables import Rows
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep, read_central_line
+from herdproof.protocols.central_coordinator.tracing import CENTRAL
+from herdproof.protocols.central_coordinator.tracing import NAMES as WRITTEN
+from herdproof.protocols.election.tracing import ELECTION, FORMATS
 from properties.pipeline_traces import run_of, trace, violated
 from properties.test_conform import walk
 

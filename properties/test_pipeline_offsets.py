@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdproof.pipeline.auditor import Malformed
+from herdproof.pipeline.audit.auditor import Malformed
 from herdproof.pipeline.offsets import records as r
 from herdproof.pipeline.offsets.layouts import Field, Layout
 from herdproof.pipeline.offsets.records import (

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from herdproof.pipeline import events as e
+from herdproof.pipeline.judging import events as e
 from herdproof.pipeline.offsets.events import events
 from herdproof.pipeline.offsets.judge import OBSERVABLE, REFUTABLE, Judge, judge_records
 from herdproof.pipeline.offsets.segments import LogRecord
@@ -24,9 +24,9 @@ from herdproof.pipeline.offsets.source import (
     judge_groups,
     keyed,
 )
-from herdproof.pipeline.outgoing import OUT_ARROW
-from herdproof.pipeline.tables import ARROW, TABLES, Row, Rows
-from herdproof.simulator.contract import Sentence
+from herdproof.pipeline.spark.outgoing import OUT_ARROW
+from herdproof.pipeline.spark.tables import ARROW, TABLES, Row, Rows
+from herdproof.protocols.central_coordinator.simulated.contract import Sentence
 from properties.offset_records import Pair, commit, generation, in_log, key, modern
 
 P0, P1, P2 = ("t", "0"), ("t", "1"), ("t", "2")

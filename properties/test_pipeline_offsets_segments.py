@@ -20,7 +20,7 @@ from herdproof.pipeline.offsets.segments import (
     read_partition,
 )
 from herdproof.pipeline.offsets.source import find_segments, read_segments
-from herdproof.pipeline.sources import NoSource
+from herdproof.pipeline.spark.sources import NoSource
 from properties.offset_records import batch, marker, write_segment
 
 PAIRS = [(b"k%d" % n, b"v" * n if n % 3 else None) for n in range(7)]

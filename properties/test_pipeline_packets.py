@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from herdproof.link.central_runs import traced
-from herdproof.pipeline import packets as packets_module
-from herdproof.pipeline.packets import (
+from herdproof.pipeline.audit.work import protocol_work
+from herdproof.pipeline.spark import packets as packets_module
+from herdproof.pipeline.spark.packets import (
     LINES,
     MALFORMED,
     NUMBERS,
@@ -24,7 +24,7 @@ from herdproof.pipeline.packets import (
     pack_records,
     packets_of,
 )
-from herdproof.pipeline.work import protocol_work
+from herdproof.protocols.central_coordinator.traces.runs import traced
 
 BUCKETS = 3
 WORK = protocol_work()

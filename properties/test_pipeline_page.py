@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from herdproof.pipeline.figures import FIGURES
-from herdproof.pipeline.findings import SENTENCES
-from herdproof.pipeline.tables import TABLES
+from herdproof.pipeline.judging.figures import FIGURES
+from herdproof.pipeline.judging.findings import SENTENCES
+from herdproof.pipeline.spark.tables import TABLES
 from properties.pipeline_page import PAGE, renewed, sources
 from properties.pipeline_traces import judged, trace
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from herdproof.cli.specs import find, known
-from herdproof.pipeline.session import packed
+from herdproof.pipeline.spark.session import packed
 from herdproof.protocols.implementation import Implementation, implementation
 from herdspec.check import protocol as protocols
 from herdspec.check.plans import QUICK, plan_of

@@ -24,10 +24,10 @@ from herdspec import (
     specification,
     step,
 )
-from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
-from herdspec.check.explore import explore
-from herdspec.check.proof_verdict import proved
-from herdspec.check.prove import (
+from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.proof_verdict import proved
+from herdspec.check.proof.prove import (
     DEFINED,
     RESOURCES,
     Obligation,
@@ -38,9 +38,9 @@ from herdspec.check.prove import (
     prove,
 )
 from herdspec.check.verdict import Mark, Standing, standing_of
-from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
-from herdspec.protocols.election_flaws import AT_ONCE, FLAWS
-from herdspec.protocols.election_properties import ELECTION, LEMMAS, SHAPE
+from herdspec.protocols.election.contract import CONTRACT, REFINEMENT
+from herdspec.protocols.election.flaws import AT_ONCE, FLAWS
+from herdspec.protocols.election.properties import ELECTION, LEMMAS, SHAPE
 from properties.specs import (
     LOCK_SERVER,
     Client,

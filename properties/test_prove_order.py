@@ -19,7 +19,7 @@ from herdspec import (
     specification,
     step,
 )
-from herdspec.check.prove import prove
+from herdspec.check.proof.prove import prove
 from properties.specs import LOCK_SERVER
 from properties.test_prove import failed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from herdspec import from_source
-from herdspec.check.prove import prove
+from herdspec.check.proof.prove import prove
 
 
 def test_the_numbers_of_a_map_that_is_a_parameter_are_within_its_type() -> None:

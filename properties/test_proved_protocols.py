@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from herdspec import Specification, require
-from herdspec.check.explore import explore
-from herdspec.check.prove import Outcome, Proof, leave_one_out, needs_lemmas, prove
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.prove import Outcome, Proof, leave_one_out, needs_lemmas, prove
 from properties.group_spec import BARE, GROUP, INVARIANTS, LEMMAS, STEPS, Group, Member, Partition
 from properties.published.mypyvy_lockserv import LOCK_SERVICE
 from properties.published.mypyvy_paxos import PAXOS, Node, Paxos, Quorum, Round, Value

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from herdspec.check.explore import Exploration, explore
+from herdspec.check.exploration.explore import Exploration, explore
 from herdspec.language.specification import Specification
 from properties.published.allocator import SCHEDULING_ALLOCATOR, SIMPLE_ALLOCATOR
 from properties.published.alternating_bit import ALTERNATING_BIT

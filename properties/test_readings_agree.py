@@ -16,19 +16,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herdspec import Spec, Specification, from_source, specification
-from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
-from herdspec.check.explore import Explorer
-from herdspec.check.prove import Outcome, prove
-from herdspec.check.run import Step
+from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.running.run import Step
 from herdspec.engine.columns import Columns
 from herdspec.engine.smt import Emitter
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.surface import Expectation, Undefined
 from herdspec.language.types import BOOL
-from herdspec.protocols.election_contract import CONTRACT
-from herdspec.protocols.election_flaws import DRAFTED, FLAWS
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.contract import CONTRACT
+from herdspec.protocols.election.flaws import DRAFTED, FLAWS
+from herdspec.protocols.election.properties import ELECTION
 from properties.random_specs import sources
 from properties.readings import (
     FAULTS,

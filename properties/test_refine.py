@@ -19,8 +19,8 @@ from herdspec import (
     require,
     specification,
 )
-from herdspec.check.prove import Outcome
-from herdspec.check.refine import (
+from herdspec.check.proof.prove import Outcome
+from herdspec.check.refinement.refine import (
     STUTTER,
     Refined,
     Refinement,
@@ -28,10 +28,10 @@ from herdspec.check.refine import (
     refine_by_proof,
     refine_by_running,
 )
-from herdspec.protocols.election import Broker, Election
-from herdspec.protocols.election_contract import CONTRACT, REFINEMENT
-from herdspec.protocols.election_flaws import AT_ONCE, any_write
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.contract import CONTRACT, REFINEMENT
+from herdspec.protocols.election.flaws import AT_ONCE, any_write
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.spec import Broker, Election
 
 Map = Callable[..., object]
 

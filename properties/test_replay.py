@@ -15,16 +15,23 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
+from herdproof.cli.code.stories import Verdict, judged, saved
 from herdproof.cli.specs import find
-from herdproof.cli.stories import Verdict, judged, saved
 from herdproof.conformance.stories import on_the_code
 from herdproof.protocols.implementation import adapter_of
 from herdspec import Specification, UsageError, from_source
-from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
-from herdspec.check.explore import Exploration, Explorer
-from herdspec.check.liveness import liveness
-from herdspec.check.replay import Expect, StoryFile, file_name, read_story, replay, story_file
-from herdspec.check.run import Machine
+from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
+from herdspec.check.exploration.explore import Exploration, Explorer
+from herdspec.check.liveness.liveness import liveness
+from herdspec.check.running.replay import (
+    Expect,
+    StoryFile,
+    file_name,
+    read_story,
+    replay,
+    story_file,
+)
+from herdspec.check.running.run import Machine
 from herdspec.check.verdict import ALWAYS_A_STEP
 from herdspec.engine.ground import Ground
 from properties.net import NET, ONLY_ONE

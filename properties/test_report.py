@@ -25,13 +25,13 @@ from herdproof.report.junit import junit
 from herdproof.report.sarif import sarif
 from herdspec.check.cache import Coverage
 from herdspec.check.cache import Result as Found
-from herdspec.check.run import Machine
-from herdspec.check.transitions import StateMachine, state_machines
+from herdspec.check.exploration.transitions import StateMachine, state_machines
+from herdspec.check.running.run import Machine
 from herdspec.check.verdict import Finding, Mark, Shown, Taken
 from herdspec.check.verify import Done, Plan, Report
 from herdspec.engine.ground import Ground
 from herdspec.language.specification import Specification
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.properties import ELECTION
 from properties.test_cache import LOCK, changed
 
 HOLDS, FAILS, NOT_ASKED, UNKNOWN = 0, 1, 2, 3

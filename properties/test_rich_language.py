@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from herdspec.check.explore import Explorer, explore
+from herdspec.check.exploration.explore import Explorer, explore
 from herdspec.language.errors import SpecError
 from herdspec.language.specification import from_source
 from properties.readings import (

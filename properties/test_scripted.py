@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from herdproof.conformance.traces import compiled as of_traces
-from herdproof.link.central import conform_lines
-from herdproof.link.central_runs import Traced, traced
-from herdproof.simulator.chance import Config
-from herdspec.check.conform import Outcome, Verdict
-from herdspec.check.explore import Explorer
-from herdspec.check.run import Machine
-from herdspec.check.scripted import Scripted
+from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.traces.runs import Traced, traced
+from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
+from herdspec.check.conformance.conform import Outcome, Verdict
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.running.run import Machine
+from herdspec.check.running.scripted import Scripted
 from herdspec.engine import scripted as emitter
 from herdspec.engine.ground import Ground
 from herdspec.engine.renaming import Element, Names, Place
@@ -27,7 +27,7 @@ from herdspec.engine.scripted import Overflows, Scripts
 from herdspec.language.graph import Expr
 from herdspec.language.specification import from_source
 from herdspec.language.surface import sizes_of_sorts
-from herdspec.protocols.central_coordinator_properties import CENTRAL_COORDINATOR
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 from properties import readings
 from properties.test_emitters import BODIES, COLUMNS, COUNTING, explored
 from properties.test_rich_language import HEADER, some_states

@@ -23,15 +23,15 @@ from herdspec import (
     specification,
     step,
 )
-from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED, Exploration
-from herdspec.check.explore import explore
-from herdspec.check.search import Search, search
+from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED, Exploration
+from herdspec.check.exploration.explore import explore
+from herdspec.check.simulation.search import Search, search
 from herdspec.check.verdict import Mark, Standing, searched, standing_of
 from herdspec.engine.bits import BitEmitter
 from herdspec.engine.ground import Ground
 from herdspec.language.graph import Expr
 from herdspec.language.surface import Expectation
-from herdspec.protocols.election_flaws import DRAFTED, FLAWS
+from herdspec.protocols.election.flaws import DRAFTED, FLAWS
 from properties.specs import (
     LOCK_SERVER,
     TWO_PHASE_COMMIT,

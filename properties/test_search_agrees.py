@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from herdspec import Specification, UsageError, from_source
-from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
-from herdspec.check.explore import explore
-from herdspec.check.prove import Outcome, prove
-from herdspec.check.search import search
-from herdspec.check.suggest import Candidates
+from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.proof.suggest import Candidates
+from herdspec.check.simulation.search import search
 from herdspec.language import graph as g
 from herdspec.language.surface import Expectation
 from properties.random_specs import sources

@@ -32,10 +32,17 @@ from herdspec import (
     specification,
     step,
 )
-from herdspec.check.explore import Explorer
-from herdspec.check.run import Machine
-from herdspec.check.simulate import Retold, Simulation, simulate, starts_of, walkers_for, watched
-from herdspec.check.walks import Chance, Herd
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.running.run import Machine
+from herdspec.check.simulation.simulate import (
+    Retold,
+    Simulation,
+    simulate,
+    starts_of,
+    walkers_for,
+    watched,
+)
+from herdspec.check.simulation.walks import Chance, Herd
 from herdspec.engine.columns import Columns
 from herdspec.engine.ground import Ground, SlotKey
 from herdspec.engine.rows import Text, emitted
@@ -44,8 +51,8 @@ from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.surface import Expectation
 from herdspec.language.types import BOOL, NAT
-from herdspec.protocols.election_flaws import FLAWS
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election.flaws import FLAWS
+from herdspec.protocols.election.properties import ELECTION
 from properties import readings
 from properties.random_specs import sources
 from properties.specs import (

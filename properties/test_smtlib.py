@@ -24,8 +24,8 @@ from herdspec import (
     require,
     specification,
 )
-from herdspec.check import smtlib
-from herdspec.check.prove import Outcome, Proof, Prover, prove, prover_of
+from herdspec.check.proof import smtlib
+from herdspec.check.proof.prove import Outcome, Proof, Prover, prove, prover_of
 from herdspec.check.verdict import Mark
 from properties.group_spec import GROUP
 from properties.published.mypyvy_paxos import PAXOS

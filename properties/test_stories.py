@@ -10,12 +10,12 @@ import pytest
 
 from herdproof.cli.specs import find
 from herdspec import from_source
-from herdspec.check.explore import explore
-from herdspec.check.liveness import liveness
-from herdspec.check.prove import prove
-from herdspec.check.run import said
-from herdspec.check.search import search
-from herdspec.check.simulate import simulate
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.liveness import liveness
+from herdspec.check.proof.prove import prove
+from herdspec.check.running.run import said
+from herdspec.check.simulation.search import search
+from herdspec.check.simulation.simulate import simulate
 from herdspec.check.verdict import sized
 from properties.files import LAMPS, TALLY, run
 from properties.published.nonblocking_commit import WRONG_COMMIT

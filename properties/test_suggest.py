@@ -24,11 +24,11 @@ from herdspec import (
     require,
     specification,
 )
-from herdspec.check.candidates import Candidate, Pool, atoms_of
-from herdspec.check.counterexample import Counterexample
-from herdspec.check.explore import explore
-from herdspec.check.prove import needs_lemmas, prove
-from herdspec.check.suggest import Candidates, Suggestion, suggest
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.candidates import Candidate, Pool, atoms_of
+from herdspec.check.proof.counterexample import Counterexample
+from herdspec.check.proof.prove import needs_lemmas, prove
+from herdspec.check.proof.suggest import Candidates, Suggestion, suggest
 from herdspec.language import graph as g
 from properties.group_spec import GROUP
 from properties.published.mypyvy_lockserv import ALONE

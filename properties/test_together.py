@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from herdproof.cli import app
 from herdspec import UsageError, from_source
-from herdspec.check.explore import explore
-from herdspec.check.prove import Outcome, prove
-from herdspec.check.run import Machine
-from herdspec.check.together import WHO, together
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.prove import Outcome, prove
+from herdspec.check.refinement.together import WHO, together
+from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
 from herdspec.language.surface import Spec
 from properties.locks import EXPIRES_UNSEEN, GHOST, LOCK, VARIANTS, spec

@@ -15,19 +15,7 @@ from msgspec.structs import replace
 from herdproof.conformance.traces import line as generic
 from herdproof.conformance.traces.line import TraceError
 from herdproof.conformance.traces.tracer import open_trace
-from herdproof.link.conform import NAMED
-from herdproof.trace import (
-    BEGINNING,
-    FORMATS,
-    UNNAMED,
-    AnswerLine,
-    AskLine,
-    State,
-    TraceLine,
-    Tracer,
-    Tracers,
-)
-from herdproof.zookeeper.elector import (
+from herdproof.protocols.election.elector import (
     Answered,
     Call,
     Elector,
@@ -38,6 +26,18 @@ from herdproof.zookeeper.elector import (
     Stand,
     Woken,
     leader_data,
+)
+from herdproof.protocols.election.traces.trace_map import NAMED
+from herdproof.protocols.election.tracing import (
+    BEGINNING,
+    FORMATS,
+    UNNAMED,
+    AnswerLine,
+    AskLine,
+    State,
+    TraceLine,
+    Tracer,
+    Tracers,
 )
 from herdproof.zookeeper.operations import (
     Answer,

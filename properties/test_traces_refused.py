@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from herdproof.cli.conform import map_of
+from herdproof.cli.code.conform import map_of
 from herdproof.conformance.traces import TraceError, TraceLine, Tracer
 from herdproof.conformance.traces.line import START, read_file, read_line
 from herdproof.conformance.traces.mapping import Row, TraceMap
 from herdproof.conformance.traces.replay import conform_files, conform_lines
-from herdspec.check.conform import Verdict
+from herdspec.check.conformance.conform import Verdict
 from herdspec.language.errors import UsageError
 from properties.files import run as command
 from properties.traced_leases import LEASE, PLAIN, SPEC, ask, grant, lines_of, run

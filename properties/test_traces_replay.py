@@ -21,9 +21,9 @@ from herdproof.conformance.traces.mapping import ANY, Raw, Row, Told, TraceMap
 from herdproof.conformance.traces.replay import conform_files, conform_lines
 from herdproof.conformance.traces.values import Scale
 from herdspec import from_source
-from herdspec.check.conform import Verdict
-from herdspec.check.follow import Way
-from herdspec.check.possible import Line
+from herdspec.check.conformance.conform import Verdict
+from herdspec.check.conformance.follow import Way
+from herdspec.check.conformance.possible import Line
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import sort_classes
 from properties.traced_leases import LEASE, PLAIN, SPEC, ask, grant, lines_of, run, told

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from herdspec import Specification, from_source
-from herdspec.check.explore import Explorer
-from herdspec.check.vacuity import antecedents, vacuous
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.exploration.vacuity import antecedents, vacuous
 
 HALL = '''
 from dataclasses import dataclass

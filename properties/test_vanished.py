@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from herdproof.cli import app
 from herdspec import Nat, Spec, SpecError, action, always, from_source, require, specification
-from herdspec.check.explore import explore
-from herdspec.check.proof_verdict import proved
-from herdspec.check.prove import prove
+from herdspec.check.exploration.explore import explore
+from herdspec.check.proof.proof_verdict import proved
+from herdspec.check.proof.prove import prove
 from properties.test_refusals import refused
 from properties.tiny import HEADER
 

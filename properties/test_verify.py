@@ -32,7 +32,7 @@ from herdspec import (
 )  # fmt: skip
 from herdspec.check import plans
 from herdspec.check.cache import Result
-from herdspec.check.explore import explore
+from herdspec.check.exploration.explore import explore
 from herdspec.check.plans import (
     QUICK,
     Looked,
@@ -43,8 +43,8 @@ from herdspec.check.plans import (
     said_of,
     usual,
 )  # fmt: skip
-from herdspec.check.proof_verdict import ALLOWED, proved
-from herdspec.check.prove import prove
+from herdspec.check.proof.proof_verdict import ALLOWED, proved
+from herdspec.check.proof.prove import prove
 from herdspec.check.verdict import (
     ALWAYS_A_STEP,
     EVERY_ACTION_IS_POSSIBLE,
@@ -59,10 +59,10 @@ from herdspec.check.verdict import (
     standing_of,
 )  # fmt: skip
 from herdspec.check.verify import Check, Plan, Report, Tell, nobody, verify
-from herdspec.protocols import election_plan
-from herdspec.protocols.election import Broker, Election
-from herdspec.protocols.election_flaws import AT_ONCE, DRAFTED, FLAWS
-from herdspec.protocols.election_properties import ELECTION
+from herdspec.protocols.election import plan as election_plan
+from herdspec.protocols.election.flaws import AT_ONCE, DRAFTED, FLAWS
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.spec import Broker, Election
 from properties.entered import entered, planned
 
 

@@ -17,10 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.errors import HerdError
-from herdproof.wire import version1
-from herdproof.wire.errors import NO_CORRELATION, NO_TYPE, Unsendable, WireError
-from herdproof.wire.exchanges import EXCHANGES
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire import version1
+from herdproof.protocols.central_coordinator.wire.errors import (
+    NO_CORRELATION,
+    NO_TYPE,
+    Unsendable,
+    WireError,
+)
+from herdproof.protocols.central_coordinator.wire.exchanges import EXCHANGES
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
     Commit,
@@ -34,7 +39,7 @@ from herdproof.wire.messages import (
     Start,
     StartResponse,
 )
-from herdproof.wire.messages import Message as AnyMessage
+from herdproof.protocols.central_coordinator.wire.messages import Message as AnyMessage
 from properties.wire_frames import REGISTER, VERSION_1, frames
 
 RESPONSE_HEADER_BYTES = 23

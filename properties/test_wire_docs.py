@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from herdproof.wire import legacy, version1
-from herdproof.wire.exchanges import DIRECTIONS, TYPE_IDS
-from herdproof.wire.framing import MAX_FRAME_BYTES
-from herdproof.wire.layout import Field, Struct
-from herdproof.wire.messages import ErrorCode
-from herdproof.wire.subscription import (
+from herdproof.protocols.central_coordinator.wire import legacy, version1
+from herdproof.protocols.central_coordinator.wire.exchanges import DIRECTIONS, TYPE_IDS
+from herdproof.protocols.central_coordinator.wire.framing import MAX_FRAME_BYTES
+from herdproof.protocols.central_coordinator.wire.layout import Field, Struct
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
+from herdproof.protocols.central_coordinator.wire.subscription import (
     INTERNAL_TOPICS,
     MAX_REGEX,
     MAX_STREAMS,

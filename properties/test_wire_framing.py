@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.wire import legacy, version1
-from herdproof.wire.conversation import Conversation
-from herdproof.wire.errors import Unsendable, WireError
-from herdproof.wire.framing import Form, Splitter, form_of
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire import legacy, version1
+from herdproof.protocols.central_coordinator.wire.conversation import Conversation
+from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
+from herdproof.protocols.central_coordinator.wire.framing import Form, Splitter, form_of
+from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
     Consult,
     ConsultResponse,

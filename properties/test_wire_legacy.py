@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.wire import legacy
-from herdproof.wire.errors import Unsendable, WireError
-from herdproof.wire.exchanges import RESPONSES, is_request
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire import legacy
+from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
+from herdproof.protocols.central_coordinator.wire.exchanges import RESPONSES, is_request
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     Commit,
     CommitResponse,

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.errors import HerdError
-from herdproof.wire import partition
-from herdproof.wire import subscription as subscription_module
-from herdproof.wire.errors import WireError
-from herdproof.wire.messages import ErrorCode
-from herdproof.wire.subscription import (
+from herdproof.protocols.central_coordinator.wire import partition
+from herdproof.protocols.central_coordinator.wire import subscription as subscription_module
+from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
+from herdproof.protocols.central_coordinator.wire.subscription import (
     MAX_STREAMS,
     REFUSALS,
     InvalidSubscription,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from herdspec.check.wording import conjuncts, guard
+from herdspec.check.running.wording import conjuncts, guard
 from herdspec.engine.columns import Columns
 from herdspec.language.specification import from_source
 from herdspec.language.surface import sizes_of_sorts

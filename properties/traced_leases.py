@@ -17,7 +17,7 @@ from herdproof.conformance.traces import TraceLine, Tracer
 from herdproof.conformance.traces.line import START
 from herdproof.conformance.traces.mapping import TraceMap
 from herdspec import from_source
-from herdspec.check.conform import Outcome
+from herdspec.check.conformance.conform import Outcome
 from properties.leases import Client, Lease, Wish
 
 PROMISES = '''

@@ -6,7 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
-from herdproof.wire.messages import (
+from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
     Commit,

@@ -26,27 +26,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
-from herdproof.central_coordinator.clock import now_ms
-from herdproof.central_coordinator.consumer import ConsumerCore
-from herdproof.central_coordinator.consumer_settings import ConsumerSettings
-from herdproof.central_coordinator.events import ConsumerEffect, ConsumerEvent
-from herdproof.central_coordinator.fetchers import Fetchers, KafkaUnusable
-from herdproof.central_coordinator.listener import ListenerThread, RebalanceListener
-from herdproof.central_coordinator.server_cluster import Address
-from herdproof.central_coordinator.session import (
+from herdproof.conformance.traces.tracer import open_trace
+from herdproof.errors import HerdError
+from herdproof.protocols.central_coordinator.client.clock import now_ms
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
+from herdproof.protocols.central_coordinator.client.fetchers import Fetchers, KafkaUnusable
+from herdproof.protocols.central_coordinator.client.listener import (
+    ListenerThread,
+    RebalanceListener,
+)
+from herdproof.protocols.central_coordinator.client.server_cluster import Address
+from herdproof.protocols.central_coordinator.client.session import (
     AllKnownBrokersNotAvailable,
     Observe,
     RegistrationRefused,
     Session,
     ignore_event,
 )
-from herdproof.central_coordinator.streams import Reader, Streams
-from herdproof.central_coordinator.tracing import CENTRAL, ConsumerTracer
-from herdproof.conformance.traces.tracer import open_trace
-from herdproof.errors import HerdError
+from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
+from herdproof.protocols.central_coordinator.client.streams import Reader, Streams
+from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, ConsumerTracer
+from herdproof.protocols.central_coordinator.wire.messages import (
+    ErrorCode,
+    Offset,
+    OffsetReset,
+    TopicPartition,
+)
+from herdproof.protocols.central_coordinator.wire.subscription import Subscription, named, wildcard
 from herdproof.record import Record
-from herdproof.wire.messages import ErrorCode, Offset, OffsetReset, TopicPartition
-from herdproof.wire.subscription import Subscription, named, wildcard
 
 __all__ = [
     "AllKnownBrokersNotAvailable",

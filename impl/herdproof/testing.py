@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from herdproof.conformance.adapter import AdapterError as AdapterError
     from herdproof.conformance.adapter import CannotLoad as CannotLoad
     from herdproof.conformance.adapter import Refused as Refused
-    from herdproof.conformance.edges import Coverage as Coverage
-    from herdproof.conformance.edges import cover as cover
-    from herdproof.conformance.held import Differs as Differs
-    from herdproof.conformance.held import Hangs as Hangs
-    from herdproof.conformance.held import Held as Held
-    from herdproof.conformance.held import TooManyStates as TooManyStates
-    from herdproof.conformance.solved import solved as solved
-    from herdproof.conformance.solved_report import states as states
-    from herdproof.conformance.stateful import stateful as stateful
+    from herdproof.conformance.graphs.edges import Coverage as Coverage
+    from herdproof.conformance.graphs.edges import cover as cover
+    from herdproof.conformance.holding.held import Differs as Differs
+    from herdproof.conformance.holding.held import Hangs as Hangs
+    from herdproof.conformance.holding.held import Held as Held
+    from herdproof.conformance.holding.held import TooManyStates as TooManyStates
+    from herdproof.conformance.solver.solved import solved as solved
+    from herdproof.conformance.solver.solved_report import states as states
     from herdproof.conformance.story_tests import stories as stories
     from herdproof.conformance.suites import edges as edges
     from herdproof.conformance.suites import suite as suite
     from herdproof.conformance.traces.mapping import TraceMap as TraceMap
     from herdproof.conformance.traces.tracer import Tracer as Tracer
-    from herdproof.conformance.walk import walk as walk
+    from herdproof.conformance.walks.stateful import stateful as stateful
+    from herdproof.conformance.walks.walk import walk as walk
     from herdproof.services import KafkaService as KafkaService
     from herdproof.services import ZooKeeperService as ZooKeeperService
 
@@ -53,24 +53,24 @@ PUBLIC = {
     "Adapter": "herdproof.conformance.adapter",
     "AdapterError": "herdproof.conformance.adapter",
     "CannotLoad": "herdproof.conformance.adapter",
-    "Coverage": "herdproof.conformance.edges",
-    "Differs": "herdproof.conformance.held",
-    "Hangs": "herdproof.conformance.held",
-    "Held": "herdproof.conformance.held",
+    "Coverage": "herdproof.conformance.graphs.edges",
+    "Differs": "herdproof.conformance.holding.held",
+    "Hangs": "herdproof.conformance.holding.held",
+    "Held": "herdproof.conformance.holding.held",
     "KafkaService": "herdproof.services",
     "Refused": "herdproof.conformance.adapter",
-    "TooManyStates": "herdproof.conformance.held",
+    "TooManyStates": "herdproof.conformance.holding.held",
     "TraceMap": "herdproof.conformance.traces.mapping",
     "Tracer": "herdproof.conformance.traces.tracer",
     "ZooKeeperService": "herdproof.services",
-    "cover": "herdproof.conformance.edges",
+    "cover": "herdproof.conformance.graphs.edges",
     "edges": "herdproof.conformance.suites",
-    "solved": "herdproof.conformance.solved",
-    "stateful": "herdproof.conformance.stateful",
-    "states": "herdproof.conformance.solved_report",
+    "solved": "herdproof.conformance.solver.solved",
+    "stateful": "herdproof.conformance.walks.stateful",
+    "states": "herdproof.conformance.solver.solved_report",
     "stories": "herdproof.conformance.story_tests",
     "suite": "herdproof.conformance.suites",
-    "walk": "herdproof.conformance.walk",
+    "walk": "herdproof.conformance.walks.walk",
 }
 """The public names, each with the module that it is imported from when it is asked for."""
 
@@ -149,7 +149,7 @@ class StoryItem(pytest.Item):
 
     def runtest(self) -> None:
         """Replay it."""
-        from herdproof.cli.stories import judged
+        from herdproof.cli.code.stories import judged
 
         verdict = judged(self.path)
         if not verdict.as_expected:

@@ -22,7 +22,7 @@ from herdspec import (
     sometimes,
     specification,
 )
-from herdspec.check.refine import STUTTER, Refinement
+from herdspec.check.refinement.refine import STUTTER, Refinement
 
 
 class Client(Sort):

@@ -10,31 +10,11 @@ from __future__ import annotations
 
 import typer
 
-from herdproof.cli import (
-    audit,
-    campaign,
-    conform,
-    consume,
-    coordinator,
-    diff,
-    doctor,
-    elect,
-    explore,
-    groups,
-    kafka,
-    mutate,
-    new,
-    prove,
-    refine,
-    replay,
-    search,
-    simulate,
-    step,
-    tables_report,
-    verify,
-    zookeeper,
-)
+from herdproof.cli import verify
+from herdproof.cli.code import audit, campaign, conform, replay, tables_report
 from herdproof.cli.errors import Commands
+from herdproof.cli.run import consume, coordinator, doctor, elect, groups, kafka, zookeeper
+from herdproof.cli.spec import diff, explore, mutate, new, prove, refine, search, simulate, step
 
 app = typer.Typer(
     cls=Commands,

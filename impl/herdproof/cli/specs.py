@@ -33,7 +33,7 @@ from herdspec.language.surface import Property, Spec
 from herdspec.language.types import MachineOf, Table
 
 if TYPE_CHECKING:
-    from herdproof.cli.render import Output
+    from herdproof.report.render import Output
     from herdspec.protocols.flaws import Flaw
 
 DEFAULT_SIZE = 2
@@ -223,7 +223,7 @@ def subject_in(
     module: ModuleType, name: str, value: Specification | type[Spec], path: str
 ) -> Subject:
     """One spec of a module, with what the module declares of it."""
-    from herdproof.cli.own import declared_in
+    from herdproof.cli.spec.own import declared_in
 
     check_module(module)
     if isinstance(value, Specification):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdproof.cli.options import WithinOption
-from herdproof.cli.render import JsonOption, Output
+from herdproof.report.render import JsonOption, Output
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def verify(
     cache: CacheFolder = None,
 ) -> None:
     """Explore, prove and conform: whole protocols, as drafted and as verified, in one table."""
-    from herdproof.cli.report import report_json
+    from herdproof.report.table import report_json
     from herdspec.check.plans import FULL, QUICK
     from herdspec.check.verdict import standing_of
 
@@ -180,7 +180,7 @@ def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[C
         if own.code is not None:
             raise UsageError(f"--code is for specs in a file, and {found[0].name} is in none")
         return []
-    from herdproof.cli.code import code_of
+    from herdproof.cli.code.code import code_of
     from herdproof.conformance.checks import checks_of
 
     code = code_of(found, own.code)
@@ -203,7 +203,7 @@ def subjects(name: str) -> list[Subject]:
 
 def looked(name: str, subject: Subject, own: Own) -> Looked:
     """A spec at the size that the command line says, or else its file, or else the usual one."""
-    from herdproof.cli.mutate import spec_of
+    from herdproof.cli.spec.mutate import spec_of
     from herdproof.cli.specs import sizes_of
     from herdspec.check.plans import Looked
 
@@ -234,7 +234,7 @@ def opened(folder: Path | None, fresh: bool, no_cache: bool) -> Cache | None:
 
 def carried_out(out: Output, plans: list[Plan], cache: Cache | None, stories: bool) -> list[Report]:
     """All plans, one after another; each report is printed when it is there."""
-    from herdproof.cli.report import print_report
+    from herdproof.report.table import print_report
     from herdspec.check.verify import verify as carry_out
 
     reports = []

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.adapter import Adapter, AdapterError
 from herdproof.conformance.findings import conforms, differs, implementation, unknown
-from herdproof.conformance.seen import NOTHING_SEEN
+from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Finding, counted
 from herdspec.check.verify import Check, Tell
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdproof.conformance.edges import Coverage
-    from herdproof.conformance.solved import Solved
-    from herdproof.conformance.walk import Walked
+    from herdproof.conformance.graphs.edges import Coverage
+    from herdproof.conformance.solver.solved import Solved
+    from herdproof.conformance.walks.walk import Walked
     from herdspec.check.plans import Looked
 
 RUNS, TURNS = 50, 40
@@ -56,7 +56,7 @@ def walks(looked: Looked, code: Code) -> Check:
     sentence = "On random walks the code goes where the spec says, and refuses what it forbids."
 
     def run(tell: Tell) -> Result:
-        from herdproof.conformance.walk import walk
+        from herdproof.conformance.walks.walk import walk
 
         tell(f"{RUNS} walks of {TURNS} turns", None)
         walked = walk(
@@ -90,7 +90,7 @@ def edges(looked: Looked, code: Code) -> Check:
     sentence = "In every reachable state, each step leads the code where the spec says."
 
     def run(tell: Tell) -> Result:
-        from herdproof.conformance.edges import cover
+        from herdproof.conformance.graphs.edges import cover
 
         tell("every edge of the explored graph", None)
         options: Any = {"bound": looked.bound if looked.within else None, **looked.sizes}
@@ -138,7 +138,7 @@ def stories(looked: Looked, code: Code) -> Check:
     def run(tell: Tell) -> Result:
         from unittest import SkipTest, defaultTestLoader
 
-        from herdproof.conformance.held import Differs
+        from herdproof.conformance.holding.held import Differs
         from herdproof.conformance.story_tests import stories as made
 
         options: dict[str, Any] = {"bound": looked.bound if looked.within else None, **looked.sizes}
@@ -186,7 +186,7 @@ def states(looked: Looked, code: Code) -> Check:
     size = ", ".join(counted(n, sort.lower()) for sort, n in sizes.items()) or "one size"
 
     def run(tell: Tell) -> Result:
-        from herdproof.conformance.solved import solved
+        from herdproof.conformance.solver.solved import solved
 
         tell("states that satisfy what is proved", None)
         options: dict[str, Any] = dict(sizes)

@@ -16,8 +16,8 @@ from herdspec.check.digest import sources, versions
 from herdspec.check.verdict import Finding, Mark
 
 if TYPE_CHECKING:
-    from herdproof.conformance.edges import Coverage
-    from herdspec.check.conform import Outcome
+    from herdproof.conformance.graphs.edges import Coverage
+    from herdspec.check.conformance.conform import Outcome
 
 
 def conforms(subject: str, row: str, sentence: str, bounds: str, note: str = "") -> Finding:

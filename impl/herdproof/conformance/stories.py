@@ -16,9 +16,9 @@ from enum import Enum
 from typing import Any
 
 from herdproof.conformance.adapter import Adapter, given
-from herdproof.conformance.held import POLL, Case, Differs, Held, TooManyStates
-from herdproof.conformance.seen import NOTHING_SEEN
-from herdspec.check.run import Machine, Step
+from herdproof.conformance.holding.held import POLL, Case, Differs, Held, TooManyStates
+from herdproof.conformance.holding.seen import NOTHING_SEEN
+from herdspec.check.running.run import Machine, Step
 from herdspec.check.verdict import counted
 from herdspec.language.surface import Spec
 

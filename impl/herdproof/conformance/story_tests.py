@@ -18,12 +18,12 @@ from unittest import SkipTest, TestCase
 import numpy as np
 
 from herdproof.conformance.adapter import Adapter, AdapterError, check_adapter
-from herdproof.conformance.graph import Graph, explored
-from herdproof.conformance.held import Case, Differs, Held
+from herdproof.conformance.graphs.graph import Graph, explored
+from herdproof.conformance.holding.held import Case, Differs, Held
 from herdproof.conformance.stories import Follower
-from herdspec.check.columned import CHUNK, truths
-from herdspec.check.exploration import Story
-from herdspec.check.wording import text
+from herdspec.check.exploration.columned import CHUNK, truths
+from herdspec.check.exploration.exploration import Story
+from herdspec.check.running.wording import text
 from herdspec.engine.columns import Columns
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr

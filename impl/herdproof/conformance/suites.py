@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from unittest import TestCase, defaultTestLoader
 
 from herdproof.conformance.adapter import Adapter, check_adapter
-from herdproof.conformance.edges import ABSENT, NO_TIME, Coverage, cover
-from herdproof.conformance.seen import NOTHING_SEEN
+from herdproof.conformance.graphs.edges import ABSENT, NO_TIME, Coverage, cover
+from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Spec
 
@@ -82,9 +82,9 @@ def suite(
     Sizes are 2 elements of a sort where not said; graphs are taken with so many `faults`. Raises
     `UsageError` for a protocol that is not known, `AdapterError` for an adapter that does not fit.
     """
-    from herdproof.conformance.solved_report import states
-    from herdproof.conformance.stateful import stateful
+    from herdproof.conformance.solver.solved_report import states
     from herdproof.conformance.story_tests import stories
+    from herdproof.conformance.walks.stateful import stateful
     from herdspec.check.protocol import protocol
 
     known = protocol(name)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from herdproof.conformance.adapter import Adapter
     from herdproof.conformance.traces.mapping import TraceMap
-    from herdproof.pipeline.auditor import Auditor
-    from herdproof.pipeline.campaign_runs import Simulated
-    from herdspec.check.conform import Outcome, Progress
+    from herdproof.pipeline.audit.auditor import Auditor
+    from herdproof.pipeline.campaign.runs import Simulated
+    from herdspec.check.conformance.conform import Outcome, Progress
     from herdspec.check.verify import Check
 
 
@@ -77,7 +77,7 @@ class Implementation:
 
     def audits(self) -> Auditor:
         """What the pipeline knows of its traces."""
-        from herdproof.pipeline.map_trace import MapAuditor
+        from herdproof.pipeline.audit.map_trace import MapAuditor
 
         if self.auditor is not None:
             return self.auditor()
@@ -85,7 +85,7 @@ class Implementation:
 
     def simulates(self) -> Simulated | None:
         """Its simulator; None of a protocol that has neither that nor an adapter."""
-        from herdproof.pipeline.campaign_adapter import AdapterSimulated
+        from herdproof.pipeline.campaign.adapter import AdapterSimulated
 
         if self.simulated is not None or self.adapter is None:
             return self.simulated() if self.simulated else None

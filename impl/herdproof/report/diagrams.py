@@ -14,8 +14,8 @@ from itertools import chain
 from math import cos, hypot, pi, sin
 from textwrap import wrap
 
-from herdspec.check.run import INITIALLY
-from herdspec.check.transitions import StateMachine
+from herdspec.check.exploration.transitions import StateMachine
+from herdspec.check.running.run import INITIALLY
 from herdspec.check.verdict import Finding, Taken
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Kind

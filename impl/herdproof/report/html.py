@@ -14,12 +14,12 @@ from importlib.metadata import version
 
 import jinja2
 
-from herdproof.cli import report as texts
-from herdproof.cli.render import conclusion, said, spoken, verdict
+from herdproof.report import table as texts
 from herdproof.report.diagrams import Drawing, drawing, sequence
 from herdproof.report.places import place_of, place_of_action
+from herdproof.report.render import conclusion, said, spoken, verdict
 from herdspec.check.cache import Coverage
-from herdspec.check.transitions import state_machines
+from herdspec.check.exploration.transitions import state_machines
 from herdspec.check.verdict import Finding, Mark, Standing, sized, standing_of
 from herdspec.check.verify import Plan, Report
 from herdspec.language.errors import UsageError

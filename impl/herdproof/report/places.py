@@ -67,7 +67,7 @@ def alarming(report: Report) -> Iterator[Finding]:
 
 def headline(finding: Finding) -> str:
     """What is wrong, in one line: the sentence, and what was found."""
-    from herdproof.cli.render import remarked, said, spoken
+    from herdproof.report.render import remarked, said, spoken
 
     sentence = finding.sentence or spoken(finding.row)
     remark = f" ({more})" if (more := remarked(finding)) else ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from herdspec.check.cache import Coverage, Memory, Result
 from herdspec.check.digest import hashed
-from herdspec.check.proof_verdict import any_number, proved
+from herdspec.check.proof.proof_verdict import any_number, proved
 from herdspec.check.protocol import Protocol, protocol
 from herdspec.check.verdict import (
     Declared,
@@ -37,10 +37,10 @@ from herdspec.language.specification import Specification
 from herdspec.language.surface import LIVE, Expectation
 
 if TYPE_CHECKING:
-    from herdspec.check.exploration import Exploration
-    from herdspec.check.mutate import Mutation, Survivor
-    from herdspec.check.prove import Obligation
-    from herdspec.check.refine import Refinement
+    from herdspec.check.exploration.exploration import Exploration
+    from herdspec.check.mutation.mutate import Mutation, Survivor
+    from herdspec.check.proof.prove import Obligation
+    from herdspec.check.refinement.refine import Refinement
     from herdspec.protocols.flaws import Flaw
 
 
@@ -110,7 +110,7 @@ def exploration(looked: Looked) -> Check:
     """Explore a spec: every reachable state of this size."""
 
     def run(tell: Tell) -> Result:
-        from herdspec.check.explore import explore
+        from herdspec.check.exploration.explore import explore
 
         found = explore(
             looked.spec, looked.sizes, faults=looked.faults, bound=looked.bound,
@@ -138,7 +138,7 @@ def liveness(looked: Looked) -> Check:
     """What must happen in every fair behaviour of this size."""
 
     def run(tell: Tell) -> Result:
-        from herdspec.check.liveness import liveness as judge
+        from herdspec.check.liveness.liveness import liveness as judge
 
         found = judge(
             looked.spec, looked.sizes, faults=looked.faults, bound=looked.bound,
@@ -164,7 +164,7 @@ def mutation(looked: Looked, *, faults: int = 1, further: Sequence[Looked] = ())
     """
 
     def run(tell: Tell) -> Result:
-        from herdspec.check.mutate import Bounds, mutate, reasons_of
+        from herdspec.check.mutation.mutate import Bounds, mutate, reasons_of
 
         found = mutate(
             looked.spec, looked.sizes, faults=faults, bound=looked.bound, within=looked.within,
@@ -177,7 +177,7 @@ def mutation(looked: Looked, *, faults: int = 1, further: Sequence[Looked] = ())
 
     def rests_on() -> tuple[Any, ...]:
         """Mutants are made of the text; survivors are accepted for the reasons in the module."""
-        from herdspec.check.mutate import reasons_of
+        from herdspec.check.mutation.mutate import reasons_of
 
         files = {a.file for a in looked.spec.actions}
         modules = {function.file for function in looked.spec.methods.values()} | files
@@ -229,7 +229,7 @@ def proof(
     omitted = frozenset(leave_out)
 
     def run(tell: Tell, memory: Memory | None = None) -> Result:
-        from herdspec.check.prove import prove
+        from herdspec.check.proof.prove import prove
 
         told = obligations(spec, omitted, tell)
         found = prove(spec, leave_out=omitted, look=faults, progress=told, memory=memory)
@@ -243,7 +243,7 @@ def proof(
 
 def asked(found: Sequence[Obligation]) -> str:
     """How many obligations there were, and how many were proved before."""
-    from herdspec.check.recall import KEPT
+    from herdspec.check.proof.recall import KEPT
 
     again = sum(o.reason == KEPT for o in found)
     return counted(len(found), "obligation") + (f" ({again} kept)" if again else "")
@@ -255,7 +255,7 @@ def refinement(subject: str, through: Refinement, scale: Scale, leave_out: Itera
     sizes = scale.sizes(through.concrete)
 
     def run(tell: Tell, memory: Memory | None = None) -> Result:
-        from herdspec.check.refine import refine_by_exploration, refine_by_proof
+        from herdspec.check.refinement.refine import refine_by_exploration, refine_by_proof
 
         tell("by induction", None)
         for_all = refine_by_proof(through, leave_out=omitted, memory=memory, assume=True)

@@ -19,7 +19,7 @@ from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
     from herdspec.check.plans import Looked, Scale
-    from herdspec.check.refine import Refinement
+    from herdspec.check.refinement.refine import Refinement
     from herdspec.check.verdict import Declared
     from herdspec.check.verify import Plan
     from herdspec.protocols.flaws import Flaw

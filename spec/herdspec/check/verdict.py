@@ -17,11 +17,11 @@ from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation, Sort, Spec
 
 if TYPE_CHECKING:
-    from herdspec.check.explore import Exploration, Story
-    from herdspec.check.liveness import Liveness
-    from herdspec.check.refine import Refined
-    from herdspec.check.run import Step
-    from herdspec.check.search import Search
+    from herdspec.check.exploration.explore import Exploration, Story
+    from herdspec.check.liveness.liveness import Liveness
+    from herdspec.check.refinement.refine import Refined
+    from herdspec.check.running.run import Step
+    from herdspec.check.simulation.search import Search
 
 
 class Mark(Enum):
@@ -244,7 +244,7 @@ class Explored:
 
     def defined(self) -> Iterator[Finding]:
         """Whether every step has a meaning; nothing, if none could be without."""
-        from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
+        from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
 
         spec = self.result.spec
         broken = self.result.violations.get(EVERY_VALUE_IS_DEFINED)
@@ -322,7 +322,7 @@ class Explored:
 
     @property
     def _dropped(self) -> str:
-        from herdspec.check.bounds import beyond
+        from herdspec.check.exploration.bounds import beyond
 
         return beyond(self.result.cuts, self.result.bound)
 
@@ -363,7 +363,7 @@ def taken_in(story: Story | None) -> tuple[Taken, ...]:
 
 
 def _taken(before: Spec, step: Step) -> Taken:
-    from herdspec.check.run import changed, said
+    from herdspec.check.running.run import changed, said
 
     return Taken(
         step.action.name,
@@ -484,7 +484,7 @@ SIMULATES = "Every step is, seen through the map, a step of the contract or none
 
 def refined(subject: str, result: Refined) -> list[Finding]:
     """Whether each step has its meaning, and each meaning a step."""
-    from herdspec.check.proof_verdict import induced
+    from herdspec.check.proof.proof_verdict import induced
 
     name = f"refines {result.refinement.abstract.name}"
     findings = []
@@ -503,8 +503,8 @@ def refined(subject: str, result: Refined) -> list[Finding]:
 def _refined_by_exploration(
     subject: str, name: str, result: Refined, found: Exploration
 ) -> list[Finding]:
-    from herdspec.check.exploration import EVERY_VALUE_IS_DEFINED
-    from herdspec.check.refine import REFINES
+    from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
+    from herdspec.check.refinement.refine import REFINES
 
     judge = Explored(subject, found, {}, exactly=True)
     broken = found.violations.get(REFINES)
@@ -522,7 +522,7 @@ def _refined_by_exploration(
 
 def _seen_to_refine(result: Refined, found: Exploration, judge: Explored) -> tuple[Mark, str]:
     """What every explored step comes to: what was cut is no ○, unless it was proved, too."""
-    from herdspec.check.refine import REFINES
+    from herdspec.check.refinement.refine import REFINES
 
     if broken := found.violations.get(REFINES):
         start = "the initial state is none of the contract's"

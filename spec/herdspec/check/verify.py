@@ -24,7 +24,7 @@ from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
-    from herdspec.check.prove import Obligation
+    from herdspec.check.proof.prove import Obligation
 
 Tell = Callable[[str, float | None], None]
 """Told how far a check is: a few words, and which fraction is done, where that is known."""
@@ -241,7 +241,7 @@ def obligations(
     spec: Specification, leave_out: frozenset[str], tell: Tell
 ) -> Callable[[Obligation], None]:
     """The progress of a proof in words, and as a fraction of its obligations."""
-    from herdspec.check.prove import provable
+    from herdspec.check.proof.prove import provable
 
     spec = spec.for_proof
     promises = [p for p in provable(spec) if p.name not in leave_out]

@@ -89,7 +89,7 @@ class Emitter:
                 raise UsageError(f"{what} of elements; explore it, or say it with quorums")
             case "some":
                 return self._present(e.kind)(self.formula(e.args[0]))
-        # A `count` comes of a finite universe only: see `herdspec.check.universe`.
+        # A `count` comes of a finite universe only: see `herdspec.check.proof.universe`.
         return applied(e, [self.formula(a) for a in e.args], self.number)
 
     def number(self, value: int) -> Any:

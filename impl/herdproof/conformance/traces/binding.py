@@ -17,8 +17,8 @@ from herdproof.conformance.traces.line import TraceError, TraceLine
 from herdproof.conformance.traces.mapping import Any_, Source, Told, TraceMap, said
 from herdproof.conformance.traces.standing import Former, Standing
 from herdproof.conformance.traces.values import Claim, NoValue, Values, unlike
-from herdspec.check.follow import ELSE, Call, Led, Way, fits
-from herdspec.check.run import Machine, sets_among
+from herdspec.check.conformance.follow import ELSE, Call, Led, Way, fits
+from herdspec.check.running.run import Machine, sets_among
 from herdspec.language.specification import Action
 from herdspec.language.types import SetOf, SortOf
 

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from herdspec.check.follow import PlainSteps, Steps
-from herdspec.check.invariants import Invariants
-from herdspec.check.run import Machine
-from herdspec.check.scripted import Scripted
+from herdspec.check.conformance.follow import PlainSteps, Steps
+from herdspec.check.conformance.invariants import Invariants
+from herdspec.check.running.run import Machine
+from herdspec.check.running.scripted import Scripted
 from herdspec.engine.ground import LARGEST, Ground
 from herdspec.language.specification import Promise, Specification
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from herdproof.conformance.traces.binding import Binding, Bindings
 from herdproof.conformance.traces.mapping import Told
-from herdspec.check.conform import Outcome, Progress, Verdict
-from herdspec.check.follow import Follower, Led, Promises, Steps, TooManyStates, Way
-from herdspec.check.mismatch import Mismatch, Miss
-from herdspec.check.run import written
+from herdspec.check.conformance.conform import Outcome, Progress, Verdict
+from herdspec.check.conformance.follow import Follower, Led, Promises, Steps, TooManyStates, Way
+from herdspec.check.conformance.mismatch import Mismatch, Miss
+from herdspec.check.running.run import written
 
 Watch = Callable[[Any, str, tuple[Any, ...], Any], None]
 """Told of each step of the spec that was taken: before, action, arguments, after."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from herdspec.check.conform import Outcome, Verdict
+from herdspec.check.conformance.conform import Outcome, Verdict
 
 SHOWN = 3
 """How many missing things are named."""

@@ -22,7 +22,7 @@ There are three levels, and each may be mixed with the one before it:
    be remembered from line to line is kept by a class for each group (`TraceMap(group=…)`), of
    which such functions are methods;
 3. all lines at once (`TraceMap(Lease, raw=…)`), for what has to be said of moments before a step,
-   or of faults that are noticed late (`herdspec.check.conform`).
+   or of faults that are noticed late (`herdspec.check.conformance.conform`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import ANY_PROTOCOL, START, Formats
 from herdproof.conformance.traces.ordering import Causes, Links
 from herdproof.conformance.traces.values import Claim, NoValue, Scale, Values, number_paths
-from herdspec.check.conform import CAP
-from herdspec.check.follow import Led, Way
-from herdspec.check.possible import Line
+from herdspec.check.conformance.conform import CAP
+from herdspec.check.conformance.follow import Led, Way
+from herdspec.check.conformance.possible import Line
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Action, Specification, specification
 from herdspec.language.surface import Kind, Spec

@@ -32,11 +32,11 @@ from herdproof.conformance.traces.mapping import Raw, TraceMap
 from herdproof.conformance.traces.ordering import numbered, ordered
 from herdproof.conformance.traces.standing import NoElement
 from herdproof.conformance.traces.values import Values
-from herdspec.check.conform import Outcome, Progress, Verdict
-from herdspec.check.conform import conform as conform_raw
-from herdspec.check.follow import Steps
-from herdspec.check.invariants import invariants_of
-from herdspec.check.mismatch import Mismatch
+from herdspec.check.conformance.conform import Outcome, Progress, Verdict
+from herdspec.check.conformance.conform import conform as conform_raw
+from herdspec.check.conformance.follow import Steps
+from herdspec.check.conformance.invariants import invariants_of
+from herdspec.check.conformance.mismatch import Mismatch
 from herdspec.engine.scripted import Overflows
 from herdspec.language.errors import UsageError
 from herdspec.language.specification import Promise

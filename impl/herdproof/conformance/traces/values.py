@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.standing import Standing
-from herdspec.check.run import said
+from herdspec.check.running.run import said
 from herdspec.language.specification import Specification, sort_classes
 from herdspec.language.surface import Sort
 from herdspec.language.types import (

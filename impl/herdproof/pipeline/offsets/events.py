@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from herdproof.pipeline import events as e
-from herdproof.pipeline.auditor import Malformed
+from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.pipeline.judging import events as e
 from herdproof.pipeline.offsets.layouts import Values
 from herdproof.pipeline.offsets.records import Key, read_assignment, read_key, read_value
 from herdproof.pipeline.offsets.segments import ABORTED, OPEN, LogRecord

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from herdproof.pipeline import events as e
-from herdproof.pipeline.auditor import Malformed
-from herdproof.pipeline.history import History
+from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.pipeline.judging import events as e
+from herdproof.pipeline.judging.history import History
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.events import Teller
 from herdproof.pipeline.offsets.records import read_key
 from herdproof.pipeline.offsets.segments import RAW_MOST, LogRecord
-from herdproof.pipeline.tables import TABLES, Row, Rows
+from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 
 _COMPACTED = "compaction erases history: none of what is left violates it"
 _NO_COMMITTER = "a commit names neither its member nor its generation"

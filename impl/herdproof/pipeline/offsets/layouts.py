@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from herdproof.pipeline.auditor import Malformed
+from herdproof.pipeline.audit.auditor import Malformed
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """A value at a place in bytes, and the place behind it."""

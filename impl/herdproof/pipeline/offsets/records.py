@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from herdproof.pipeline.auditor import Malformed
-from herdproof.pipeline.events import Partition
+from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.pipeline.judging.events import Partition
 from herdproof.pipeline.offsets.layouts import VERSION_BYTES, Layout, Values, version_of
 
 NEVER = 2**15

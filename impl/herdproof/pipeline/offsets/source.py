@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdproof.pipeline.auditor import Malformed
+from herdproof.pipeline.audit.auditor import Malformed
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.judge import Judge, group_of, quarantined
 from herdproof.pipeline.offsets.segments import (
@@ -29,10 +29,10 @@ from herdproof.pipeline.offsets.segments import (
     partitions_of,
     read_partition,
 )
-from herdproof.pipeline.outgoing import OUT_DDL, Outgoing
-from herdproof.pipeline.packets import bucket_of
-from herdproof.pipeline.sources import NoSource, Topic, check_topic
-from herdproof.pipeline.tables import ARROW
+from herdproof.pipeline.spark.outgoing import OUT_DDL, Outgoing
+from herdproof.pipeline.spark.packets import bucket_of
+from herdproof.pipeline.spark.sources import NoSource, Topic, check_topic
+from herdproof.pipeline.spark.tables import ARROW
 
 RECORD_COLUMNS = {
     "place": "string", "partition": "int", "offset": "long", "time_ns": "long", "key": "binary",

@@ -1,8 +1,8 @@
 """
 A violation's story as a sequence diagram: a lane for whoever takes part, time downwards.
 
-A line of a story is `time_ns|from|to|what` (`pipeline/tables.py`); one that is not is told in a
-lane of nobody, as it is. The drawing is that of `herdproof verify --html`.
+A line of a story is `time_ns|from|to|what` (`pipeline/spark/tables.py`); one that is not is told in
+a lane of nobody, as it is. The drawing is that of `herdproof verify --html`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from herdproof.pipeline.findings import SENTENCES
+from herdproof.pipeline.judging.findings import SENTENCES
 from herdproof.pipeline.report.campaigns import Campaign, campaign_of
 from herdproof.pipeline.report.figures import Figure, figures_of
 from herdproof.pipeline.report.reading import Subject, Tables, of_subjects

@@ -14,7 +14,6 @@ from itertools import groupby
 
 import jinja2
 
-from herdproof.cli.render import spoken
 from herdproof.pipeline.report import charts
 from herdproof.pipeline.report.diagrams import story_of
 from herdproof.pipeline.report.facts import (
@@ -28,6 +27,7 @@ from herdproof.pipeline.report.facts import (
     Promise,
 )
 from herdproof.pipeline.report.timelines import timelines_of
+from herdproof.report.render import spoken
 
 MARKS = {HOLDS: "●", VIOLATED: "✗", NOT_OBSERVABLE: "–", UNKNOWN: "?"}
 """What tells verdicts apart where colours do not."""

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from herdproof.errors import HerdError
-from herdproof.pipeline.campaign_tables import CAMPAIGN_TABLES
-from herdproof.pipeline.tables import TABLES, Table
+from herdproof.pipeline.campaign.tables import CAMPAIGN_TABLES
+from herdproof.pipeline.spark.tables import TABLES, Table
 
 Subject: TypeAlias = tuple[str, str]
 """A run and a group."""

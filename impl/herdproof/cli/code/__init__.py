@@ -1,0 +1,1 @@
+"""Commands about code and its traces."""

@@ -1,0 +1,226 @@
+"""`herdproof audit SOURCE…`: traces of any size, judged on Spark; tables of what was found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from herdproof.report.render import COLOURS, JsonOption, Output, spoken, table_of
+from herdspec.check.verdict import Standing, counted
+from herdspec.language.errors import UsageError
+
+if TYPE_CHECKING:
+    from herdproof.pipeline.audit.summary import Summary
+    from herdproof.pipeline.spark.sources import Sources
+    from herdspec.check.verify import Tell
+
+SparkOption = Annotated[
+    str,
+    typer.Option("--spark", metavar="MASTER", help="The Spark to run on: spark://HOST:PORT, …"),
+]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be said again."),
+]
+
+
+SourcesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SOURCE]...", help="Traces, Parquet, directories of these, or patterns."
+    ),
+]
+OutOption = Annotated[str, typer.Option("--out", metavar="DIR", help="Where the tables go.")]
+KafkaOption = Annotated[
+    str | None, typer.Option("--kafka", metavar="HOST:PORT", help="A Kafka that has --topic.")
+]
+TopicOption = Annotated[
+    str | None, typer.Option("--topic", metavar="NAME", help="The topic with the lines.")
+]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")
+]
+UntilIdleOption = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="--follow: end when nothing came so long."),
+]
+LateOption = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="--follow: how late a line may come.")
+]
+RefreshOption = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="--follow: how often tables are renewed.")
+]
+AtOnceOption = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="--follow: so many files, or records, at once."),
+]
+ClusterOption = Annotated[
+    str, typer.Option("--run", metavar="NAME", help="What to call a __consumer_offsets.")
+]
+NoReplayOption = Annotated[
+    bool, typer.Option("--no-replay", help="Check the contract alone, not the spec.")
+]
+
+
+def audit(
+    sources: SourcesArgument = None,
+    out: OutOption = "audit",
+    kafka: KafkaOption = None,
+    topic: TopicOption = None,
+    follow: FollowOption = False,
+    until_idle: UntilIdleOption = None,
+    late: LateOption = 60.0,
+    refresh: RefreshOption = 60.0,
+    at_once: AtOnceOption = None,
+    run: ClusterOption = "cluster",
+    no_replay: NoReplayOption = False,
+    spark: SparkOption = "local[*]",
+    conf: ConfOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Judge traces of any size by the contract and the spec, on Spark; write tables of it."""
+    from herdproof.pipeline.spark.sources import Topic, check_topic, find_sources, followed_sources
+
+    output = Output(json)
+    if (kafka is None) != (topic is None):
+        raise UsageError("--kafka and --topic go together")
+    if not sources and kafka is None:
+        raise UsageError("name a SOURCE, or --kafka and --topic")
+    if until_idle is not None and not follow:
+        raise UsageError("--until-idle is for --follow")
+    find = followed_sources if follow else find_sources
+    found = find(sources or [], Topic(kafka, topic) if kafka and topic else None)
+    for name in found.skipped[:5]:
+        output.errors.print(f"not a trace by its name, and left out: {name}", markup=False)
+    if len(found.skipped) > 5:
+        output.errors.print(f"and {len(found.skipped) - 5:,} more files", markup=False)
+    if found.topic:
+        check_topic(found.topic)
+    settings = {**dict(setting(text) for text in conf or []), **kafka_settings(found, output)}
+    with output.progress("audit") as tell:
+        if follow:
+            summary = followed(
+                found, out, spark, settings, tell, not no_replay,
+                late=late, until_idle=until_idle, refresh=refresh, at_once=at_once,
+            )  # fmt: skip
+        else:
+            summary = audited(found, out, spark, settings, tell, replay=not no_replay, run=run)
+    print_summary(output, summary, out)
+    output.json(summary.as_json())
+    raise typer.Exit(summary.exit)
+
+
+def setting(text: str) -> tuple[str, str]:
+    """A `KEY=VALUE` of Spark's."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise UsageError(f"--conf {text}: say it as spark.some.setting=value")
+    return key, value
+
+
+def kafka_settings(found: Sources, output: Output) -> Mapping[str, str]:
+    """What Spark needs to read a topic."""
+    if found.topic is None:
+        return {}
+    from herdproof.pipeline.spark.connector import connector_settings
+
+    return connector_settings(output.errors.print)
+
+
+def audited(
+    found: Sources, out: str, master: str, settings: Mapping[str, str], tell: Tell, *,
+    replay: bool, run: str,
+) -> Summary:  # fmt: skip
+    """The batch audit, in a session of its own."""
+    from herdproof.pipeline.audit.audit import SETTINGS, Audit
+    from herdproof.pipeline.audit.work import protocol_work
+    from herdproof.pipeline.spark.master import master_of
+    from herdproof.pipeline.spark.session import spark_session
+    from herdproof.pipeline.spark.store import Store
+
+    tell("starting Spark", None)
+    session = spark_session("audit", master_of(master), {**SETTINGS, **settings})
+    try:
+        job = Audit(session, protocol_work(), tell, replay, run)
+        return job.run(found, Store(session, out))
+    finally:
+        session.stop()
+
+
+def followed(
+    found: Sources, out: str, master: str, settings: Mapping[str, str], tell: Tell, replay: bool,
+    *, late: float, until_idle: float | None, refresh: float, at_once: int | None = None,
+) -> Summary:  # fmt: skip
+    """The streaming audit, in a session of its own."""
+    from herdproof.pipeline.audit.audit import SETTINGS
+    from herdproof.pipeline.audit.stream import Follow
+    from herdproof.pipeline.audit.work import protocol_work
+    from herdproof.pipeline.spark.master import master_of
+    from herdproof.pipeline.spark.session import spark_session
+
+    tell("starting Spark", None)
+    session = spark_session("audit --follow", master_of(master), {**SETTINGS, **settings})
+    try:
+        job = Follow(session, protocol_work(), found, out, tell, replay, int(late * 1e9), at_once)
+        return job.run(until_idle, refresh)
+    finally:
+        session.stop()
+
+
+def print_summary(output: Output, summary: Summary, out: str) -> None:
+    """The counts, a row for each property, the violations, and where the tables are."""
+    aside = ", ".join(f"{count:,} {spoken(r)}" for r, count in summary.quarantined.items())
+    output.line(
+        f"{summary.sources}: {counted(summary.records, 'record')} = {summary.judged:,} judged"
+        f" + {sum(summary.quarantined.values()):,} in quarantine{aside and f' ({aside})'}"
+    )
+    output.line(f"{counted(summary.runs, 'run')}, {counted(summary.groups, 'group')}")
+    if summary.verdicts:
+        from herdproof.pipeline.audit.summary import VERDICTS
+
+        table = table_of("property", *(f"{verdict}" for verdict in VERDICTS))
+        for name, counts in summary.verdicts.items():
+            cells = [f"{counts[v]:,}" if v in counts else "" for v in VERDICTS]
+            table.add_row(spoken(name), *cells)
+        output.line()
+        output.table(table)
+    for why in summary.unknown:
+        output.line(f"unknown: {why}")
+    for found in summary.told:
+        output.line(f"{spoken(found.property)}, {found.run} {found.group}: {found.told}")
+        output.line(f"  {found.place}")
+    if summary.violations > len(summary.told):
+        output.line(f"and {summary.violations - len(summary.told):,} more violations")
+    output.line()
+    output.line(f"tables: {Path(out).absolute() if '://' not in out else out}")
+    standing = Standing(summary.exit)
+    output.line(conclusion(summary), style=COLOURS[standing])
+
+
+def conclusion(summary: Summary) -> str:
+    """The last line."""
+    if summary.exit == 1:
+        return f"It fails: {counted(summary.violations, 'violation')}."
+    if summary.exit == 0:
+        return "It holds, as far as these sources can tell."
+    if not any("unknown" in counts for counts in summary.verdicts.values()):
+        return (
+            "Unknown: nothing is violated that these sources show; they cannot show that it holds."
+        )
+    return "Unknown: something could not be judged."
+
+
+def main() -> None:
+    """The job by itself, as `spark-submit` and `python -m` start it."""
+    from herdproof.cli.errors import Commands
+
+    app = typer.Typer(
+        cls=Commands, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
+    )
+    app.command("audit")(audit)
+    app.callback()(lambda: None)
+    app(["audit", *sys.argv[1:]])

@@ -1,0 +1,130 @@
+"""
+`herdproof consume`: a member of a consumer group that prints the records it gets, until Ctrl-C.
+
+Start several with one GROUP, kill one, and watch the others take over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from herdproof.cli.options import RunOption, TraceOption
+from herdspec.language.errors import UsageError
+
+if TYPE_CHECKING:
+    from herdproof.consumer import RebalanceListener, Record
+    from herdproof.protocols.central_coordinator.wire.messages import TopicPartition
+
+
+def consume(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group to join.")],
+    topics: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC...", help='Topics, or one pattern that begins with "^".'),
+    ],
+    brokers: Annotated[
+        str, typer.Option(metavar="HOSTS", help="Where coordinators listen: host:port,host:port")
+    ],
+    bootstrap: Annotated[
+        str, typer.Option(metavar="HOSTS", help="Where Kafka listens: host:port,host:port")
+    ],
+    reset: Annotated[
+        str, typer.Option("--reset", metavar="WHERE", help="Without an offset: smallest, largest.")
+    ] = "largest",
+    streams: Annotated[int, typer.Option(min=1, help="Streams of each topic.")] = 1,
+    consumer_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="This consumer's name.")
+    ] = None,
+    session_timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="When others take over from it.")
+    ] = 10.0,
+    ping_interval: Annotated[
+        float,
+        typer.Option(min=0.05, metavar="SECONDS", help="How often it is asked whether it is."),
+    ] = 3.0,
+    max_records: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after so many records.")
+    ] = None,
+    commit: Annotated[
+        bool, typer.Option(" /--no-commit", help="Leave the group's offsets as they are.")
+    ] = True,
+    gives_up: Annotated[
+        bool, typer.Option("--gives-up", help="End if no known broker answers.")
+    ] = False,
+    json_lines: Annotated[
+        bool, typer.Option("--json", help="Print each record as a line of JSON.")
+    ] = False,
+    trace: TraceOption = None,
+    run: RunOption = "central_coordinator",
+) -> None:
+    """Join a consumer group and print its records until Ctrl-C or SIGTERM; then leave it."""
+    from herdproof.consumer import CommitFailed, Consumer
+
+    logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)
+    if len(topics) > 1 and any(topic.startswith("^") for topic in topics):
+        raise UsageError("TOPIC: either one pattern or names of topics, not both")
+    with Consumer(
+        group, brokers=brokers, bootstrap_servers=bootstrap, consumer_id=consumer_id,
+        auto_offset_reset=reset, auto_commit=commit, session_timeout_s=session_timeout,
+        ping_interval_s=ping_interval, gives_up=gives_up, listener=teller(), trace=trace, run=run,
+    ) as consumer:  # fmt: skip
+        consumer.subscribe(topics[0] if topics[0].startswith("^") else topics, streams=streams)
+        for number, record in enumerate(consumer, start=1):
+            print(line(record, json_lines), flush=True)
+            if number == max_records:
+                with suppress(CommitFailed):  # it will be delivered again
+                    if commit:
+                        consumer.commit(record)
+                return
+
+
+def teller() -> RebalanceListener:
+    """A listener that says on stderr what this consumer has."""
+    from herdproof.consumer import RebalanceListener
+
+    class Told(RebalanceListener):
+        """What it was given, and what it has lost."""
+
+        def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            say("assigned", partitions)
+
+        def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            say("revoked", partitions)
+
+    return Told()
+
+
+def say(what: str, partitions: Sequence[TopicPartition]) -> None:
+    """Tell of a change of the assignment, beside the records."""
+    names = " ".join(f"{place.topic}-{place.partition}" for place in partitions)
+    print(f"{what}: {names or 'nothing'}", file=sys.stderr, flush=True)
+
+
+def line(record: Record, as_json: bool) -> str:
+    """A record as it is printed."""
+    if as_json:
+        return json.dumps(
+            {
+                "topic": record.topic,
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp_ms": record.timestamp_ms,
+                "key": text(record.key),
+                "value": text(record.value),
+            }
+        )
+    key = "" if record.key is None else f"{text(record.key)}: "
+    said = f"{record.topic}-{record.partition}@{record.offset} {key}{text(record.value) or ''}"
+    return said.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def text(data: bytes | None) -> str | None:
+    r"""Bytes as text; what is no UTF-8 as escapes, like \\xff."""
+    return None if data is None else data.decode("utf-8", "backslashreplace")

@@ -1,0 +1,269 @@
+"""`herdproof groups …`: what operators may see of consumer groups, and do to idle ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from herdproof.report.render import JsonOption, Output, table_of
+from herdspec.check.verdict import counted
+from herdspec.language.errors import UsageError
+
+if TYPE_CHECKING:
+    from herdproof.protocols.central_coordinator.assignment import Partition
+    from herdproof.protocols.central_coordinator.client.watermarks import Range
+    from herdproof.protocols.central_coordinator.stored_groups import Group, StoredGroups
+    from herdproof.zookeeper.client import Client
+    from herdproof.zookeeper.operations import Answer, Operation
+
+SESSION_S = 10.0
+
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+ZooKeeperOption = Annotated[
+    str | None,
+    typer.Option("--zookeeper", metavar="HOSTS", help="host:port,host:port, as the brokers'."),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="The coordinators' settings (TOML).")
+]
+BOOTSTRAP = typer.Option("--bootstrap", metavar="HOSTS", help="Kafka brokers: host:port,host:port.")
+
+groups = typer.Typer(
+    name="groups",
+    help="Look at consumer groups, and reset or delete those that nobody is a member of.",
+    no_args_is_help=True,
+)
+
+
+@groups.command("list")
+def list_groups(
+    zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None
+) -> None:
+    """The groups that there are, with their members and partitions."""
+    out = Output(json)
+    with stored(zookeeper, config) as here:
+        found = here.glance_at_all()
+    table = table_of("group", "members", "generation", "partitions")
+    for group in found:
+        table.add_row(
+            escape(group.name), str(len(group.members)), str(group.generation),
+            str(len(group.partitions)),
+        )  # fmt: skip
+    out.table(table)
+    out.json({"command": "groups list", "groups": [summary(group) for group in found]})
+
+
+@groups.command()
+def describe(
+    group: GroupArgument, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
+    json: JsonOption = None,
+) -> None:  # fmt: skip
+    """A group's members, and who owns which partition, at which offset."""
+    out = Output(json)
+    with stored(zookeeper, config) as here:
+        found = here.read(group)
+    out.line(
+        f"{found.name}: generation {found.generation}, epoch {found.epoch}, "
+        f"{counted(len(found.members), 'member')}"
+    )
+    members = table_of("member", "topic_count")
+    for consumer, topic_count in sorted(found.members.items()):
+        members.add_row(escape(consumer), escape(topic_count))
+    owned = table_of("topic", "partition", "owner" if found.members else "last owner", "offset")
+    for partition in found.partitions:
+        owner, offset = found.owners.get(partition), found.offsets.get(partition)
+        owned.add_row(
+            *map(escape, partition), escape(owner.consumer_id) if owner else "–", text(offset)
+        )
+    out.table(members)
+    out.table(owned)
+    out.json({"command": "groups describe", **details(found)})
+
+
+@groups.command()
+def lag(
+    group: GroupArgument, bootstrap: Annotated[str, BOOTSTRAP],
+    zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
+) -> None:  # fmt: skip
+    """How many records of each partition a group has not committed yet."""
+    from herdproof.protocols.central_coordinator.client.watermarks import watermarks
+
+    out = Output(json)
+    with stored(zookeeper, config) as here:
+        found = here.read(group)
+    ranges = watermarks(bootstrap, found.partitions)
+    table = table_of("topic", "partition", "offset", "end", "lag")
+    for partition in found.partitions:
+        offset, end = found.offsets.get(partition), ranges[partition].latest
+        table.add_row(
+            *map(escape, partition), text(offset), str(end), text(behind(offset, ranges[partition]))
+        )
+    out.table(table)
+    known = [behind(found.offsets.get(p), r) for p, r in ranges.items()]
+    total = sum(lag for lag in known if lag is not None)
+    out.line(f"{counted(total, 'record')} behind, and {known.count(None)} partitions not begun")
+    lines = [
+        {
+            "topic": p[0], "partition": p[1], "offset": found.offsets.get(p),
+            "end": ranges[p].latest, "lag": behind(found.offsets.get(p), ranges[p]),
+        }
+        for p in found.partitions
+    ]  # fmt: skip
+    out.json({"command": "groups lag", "group": group, "lag": total, "partitions": lines})
+
+
+@groups.command("reset-offsets")
+def reset_offsets(
+    group: GroupArgument,
+    topic: Annotated[str, typer.Option("--topic", help="Whose partitions are reset.")],
+    to: Annotated[str, typer.Option("--to", metavar="earliest|latest|N", help="Where to go.")],
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", metavar="N", help="Only these; all if none.")
+    ] = None,
+    bootstrap: Annotated[str | None, BOOTSTRAP] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
+) -> None:  # fmt: skip
+    """Have a group that nobody is a member of go on from other offsets."""
+    from herdproof.protocols.central_coordinator import admin
+
+    out = Output(json)
+    with stored(zookeeper, config) as here:
+        found = here.read(group)
+        admin.require_empty(found)
+        wanted = chosen(topic, here.partitions_of(topic), partition)
+        offsets = resolved(to, wanted, bootstrap)
+        table = table_of("topic", "partition", "offset", "becomes")
+        for p, offset in offsets.items():
+            table.add_row(*map(escape, p), text(found.offsets.get(p)), str(offset))
+        if not dry_run:
+            admin.reset_offsets(here, found, offsets)
+    out.table(table)
+    what = f"offsets of {counted(len(offsets), 'partition')} of {group}"
+    out.line(f"dry run: {what} would be reset" if dry_run else f"{what} are reset")
+    changes = [
+        {"topic": p[0], "partition": p[1], "offset": found.offsets.get(p), "becomes": offset}
+        for p, offset in offsets.items()
+    ]
+    out.json(
+        {"command": "groups reset-offsets", "group": group, "done": not dry_run, "offsets": changes}
+    )
+
+
+@groups.command()
+def delete(
+    group: GroupArgument, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
+) -> None:  # fmt: skip
+    """Delete a group that nobody is a member of, and its offsets."""
+    from herdproof.protocols.central_coordinator import admin
+
+    with stored(zookeeper, config) as here:
+        found = here.read(group)
+        admin.delete(here, found)
+    Output().line(f"{group} is deleted, with {counted(len(found.offsets), 'offset')}")
+
+
+# ── Parts ───────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def stored(zookeeper: str | None, config: Path | None) -> Iterator[StoredGroups]:
+    """The groups of the cluster whose ZooKeeper is named, by an option or in the settings."""
+    from herdproof.protocols.central_coordinator.server.configuration import read
+    from herdproof.protocols.central_coordinator.stored_groups import StoredGroups
+    from herdproof.protocols.election.shell import ignore_link, ignore_watch
+    from herdproof.zookeeper.client import Client
+
+    settings = read(config, {"zookeeper.hosts": zookeeper}).zookeeper
+    with Client(
+        settings.hosts, session_timeout_s=SESSION_S, digest=settings.digest(),
+        on_link=ignore_link, on_watch=ignore_watch,
+    ) as client:  # fmt: skip
+        yield StoredGroups(lambda operations: ask_all(client, operations))
+
+
+def ask_all(client: Client, operations: Sequence[Operation]) -> list[Answer]:
+    """Send operations all at once, and wait for their answers."""
+    from herdproof.zookeeper.operations import Refusal, Why
+
+    futures: list[Future[Answer]] = [Future() for _ in operations]
+    for operation, future in zip(operations, futures, strict=True):
+        client.submit(operation, future.set_result)
+    answers = []
+    for future in futures:
+        try:
+            answers.append(future.result(SESSION_S))
+        except TimeoutError:
+            answers.append(Refusal(Why.CONNECTION_LOSS))
+    return answers
+
+
+def chosen(topic: str, partitions: Sequence[str], only: list[int] | None) -> list[Partition]:
+    """The partitions to be reset."""
+    unknown = [number for number in only or [] if str(number) not in partitions]
+    if unknown:
+        raise UsageError(
+            f"--partition {unknown[0]}: {topic} has {counted(len(partitions), 'partition')}, "
+            f"numbered from 0"
+        )
+    return [(topic, number) for number in partitions if not only or int(number) in only]
+
+
+def resolved(to: str, wanted: Sequence[Partition], bootstrap: str | None) -> dict[Partition, int]:
+    """The offset that each partition is to get."""
+    from herdproof.protocols.central_coordinator.client.watermarks import watermarks
+
+    if to not in ("earliest", "latest") and not to.isdecimal():
+        raise UsageError(f"--to {to}: it is earliest, latest or an offset")
+    if bootstrap is None:
+        if not to.isdecimal():
+            raise UsageError(f"--to {to} needs --bootstrap: Kafka knows where a partition ends")
+        return dict.fromkeys(wanted, int(to))
+    ranges = watermarks(bootstrap, wanted)
+    if to == "earliest":
+        return {partition: ranges[partition].earliest for partition in wanted}
+    if to == "latest":
+        return {partition: ranges[partition].latest for partition in wanted}
+    for partition, has in ranges.items():
+        if not has.earliest <= int(to) <= has.latest:
+            raise UsageError(
+                f"--to {to}: {' '.join(partition)} has the offsets {has.earliest} to {has.latest}"
+            )
+    return dict.fromkeys(wanted, int(to))
+
+
+def behind(offset: int | None, has: Range) -> int | None:
+    """How many records are not committed; None where nothing is."""
+    return None if offset is None else max(0, has.latest - max(offset, has.earliest))
+
+
+def text(number: int | None) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if number is None else str(number)
+
+
+def summary(group: Group) -> dict[str, Any]:
+    """A group in a few numbers."""
+    return {
+        "group": group.name, "generation": group.generation, "epoch": group.epoch,
+        "members": len(group.members), "partitions": len(group.partitions),
+    }  # fmt: skip
+
+
+def details(group: Group) -> dict[str, Any]:
+    """A group as JSON."""
+    lines = []
+    for partition in group.partitions:
+        owner = group.owners.get(partition)
+        lines.append({
+            "topic": partition[0], "partition": partition[1],
+            "owner": owner.consumer_id if owner else None,
+            "offset": group.offsets.get(partition),
+        })  # fmt: skip
+    return {**summary(group), "members": dict(group.members), "partitions": lines}

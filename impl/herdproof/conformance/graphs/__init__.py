@@ -1,0 +1,1 @@
+"""Every edge of the explored graph, taken on the code."""

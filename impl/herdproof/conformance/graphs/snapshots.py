@@ -1,0 +1,102 @@
+"""
+Every edge taken from a snapshot of the code in the state where it starts, breadth first.
+
+The code that is the first to arrive somewhere is held there, until all that is possible there has
+been tried: so at most two levels of the search are held. Where code may do something by itself that
+was not seen yet, other code that comes there is held, too: it may have a memory of its own, such as
+the order of a queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from herdproof.conformance.graphs.edge_walk import Belief, EdgeWalk, Outside, Path
+from herdproof.conformance.graphs.graph import Graph
+
+Try = Callable[[Belief], Belief]
+
+
+VARIANTS = 16
+"""Of code that the spec sees in one state, so many snapshots are held that are not the same."""
+
+
+class Snapshots(EdgeWalk):
+    """A walk over all that the code can be brought to, by `snapshot` and `restore`."""
+
+    def __init__(self, graph: Graph, seconds: float | None = None) -> None:
+        super().__init__(graph, seconds)
+        self._known: dict[Belief, list[Any]] = {}
+        """Where the code has been: its snapshots there, as long as more may be wanted."""
+        self._todo: deque[tuple[Belief, Any, Path]] = deque()
+
+    def run(self) -> None:
+        """Walk to the end; raises `Wrong`."""
+        self.on_new_code(self._run)
+
+    def _run(self, begun: Belief) -> None:
+        self._arrive(begun)
+        while self._todo and not self.is_over:
+            at, snapshot, path = self._todo.popleft()
+            for attempt in self._tries(at):
+                self.path = path
+                self.call("restore", self.code.restore, snapshot, may_refuse=False)
+                try:
+                    self._arrive(attempt(at))
+                except Outside:
+                    self.outside += 1
+            if not self._unseen(at):
+                self._known[at].clear()
+
+    def _arrive(self, at: Belief) -> None:
+        """Hold the code here, if it is the first, or may do by itself what no other did."""
+        is_known = at in self._known
+        variants = self._known.setdefault(at, [])
+        if is_known and not (self._unseen(at) and len(variants) < VARIANTS):
+            return
+        snapshot = self.call("snapshot", self.code.snapshot, may_refuse=False)
+        if not is_known or not any(_is_same(snapshot, other) for other in variants):
+            if self._unseen(at):
+                variants.append(snapshot)
+            self._todo.append((at, snapshot, self.path))
+
+    def _unseen(self, at: Belief) -> bool:
+        """Whether something that code does by itself here was not seen, as it may do now."""
+        moves = (e for k in at for e in self.graph.moves(k, self.waited))
+        return any(not self.taken[e.number] for e in moves)
+
+    def _tries(self, at: Belief) -> Iterator[Try]:
+        """All that can be tried where the code may be in these states."""
+        graph, offered = self.graph, set[tuple[str, Any]]()
+        if self.waited:
+            yield self.wait
+        for state in graph.closed(at, self.silent):
+            for edge in graph.leaving(state):
+                given = graph.given[edge.instance]
+                key = (graph.instances[edge.instance][0].name, repr(given))
+                if given is not None and key not in offered:
+                    offered.add(key)
+                    yield partial(self.offer, name=key[0], given=given)
+        yield from refusals(self, at)
+        for name in self.adapter.disturbed:
+            yield partial(self.disturb, name=name)
+
+
+def refusals(walk: EdgeWalk, at: Belief) -> Iterator[Try]:
+    """The steps that are to be refused, as the spec forbids them in all of these states."""
+    closed = walk.graph.closed(at, walk.silent)
+    for name in walk.adapter.offered:
+        for given in walk.graph.given_to(name):
+            if all(walk.allows(k, name, given) is False for k in closed):
+                yield partial(walk.refuse, name=name, given=given)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two snapshots are equal, as far as they can be compared."""
+    try:
+        return bool(one == other)
+    except Exception:  # whatever its own comparison raises
+        return False

@@ -1,0 +1,414 @@
+"""
+States from the solver: the induction step, asked of the code itself.
+
+z3 picks states that satisfy what was proved and a case of an action's guard, at sizes that no
+exploration reaches. The code is put there by the adapter's `load`, what was loaded is compared
+first, it takes the step, and must arrive where the spec does. What it must refuse is offered, too.
+
+Whether such a state can be reached nobody knows. So a difference is a *question* until a story
+comes to it: then it is a mistake of the code. If none does, a lemma is missing, or it is one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from herdproof.conformance.adapter import Adapter, CannotLoad, check_load, method_of
+from herdproof.conformance.holding.held import Deed, Differs, Hangs, Held, LoadedOtherwise, Raises
+from herdproof.conformance.holding.seen import Look, saw_nothing, unlike_initially
+from herdproof.conformance.solver.cases import Case, cases_of
+from herdproof.conformance.solver.hypotheses import Hypotheses, hypotheses
+from herdproof.conformance.solver.picks import NoAnswer, Picked, Picker
+from herdproof.conformance.solver.questions import Question, Settler, explored, number_of, said
+from herdspec.check.cache import Memory
+from herdspec.check.exploration.explore import Explorer
+from herdspec.check.proof.prove import Proof
+from herdspec.check.running.run import Machine, Step
+from herdspec.language.errors import UsageError
+from herdspec.language.specification import Action, Promise, Specification
+from herdspec.language.surface import Expectation, Property, Spec, Undefined
+
+SECONDS = 60.0
+"""How long states are picked, by default."""
+SETTLING = 20.0
+"""How long stories are looked for, by default."""
+LOOKING = 5.0
+"""How long it is explored which of the states can be reached, by default."""
+AGAIN = 30
+"""After so many states in a row that were had before a case is taken to have no others."""
+IN_THE_SPEC = " in the spec, "
+"""What stands in each line about an entry that differs."""
+MOST_QUESTIONS = 8
+"""Of so many kinds of questions each is told; others are counted."""
+
+IMPOSSIBLE = "no state allows it"
+NOT_LOADABLE = "no state that can be loaded allows it"
+
+
+@dataclass
+class Tally:
+    """What came of one case of an action."""
+
+    case: Case
+    picked: int = 0
+    """Distinct states (with their arguments), up to the names of elements."""
+    agreed: int = 0
+    """In so many the code did as the spec does."""
+    declined: Counter[str] = field(default_factory=Counter)
+    """By reason, in how many the code could not be put."""
+    otherwise: Counter[str] = field(default_factory=Counter)
+    """By fields that are not what was to be loaded, in how many."""
+    differed: int = 0
+    ended: str = ""
+    """Why no more were picked before the time was over, if so."""
+    again: int = 0
+
+    @property
+    def loaded(self) -> int:
+        """Into how many states the code was put."""
+        return self.agreed + self.differed
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether no state that satisfies what was proved allows it, at this size."""
+        return self.ended == IMPOSSIBLE
+
+    @property
+    def is_not_loadable(self) -> bool:
+        """Whether the adapter says that it cannot be put into any of its states."""
+        return self.ended == NOT_LOADABLE
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the code was put into no state of it, though there may be some."""
+        return not self.loaded and not self.is_impossible
+
+
+@dataclass
+class Reachable:
+    """Which of the states are known to be reachable."""
+
+    known: int = 0
+    of: int = 0
+    how: str = "not looked"
+
+    def __str__(self) -> str:
+        return f"{self.known:,} of {self.of:,} ({self.how})" if self.of else self.how
+
+
+@dataclass
+class Solved:
+    """What states from the solver showed of code, and what they did not."""
+
+    spec: Specification
+    adapter: type[Adapter]
+    sizes: dict[str, int]
+    seed: int
+    known: Hypotheses
+    within: Property | None
+    tallies: list[Tally] = field(default_factory=list)
+    differences: list[Question] = field(default_factory=list)
+    """Those to which a story comes."""
+    questions: list[Question] = field(default_factory=list)
+    """Those to which none was found: a lemma is missing, or the code is wrong."""
+    states: int = 0
+    """Distinct states, up to the names of elements, whatever was asked in them."""
+    seconds: float = 0.0
+    cpu: float = 0.0
+    """Seconds of processor time that picking, loading and stepping took."""
+    reachable: Reachable = field(default_factory=Reachable)
+    unseen: tuple[str, ...] = ()
+    initially: str = ""
+    """How the code differs in its initial state, if it does: then nothing else was asked."""
+
+    @property
+    def standing(self) -> str:
+        """
+        `differs`, `unknown` or `agrees`.
+
+        Unknown: a question is open, or of some case nothing was seen, though the adapter does not
+        say (by `loadable`) that it cannot be; or nothing was seen of the code at all.
+        """
+        if self.differences or self.initially:
+            return "differs"
+        missed = any(t.is_unknown and not t.is_not_loadable for t in self.tallies)
+        seen = any(t.agreed for t in self.tallies) and not self.saw_nothing
+        return "unknown" if self.questions or missed or not seen else "agrees"
+
+    @property
+    def saw_nothing(self) -> bool:
+        """Whether nothing at all was seen of the code: then nothing was compared."""
+        return saw_nothing(self.spec.rich, self.unseen)
+
+    @property
+    def measured(self) -> str:
+        """One line of what was looked at."""
+        sizes = ", ".join(f"{n} × {sort}" for sort, n in self.sizes.items())
+        seen = sum(1 for t in self.tallies if t.loaded)
+        possible = sum(1 for t in self.tallies if not t.is_impossible)
+        return (
+            f"{self.states:,} distinct states from the solver ({sizes}), {seen} of {possible} cases"
+        )
+
+    @property
+    def a_minute(self) -> float:
+        """Distinct states a minute."""
+        return 60 * self.states / self.seconds if self.seconds else 0.0
+
+    @property
+    def lines(self) -> list[str]:
+        """The report."""
+        from herdproof.conformance.solver.solved_report import lines
+
+        return lines(self)
+
+
+def solved(
+    spec: type[Spec] | Specification, adapter: type[Adapter], *, seconds: float = SECONDS,
+    most: int | None = None, seed: int = 0, faults: int = 2, settling: float = SETTLING,
+    looking: float = LOOKING, proof: Proof | None = None, memory: Memory | None = None,
+    **sizes: int,
+) -> Solved:  # fmt: skip
+    """
+    Put code into states that z3 picks, and hold each of its steps to the spec.
+
+    It goes on for so many `seconds`, or until each case of each action has `most` distinct states.
+    `proof` is one of this very specification; without one it is proved now, but for what the
+    `memory` knows. Stories are looked for with so many `faults`, for `settling` seconds in all;
+    which states can be reached is explored for `looking` seconds. Raises `AdapterError`.
+    """
+    run = Run(Held(spec, adapter, **sizes), seed, looking)
+    check_load(adapter)
+    known = hypotheses(run.held.spec, proof, memory)
+    run.begin(known)
+    if not run.found.initially:
+        run.pick(seconds, most)
+        run.settle(faults, settling)
+        run.look(faults)
+    return run.found
+
+
+class Run:
+    """One run of `solved`."""
+
+    def __init__(self, held: Held, seed: int, looking: float) -> None:
+        self.held = held
+        self.looking = looking
+        self.explorers: dict[tuple[int, ...], Explorer | None] = {}
+        self.unexplored = ""
+        self.chance = Random(seed)
+        self.adapter = held.adapter
+        self.initial = held.machine.initial()
+        self.seed = seed
+        self.found: Solved
+        self.kinds: dict[tuple[Any, ...], Question] = {}
+        self.seen: set[tuple[Any, ...]] = set()
+        self.alone: dict[tuple[Any, ...], Spec] = {}
+
+    def begin(self, known: Hypotheses) -> None:
+        """Begin the code once, as the spec begins; make the solver."""
+        within = self.adapter.loadable
+        self.found = Solved(
+            self.held.spec, self.adapter, dict(self.held.machine.sizes), self.seed, known, within
+        )
+        try:
+            with self.held:
+                pass
+        except Differs as error:
+            self.found.initially = str(error)
+            return
+        spec = self.held.spec
+        axioms = [p for p in spec.properties if p.expectation is Expectation.AXIOM]
+        self.promises: list[Promise] = [*axioms, *known.used]
+        if within is not None:
+            self.promises.append(spec.with_properties(within).properties[-1])
+        formulas = [p.formula for p in self.promises]
+        self.picker = Picker(self.held.machine, formulas, self.chance)
+        self.found.tallies = [Tally(case) for case in self._cases()]
+
+    def _cases(self) -> Iterator[Case]:
+        """What the code is asked: each case of its actions, and what it must refuse."""
+        adapter = self.adapter
+        for action in self.held.spec.actions:
+            if action.name not in adapter.absent:
+                yield from cases_of(action, allowed=True)
+            if action.name in adapter.offered and action.name not in adapter.chosen:
+                yield from cases_of(action, allowed=False)
+
+    # ── Picking ─────────────────────────────────────────────────────────────────────────────
+
+    def pick(self, seconds: float, most: int | None) -> None:
+        """Pick states, one for each case in turn, until the time is over."""
+        begun, cpu = time.monotonic(), time.process_time()
+        left = deque(self.found.tallies)
+        while left and time.monotonic() - begun < seconds:
+            tally = left.popleft()
+            self._one(tally)
+            if not tally.ended and (most is None or tally.picked < most):
+                left.append(tally)
+        self.found.seconds = time.monotonic() - begun
+        self.found.cpu = time.process_time() - cpu
+        self.found.states = len(self.alone)
+        self.found.unseen = self.held.report.unseen
+
+    def _one(self, tally: Tally) -> None:
+        """One further state of a case."""
+        try:
+            picked = self.picker.pick(tally.case)
+        except NoAnswer:
+            tally.ended = "z3 gave up"
+            return
+        if picked is None:
+            tally.ended = NOT_LOADABLE if self.found.within else IMPOSSIBLE
+            return
+        key = (tally.case, picked.key)
+        if key in self.seen or not self.stands(picked.state, picked.case, picked.arguments):
+            tally.again += 1
+            tally.ended = "no others" if tally.again >= AGAIN else ""
+            return
+        tally.again = 0
+        tally.picked += 1
+        self.seen.add(key)
+        self.alone.setdefault(picked.alone, picked.state)
+        self.judge(picked, tally)
+
+    def stands(
+        self, state: Spec, case: Case, arguments: tuple[Any, ...], at: Machine | None = None
+    ) -> bool:
+        """Whether the plain Python says of a state and an action's case what z3 says."""
+        run = at or self.held.machine
+        try:
+            taken = run.take(state, case.action.name, arguments) is not None
+        except Undefined:
+            return False
+        return taken is case.allowed and all(run.holds(p, state) for p in self.promises)
+
+    def judge(self, picked: Picked, tally: Tally) -> None:
+        """Put the code into a state, and have it take (or refuse) the step."""
+        look = unlike_initially(picked.state, self.initial)
+        try:
+            told = self.ask(look, picked.case.action, picked.arguments)
+        except CannotLoad as error:
+            tally.declined[str(error) or "no reason given"] += 1
+        except LoadedOtherwise as error:
+            tally.otherwise[", ".join(error.fields)] += 1
+        else:
+            if told is None:
+                tally.agreed += 1
+                return
+            tally.differed += 1
+            if told.hangs:
+                tally.ended = "it hangs"
+            self._note(picked, told)
+
+    def ask(
+        self, look: Look, action: Action, arguments: Sequence[Any], at: Held | None = None
+    ) -> Told | None:
+        """
+        What the code does otherwise in a state (given as `Held.put` takes it), if anything.
+
+        Raises `CannotLoad` or `LoadedOtherwise`. `at`: held at another size.
+        """
+        held = at or self.held
+        try:
+            held.begin()
+            try:
+                held.put(look)
+            except Raises as error:
+                raise CannotLoad(error.why) from error
+            self._step(held, action, arguments)
+        except Differs as error:  # it hangs, too, or does not always begin alike
+            return Told(error)
+        finally:
+            held.end()
+        return None
+
+    def _step(self, held: Held, action: Action, arguments: Sequence[Any]) -> None:
+        """Offer the step, or wait for it; raises `Differs`."""
+        if not hasattr(held.adapter, method_of(action.name)):
+            held.wait()
+            return
+        chosen = held.adapter.chosen.get(action.name, ())
+        names = [name for name, _ in action.parameters]
+        given = zip(names, arguments, strict=True)
+        held.offer(action.name, *(a for name, a in given if name not in chosen))
+
+    def _note(self, picked: Picked, told: Told) -> None:
+        """A question; of its kind the first is kept, and how many there were."""
+        action = picked.case.action
+        kind = (action.name, picked.case.allowed, *told.kind)
+        known = self.kinds.get(kind)
+        if known is None:
+            sentence = Step(action, picked.arguments, picked.state).sentence
+            known = self.kinds[kind] = Question(
+                picked.case, picked.state, picked.arguments, sentence, told.lines, told.deeds,
+                dict(self.held.machine.sizes), kind,
+            )  # fmt: skip
+        known.count += 1
+
+    # ── Questions ───────────────────────────────────────────────────────────────────────────
+
+    def settle(self, faults: int, seconds: float) -> None:
+        """Look for a story to each kind of question."""
+        ends = time.monotonic() + seconds
+        for question in self.kinds.values():
+            settler = Settler(self, question, faults, ends)
+            settler.shrink()
+            told = [*self.found.differences, *self.found.questions]
+            like = next((q for q in told if q.kind == question.kind), None)
+            if like is not None:
+                like.count += question.count
+                continue
+            if time.monotonic() > ends or len(told) >= MOST_QUESTIONS:
+                question.looked = "no story was looked for: the time was over"
+            else:
+                settler.settle()
+            of = self.found.questions if question.story is None else self.found.differences
+            of.append(question)
+
+    # ── What can be reached ─────────────────────────────────────────────────────────────────
+
+    def explored(self, sizes: Mapping[str, int], faults: int, seconds: float) -> Explorer | None:
+        """A size as far as it was explored, once; None where it cannot be."""
+        key = tuple(sizes.values())
+        if key not in self.explorers:
+            try:
+                self.explorers[key] = explored(self.held.spec, sizes, faults, seconds)
+            except UsageError as error:
+                self.explorers[key] = None
+                self.unexplored = f"not looked: {error}"
+        return self.explorers[key]
+
+    def number(self, state: Spec, faults: int) -> tuple[Explorer | None, int | None]:
+        """The exploration of this size, and which of its states this is; None where unknown."""
+        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
+        return explorer, None if explorer is None else number_of(explorer, state)
+
+    def look(self, faults: int) -> None:
+        """See which of the states an exploration of the same size comes to."""
+        if self.looking <= 0 or not self.alone:
+            return
+        states = [*self.alone.values()]
+        explorer = self.explored(self.held.machine.sizes, faults, self.looking)
+        if explorer is None:
+            self.found.reachable = Reachable(how=self.unexplored)
+            return
+        known = sum(number_of(explorer, state) is not None for state in states)
+        self.found.reachable = Reachable(known, len(states), said(explorer.result))
+
+
+class Told:
+    """What code did otherwise: in lines, and of which kind."""
+
+    def __init__(self, error: Differs) -> None:
+        self.hangs = isinstance(error, Hangs)
+        self.deeds: tuple[Deed, ...] = error.deeds
+        self.lines = tuple(str(error).partition("\n\n")[0].splitlines()[1:])
+        fields = {x.strip().partition(":")[0] for x in self.lines if IN_THE_SPEC in x}
+        names = sorted({x.partition("[")[0] for x in fields})
+        self.kind = (type(error).__name__, error.why.partition(":")[0], *names)

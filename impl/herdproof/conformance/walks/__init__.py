@@ -1,0 +1,1 @@
+"""Random walks of a spec and real code, by seeds or drawn by Hypothesis."""

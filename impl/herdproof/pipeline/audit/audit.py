@@ -1,0 +1,200 @@
+"""
+The audit: every record read, every group judged, the tables written, on whatever Spark there is.
+
+    spark-submit --py-files herdproof.zip audit.py SOURCE... --out DIR
+    python -m herdproof.pipeline.audit.audit SOURCE... --out DIR --spark MASTER
+
+The plan is one shuffle. Records are read where they lie, spread over buckets by group, sorted there
+(Spark spills what does not fit), and judged group by group; the rows of all tables come out of that
+one pass as one frame, kept on disk until every table is written. Nothing but counts comes to the
+driver.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from threading import Event, Thread
+from typing import Any
+
+from herdproof.errors import HerdError
+from herdproof.pipeline.audit.audit_work import judge_bucket
+from herdproof.pipeline.audit.summary import Summary, summed_up
+from herdproof.pipeline.audit.work import Work
+from herdproof.pipeline.spark.outgoing import OUT_DDL, rows_of
+from herdproof.pipeline.spark.packets import ORDER, PACKETS_DDL, pack_records
+from herdproof.pipeline.spark.sources import Bases, Sources, records
+from herdproof.pipeline.spark.store import Store, write_tables
+from herdproof.pipeline.spark.tables import TABLES
+
+Tell = Callable[[str, float | None], None]
+"""Hears what is being done, and how much of it is done, where that is known."""
+
+SETTINGS = {
+    "spark.rdd.compress": "true",  # what is kept on disk between the stages
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",  # some megabytes of lines
+}
+"""What the session of an audit wants besides."""
+
+STORED = tuple(TABLES)
+
+
+class RecordsLost(HerdError):
+    """What came out is not what went in: a fault of ours, never the trace's."""
+
+
+@dataclass
+class Audit:
+    """What one audit is asked, and how it goes."""
+
+    spark: Any
+    work: Work
+    tell: Tell = lambda _words, _fraction: None
+    replay: bool = True
+    run_name: str = "cluster"
+    """What Kafka's own log is told to be of; traces name their runs themselves."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def plan(self, sources: Sources) -> tuple[int, Any]:
+        """How many records there are, and the frame of all tables' rows that comes of them."""
+        frames, came = [], 0
+        if sources.lines:
+            raw, bases, count = records(self.spark, sources)
+            came += count
+            frames.append(self.judged(self.packets(raw, bases)))
+        for log in self._logs(sources):
+            from herdproof.pipeline.offsets.source import judged
+
+            came += log.count()
+            frames.append(judged(log, self.run_name, self.buckets))
+        return came, reduce(lambda one, other: one.unionByName(other), frames)
+
+    def _logs(self, sources: Sources) -> Iterator[Any]:
+        """The records of Kafka's own log."""
+        if not sources.segments and not (sources.topic and sources.topic.is_log):
+            return
+        from herdproof.pipeline.offsets.source import segment_records, topic_records
+
+        if sources.segments:
+            yield segment_records(self.spark, sources.segments)
+        if sources.topic and sources.topic.is_log:
+            yield topic_records(self.spark, sources.topic)
+
+    def packets(self, raw: Any, bases: Bases) -> Any:
+        """Records as packets of lines, each in its bucket."""
+        work, buckets = self.work, self.buckets
+
+        def pack(batches: Iterable[Any]) -> Iterator[Any]:
+            return pack_records(batches, work, buckets, bases)
+
+        return raw.mapInArrow(pack, PACKETS_DDL)
+
+    def judged(self, packets: Any) -> Any:
+        """Rows of all tables, from packets."""
+        work, replay = self.work, self.replay
+
+        def judge(batches: Iterable[Any]) -> Iterator[Any]:
+            # In a worker: it keeps lines by the million and makes few cycles to be looked for.
+            gc.set_threshold(100_000, 50, 100)
+            yield from judge_bucket(batches, work, replay)
+            # Spark collects after every task: what stays (compiled steps) is not to be looked at.
+            gc.collect()
+            gc.freeze()
+
+        spread = packets.repartitionById(self.buckets, "bucket")
+        return spread.sortWithinPartitions(*ORDER).mapInArrow(judge, OUT_DDL)
+
+    @property
+    def buckets(self) -> int:
+        """How many tasks judge: as many as Spark would shuffle into."""
+        return int(self.spark.conf.get("spark.sql.shuffle.partitions"))
+
+    def run(self, sources: Sources, store: Store) -> Summary:
+        """Audit these sources into that store."""
+        from pyspark import StorageLevel
+
+        store.check()
+        with self.stage("looking through the records"):
+            came, whole = self.plan(sources)
+        whole = whole.persist(StorageLevel.DISK_ONLY)
+        try:
+            with self.stage("judging"):
+                counts = self.counts(whole)
+            with self.stage("writing the tables"):
+                write_tables(store, whole, STORED, lambda words: self.tell(words, None))
+            with self.stage("summing up"):
+                summary = summed_up(self.spark, store.fresh, counts, came, sources.words)
+                check_counts(summary, counts)
+            summary.seconds.update({k: round(v, 3) for k, v in self.seconds.items()})
+            store.swap(summary.as_json())
+        except BaseException:
+            store.give_up()
+            raise
+        finally:
+            whole.unpersist()
+        return summary
+
+    def counts(self, whole: Any) -> list[dict[str, Any]]:
+        """What was counted, by protocol and run: some hundred bytes for each."""
+        from pyspark.sql import functions as f
+
+        of = rows_of(whole, "counted")
+        named = f.col("group").isNotNull()
+        sums = of.groupBy("protocol", "run").agg(
+            f.sum("lines").alias("lines"),
+            f.sum("set_aside").alias("set_aside"),
+            f.sum(f.when(~named, f.col("lines")).otherwise(0)).alias("shared"),
+            f.min(f.when(named, f.col("shared"))).alias("least_shared"),
+            f.max(f.when(named, f.col("shared"))).alias("most_shared"),
+            f.countDistinct("group").alias("groups"),
+        )
+        return [row.asDict() for row in sums.collect()]
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A stage: told while it lasts, with its tasks, and timed."""
+        began, done = time.perf_counter(), Event()
+        self.tell(name, None)
+        watch = Thread(target=self._watch, args=(name, done), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watch.join()
+            self.seconds[name] = time.perf_counter() - began
+
+    def _watch(self, name: str, done: Event) -> None:
+        """Tell how many of the running tasks are done."""
+        tracker = self.spark.sparkContext.statusTracker()
+        while not done.wait(0.5):
+            stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
+            total = sum(s.numTasks for s in stages if s)
+            if total:
+                ready = sum(s.numCompletedTasks for s in stages if s)
+                self.tell(f"{name}: {ready} of {total} tasks", ready / total)
+
+
+def check_counts(summary: Summary, counts: Iterable[Mapping[str, Any]]) -> None:
+    """Raises `RecordsLost` unless every record was judged, or is in quarantine."""
+    out = sum(row["lines"] for row in counts)
+    if summary.records != out:
+        raise RecordsLost(f"{summary.records:,} records went in, {out:,} came out")
+    for row in counts:
+        given = {row["shared"], row["least_shared"], row["most_shared"]} - {None}
+        if row["least_shared"] is not None and row["protocol"] is not None and len(given) > 1:
+            raise RecordsLost(f"run {row['run']}: not all groups got the lines of all groups")
+    malformed = sum(row["set_aside"] for row in counts if row["protocol"] is None)
+    if malformed > sum(summary.quarantined.values()):
+        raise RecordsLost(f"{malformed:,} records are malformed; not all are in quarantine")
+
+
+if __name__ == "__main__":
+    # What is pickled for the workers has to be found there by its name, which is not __main__.
+    from herdproof.cli.code.audit import main
+
+    main()

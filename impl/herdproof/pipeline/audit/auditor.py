@@ -1,0 +1,94 @@
+"""What the pipeline wants to know of a protocol; `protocols.py` has those that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from herdproof.conformance.traces.ordering import Ordered
+from herdproof.errors import HerdError
+from herdproof.pipeline.judging.events import Event
+
+
+class Malformed(HerdError):
+    """A line that is none: `reason` as the quarantine's, `why` what is wrong with it."""
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(reason, why)
+        self.reason = reason
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the replay of a group's lines in the spec came to."""
+
+    verdict: str
+    """conforms, differs or unknown."""
+    told: str = ""
+    """Why it differs, or is unknown."""
+    place: str = ""
+    """The line that differs."""
+    time_ns: int | None = None
+    """When that was."""
+    lines: int = 0
+    """How many lines were explained."""
+    taken: Mapping[str, int | None] = field(default_factory=dict)
+    """By action of the spec, how often; None: it was taken, but nobody counts how often."""
+
+
+class Teller(Protocol):
+    """Tells lines as events, one after the other; keeps what is live, and can be pickled."""
+
+    def tell(self, line: Any) -> list[Event]:
+        """What a line, the next one in order, says that happened."""
+
+
+class Auditor(Protocol):
+    """
+    What the pipeline knows of a protocol; lines have what `ordering.Numbered` names.
+
+    Whoever writes one inherits what follows from the rest.
+    """
+
+    @property
+    def name(self) -> str:
+        """As lines name it."""
+
+    @property
+    def grouped(self) -> bool:
+        """Whether its lines name groups; if not, a run is judged as one, whose name is empty."""
+
+    @property
+    def observable(self) -> Mapping[str, str]:
+        """
+        By sentence of the contract that the protocol promises: why its traces cannot decide it.
+
+        The reason is empty where they can.
+        """
+
+    def read(self, text: str, place: str) -> Any:
+        """A line of a trace, or `Malformed`."""
+
+    def ordered(self, lines: Sequence[Any]) -> Ordered[Any]:
+        """A group's lines in the order in which things happened, those twice, those missing."""
+
+    def order(self, lines: Sequence[Any]) -> list[Any]:
+        """A group's lines in the order in which things happened, each once."""
+        return self.ordered(lines).lines
+
+    def teller(self, run: str, group: str) -> Teller:
+        """Who tells a group's lines."""
+
+    def events(self, lines: Sequence[Any]) -> list[Event]:
+        """All that a group's lines, in order, tell."""
+        run, group = max(((line.run, line.group) for line in lines), default=("", ""))
+        teller = self.teller(run, group)
+        return [event for line in lines for event in teller.tell(line)]
+
+    def replay(self, lines: Sequence[Any]) -> Replayed:
+        """A group's lines, in order, replayed in the spec."""

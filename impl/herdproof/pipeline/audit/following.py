@@ -1,0 +1,373 @@
+"""
+One group, or one bucket of groups, followed while lines come: what a stream keeps as its state.
+
+A line waits until lines that happened before it cannot come any more: until `late_ns` has passed
+since then, by the clocks of the lines themselves. Then it is told in its order. A line that comes
+later than that goes to quarantine, and what was open is marked as not known. Without such lines,
+the rows are those of a judge who has all lines before him (`judge.py`), however they came; but a
+gap in numbers begins to matter only when the line after it has come.
+
+Everything here can be pickled between two parts.
+"""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from herdproof.conformance.traces.ordering import processes
+from herdproof.pipeline.audit.judge import CONFORMS, RAW, Gap, duplicate, is_gap
+from herdproof.pipeline.audit.numbers import Node, Numbers
+from herdproof.pipeline.audit.protocols import auditors
+from herdproof.pipeline.judging.events import Event, Missing, Resumed
+from herdproof.pipeline.judging.findings import TOLD_BY
+from herdproof.pipeline.judging.history import History
+from herdproof.pipeline.spark.tables import Row, Rows
+
+NEVER = -(2**63)
+FOR_EVER = 2**63 - 1
+
+REMEMBERED = 4096
+"""So many of a group's last lines are known again when they come twice."""
+
+
+class Came(NamedTuple):
+    """A line, and its record."""
+
+    line: Any
+    raw: bytes
+
+
+Shared = tuple[int, str, int]
+"""What is missing of one who numbers its lines through all groups, as `Numbers.gaps` tells it."""
+
+
+class Gaps:
+    """
+    Where lines of a group are missing: after which line they can have been, and before which.
+
+    A `Gap` has the numbers of the two, or their times if it is in numbers through all groups.
+    """
+
+    def __init__(self) -> None:
+        self.perhaps: Sequence[Shared] = ()
+        """In numbers through all groups: what is not there yet, but can still come in time."""
+        self._last: dict[Node, int] = {}
+        """By role and node, the number of its last line that was told."""
+        self._after: dict[Name, Gap] = {}
+        """By line that waits: what is missing after it."""
+        self._begin: list[Gap] = []
+        """What is missing from the next line on, whoever tells it."""
+        self._open: dict[Node, Gap] = {}
+        """What is missing up to a node's next line."""
+        self._shared: list[Gap] = []
+        self._shared_later: list[Gap] = []
+        """Those that have not begun, the first one last."""
+        self._shared_open: list[Gap] = []
+        self._found: list[str] = []
+
+    def miss(self, gaps: Iterable[Shared]) -> None:
+        """What is missing of those who number their lines through all groups."""
+        new = [Gap(since_ns, until_ns, why) for until_ns, why, since_ns in gaps]
+        self._shared += new
+        self._shared_later = sorted([*self._shared_later, *new], reverse=True)
+
+    def whys(self) -> list[str]:
+        """All that is missing."""
+        return [*self._found, *(gap.why for gap in self._shared)]
+
+    def not_begun(self) -> list[Gap]:
+        """What is missing after all lines."""
+        return self._shared_later[::-1]
+
+    def foresee(
+        self, lines: Iterable[Any], told_ns: int, until_ns: int
+    ) -> tuple[dict[int, int], int]:
+        """
+        When each waiting line's turn is (by its id), and until when lines can be told.
+
+        Before `until_ns` nothing comes any more. Who waits for a number that can still come is not
+        told yet, nor is what happened since: else it would be told without the doubt.
+        """
+        turns: dict[int, int] = {}
+        of: dict[Node, list[Any]] = defaultdict(list)
+        for line in lines:
+            turns[id(line)] = line.time_ns
+            of[line.role, line.node].append(line)
+        since = [since_ns + 1 for _, _, since_ns in self.perhaps]
+        self._after.clear()
+        for node in sorted(of):
+            since += self._foresee(node, of[node], turns, told_ns, until_ns)
+        return turns, min([until_ns, *since])
+
+    def _foresee(
+        self, node: Node, lines: list[Any], turns: dict[int, int], told_ns: int, until_ns: int
+    ) -> Iterator[int]:
+        """One node's lines: their turns; since when a number is awaited that can still come."""
+        before: Any = None
+        turn_ns, number = told_ns, self._last.get(node, 0)
+        for line in _by_number(lines, turns):
+            since_ns, turn_ns = turn_ns, max(turn_ns, line.time_ns)
+            turns[id(line)] = turn_ns
+            gap = _gap(number, line)
+            if gap is not None and turn_ns >= until_ns:
+                yield since_ns
+            elif gap is not None and before is not None:
+                self._after[_name(before)] = gap
+            elif gap is not None and node not in self._open:
+                self._opens(node, gap)
+            before, number = line, line.sequence
+
+    def at(self, line: Any) -> Iterator[Event]:
+        """What begins and ends to be missing at the next line that is told."""
+        node = (line.role, line.node)
+        found = self._open.pop(node, None)
+        if found is None and (found := _gap(self._last.get(node, 0), line)) is not None:
+            self._begin.append(found)  # the line after has come too late to say so before
+        while self._shared_later and self._shared_later[-1].begin < line.time_ns:
+            self._shared_open.append(self._shared_later.pop())
+            self._begin.append(self._shared_open[-1])
+        for gap in self._begin:
+            yield gap.at(line, Missing, lasting=True)
+        self._begin.clear()
+        self._last[node] = line.sequence
+        if found is not None:
+            self._found.append(found.why)
+            yield found.at(line, Resumed)
+        for gap in self._shared_open[:]:
+            if gap.end <= line.time_ns:
+                self._shared_open.remove(gap)
+                yield gap.at(line, Resumed)
+        if (after := self._after.get(_name(line))) is not None:
+            self._opens(node, after)
+
+    def _opens(self, node: Node, gap: Gap) -> None:
+        self._open[node] = gap
+        self._begin.append(gap)
+
+
+def _gap(last: int, line: Any) -> Gap | None:
+    """What is missing between a node's line of this number and its next one."""
+    if line.sequence in (1, last + 1) or not is_gap(line, alone=False):
+        return None
+    why = f"of {line.node}, lines {last + 1} to {line.sequence - 1}"
+    if line.sequence <= last:
+        why = f"of {line.node}, what came before line {line.sequence}"
+    return Gap(last, line.sequence, why, line.role if line.role in TOLD_BY else "")
+
+
+class Following:
+    """One group of one run."""
+
+    def __init__(self, protocol: str, run: str, group: str) -> None:
+        auditor = auditors()[protocol]
+        self.protocol, self.run, self.group = protocol, run, group
+        self._history = History(run, group, auditor.name, auditor.observable)
+        self._teller = auditor.teller(run, group)
+        self._waiting: list[Came] = []
+        self._gaps = Gaps()
+        self._late: list[str] = []
+        self._told_ns = NEVER
+        """Every line before this was told."""
+        self._known: dict[tuple[str, str, int, int], None] = {}
+        """The last lines that were told."""
+
+    def take(self, came: Iterable[Came]) -> list[Row]:
+        """Lines that have come, in any order; rows for the quarantine."""
+        aside = []
+        for one in came:
+            if one.line.time_ns >= self._told_ns:
+                self._waiting.append(one)
+            elif _name(one.line) in self._known:
+                aside.append(duplicate(self.run, self.group, one.line))
+            else:
+                aside.append(self._set_aside(one))
+        return aside
+
+    def miss(self, gaps: Iterable[Shared]) -> None:
+        """Lines of those who number theirs through all groups are missing."""
+        self._gaps.miss(gaps)
+
+    def may_miss(self, gaps: Sequence[Shared]) -> bool:
+        """Or they may still come; whether these are others than before."""
+        changed, self._gaps.perhaps = gaps != self._gaps.perhaps, gaps
+        return changed
+
+    def tell(self, until_ns: int) -> tuple[list[Row], list[Came]]:
+        """Tell what happened before a time: rows for the quarantine, and the lines as told."""
+        lines = [one.line for one in self._waiting]
+        turns, until_ns = self._gaps.foresee(lines, self._told_ns, until_ns)
+        due = [one for one in self._waiting if turns[id(one.line)] < until_ns]
+        self._waiting = [one for one in self._waiting if turns[id(one.line)] >= until_ns]
+        self._told_ns = max(self._told_ns, until_ns)
+        if not due:
+            return [], []
+        one_of = {id(one.line): one for one in due}
+        aside: list[Row] = []
+        told: list[Came] = []
+        for part in _parts([one.line for one in due], turns):
+            found = auditors()[self.protocol].ordered(part)
+            aside += [duplicate(self.run, self.group, line) for line in found.twice]
+            for line in found.lines:
+                if self._is_known(line):
+                    aside.append(duplicate(self.run, self.group, line))
+                else:
+                    self._tell(line)
+                    told.append(one_of[id(line)])
+        for name in list(self._known)[:-REMEMBERED]:
+            del self._known[name]
+        return aside, told
+
+    def drain(self) -> Rows:
+        """Rows that are finished."""
+        return self._history.drain()
+
+    def ended(self) -> tuple[Rows, list[Came], list[str]]:
+        """If nothing came any more: the last rows, the lines told by then, and all doubts."""
+        other: Following = pickle.loads(pickle.dumps(self))
+        other.miss(other._gaps.perhaps)
+        other.may_miss(())
+        aside, told = other.tell(FOR_EVER)
+        for gap in other._gaps.not_begun():
+            other._history.unsure(gap.why)
+        doubts = [*other._late, *other._gaps.whys()]
+        return {**other._history.close(), "quarantine": aside}, told, doubts
+
+    def _is_known(self, line: Any) -> bool:
+        name = _name(line)
+        if name in self._known:
+            return True
+        self._known[name] = None
+        return False
+
+    def _tell(self, line: Any) -> None:
+        """The next line in order."""
+        for event in self._gaps.at(line):
+            self._history.feed(event)
+        for event in self._teller.tell(line):
+            self._history.feed(event)
+
+    def _set_aside(self, one: Came) -> Row:
+        """A line that should have been told before others that were."""
+        line = one.line
+        behind = (self._told_ns - line.time_ns) / 1e9
+        why = f"a line came late: {line.place}"
+        self._late.append(why)
+        self._history.unsure(why)
+        return {
+            "run": self.run, "group": self.group, "reason": "late",
+            "why": f"it came when {behind:.3f} s after it had been judged",
+            "place": line.place, "time_ns": line.time_ns, "raw": one.raw[:RAW],
+        }  # fmt: skip
+
+
+def not_replayed(protocol: str, run: str, group: str, why: str) -> Row:
+    """The verdict on lines that were not replayed."""
+    return {
+        "run": run, "group": group, "protocol": protocol, "property": CONFORMS,
+        "verdict": "unknown", "why": why, "checked": 0,
+    }  # fmt: skip
+
+
+def _parts(lines: list[Any], turns: Mapping[int, int]) -> Iterator[list[Any]]:
+    """
+    Lines in the order of their turns, in parts that begin where a process does.
+
+    Who orders lines knows a node's processes apart by their first lines, of which the earlier one
+    may have been told long ago.
+    """
+    starts = sorted({turns[id(line)] for line in lines if line.sequence == 1})
+    parts: list[list[Any]] = [[] for _ in range(len(starts) + 1)]
+    for line in lines:
+        parts[bisect_right(starts, turns[id(line)])].append(line)
+    yield from (part for part in parts if part)
+
+
+def _by_number(lines: list[Any], times: Mapping[int, int]) -> Iterator[Any]:
+    """A node's lines, each process's in the order of their numbers; what is there twice, once."""
+    for part in _parts(lines, times):
+        for process in processes(part, []):
+            yield from process
+
+
+Name = tuple[str, str, int, int]
+
+
+def _name(line: Any) -> Name:
+    """What a line is known by."""
+    return line.role, line.node, line.sequence, line.time_ns
+
+
+@dataclass
+class Part:
+    """What a group's rows are after a part of the stream: finished ones, and those still open."""
+
+    group: str
+    rows: Rows
+    told: list[Came] = field(default_factory=list)
+    opened: Rows | None = None
+    """All rows that stand if nothing comes any more; None where nothing has changed."""
+    waiting: list[Came] = field(default_factory=list)
+    """And the lines that would be told then."""
+    doubts: list[str] = field(default_factory=list)
+    """What is missing, or came too late, by then."""
+
+
+class Bucket:
+    """The groups of one run that share a bucket, with the lines that concern all of them."""
+
+    def __init__(self, protocol: str, run: str) -> None:
+        self.protocol, self.run = protocol, run
+        self._groups: dict[str, Following] = {}
+        self._common: list[Came] = []
+        self._numbers = Numbers()
+        self._gaps: set[Shared] = set()
+        self._latest_ns = NEVER
+
+    def take(
+        self, own: dict[str, list[Came]], common: Sequence[Came], numbers: Iterable[bytes],
+        late_ns: int,
+    ) -> list[Part]:  # fmt: skip
+        """A part of the stream: lines by group, lines of all groups, what numbers were seen."""
+        came = [*common, *(one for lines in own.values() for one in lines)]
+        self._latest_ns = max([self._latest_ns, *(one.line.time_ns for one in came)])
+        until_ns = self._latest_ns - late_ns
+        gaps, perhaps = self._new_gaps(numbers, until_ns)
+        for group in own.keys() - self._groups.keys():
+            self._groups[group] = Following(self.protocol, self.run, group)
+            self._groups[group].miss(sorted(self._gaps.difference(gaps)))
+            own[group] = [*self._common, *own[group]]
+        self._common += common
+        return [
+            self._part(following, [*own.get(group, ()), *common], gaps, perhaps, until_ns)
+            for group, following in sorted(self._groups.items())
+        ]
+
+    def _new_gaps(
+        self, numbers: Iterable[bytes], until_ns: int
+    ) -> tuple[list[Shared], list[Shared]]:
+        """Numbers that are missing for good, since nothing from then will come any more; others."""
+        for packed in numbers:
+            self._numbers.add(packed)
+        self._numbers.compact(until_ns)
+        every = self._numbers.gaps()
+        gaps = [gap for gap in every if gap[0] < until_ns and gap not in self._gaps]
+        self._gaps.update(gaps)
+        return gaps, [gap for gap in every if gap[0] >= until_ns]
+
+    def _part(
+        self, following: Following, came: list[Came], gaps: list[Shared], perhaps: list[Shared],
+        until_ns: int,
+    ) -> Part:  # fmt: skip
+        following.miss(gaps)
+        changed = following.may_miss(perhaps)
+        aside = following.take(came)
+        more, told = following.tell(until_ns)
+        part = Part(following.group, {**following.drain(), "quarantine": aside + more}, told)
+        if came or told or gaps or changed:
+            part.opened, part.waiting, part.doubts = following.ended()
+        return part

@@ -1,0 +1,33 @@
+"""What an audit does with lines: how they are read, and how a group is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from herdproof.pipeline.spark.tables import Rows
+
+
+@dataclass(frozen=True)
+class Work:
+    """How lines are read and judged; workers get it by pickle."""
+
+    read: Callable[[str, str], Any]
+    """A line from its text and place; raises an exception with `reason` and `why`."""
+    malformed: type[Exception]
+    judge: Callable[..., Rows]
+    """As `herdproof.pipeline.audit.judge.judge`."""
+    ungrouped: frozenset[str] = frozenset()
+    """Protocols whose lines name no group: a run is one group."""
+    long: int = 200_000
+    """A group of so many lines is followed, not judged as a whole: it need not fit in memory."""
+
+
+def protocol_work() -> Work:
+    """The work on the protocols that there are."""
+    from herdproof.pipeline.audit.judge import judge
+    from herdproof.pipeline.audit.protocols import Malformed, auditors, read_line
+
+    ungrouped = frozenset(name for name, auditor in auditors().items() if not auditor.grouped)
+    return Work(read_line, Malformed, judge, ungrouped)

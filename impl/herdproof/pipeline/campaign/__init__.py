@@ -1,0 +1,1 @@
+"""Campaigns: many runs of a simulator, each audited where it is made."""

@@ -1,0 +1,1 @@
+"""What happened to a group, watched: rows, violations and figures."""

@@ -1,0 +1,409 @@
+"""
+The core of system B's consumer, with no socket, clock or thread inside.
+
+It knows some brokers. It *consults* them in turns until one names the coordinator, connects to it,
+registers, and from then on only answers (`connector.py`). When the connection is lost it closes its
+fetchers, and consults again.
+
+A shell owes it what `events.py` says, and beside:
+
+1. a consumer's effects are carried out before it takes its next event; `StopFetchers` is done when
+   nothing is delivered any more;
+2. nothing is delivered while `may_deliver` says no: a process that was paused may find its lease
+   over before it has taken the `Tick` that tells so;
+3. a record is `Consumed` when the application asks for the next one, not when it is delivered.
+
+Source: `000` and `002` (On Consumer Startup), as PROTOCOLS.md rules (section B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import ClassVar, assert_never
+
+from herdproof.protocols.central_coordinator.client.connector import Connector, Effects, Lost
+from herdproof.protocols.central_coordinator.client.reports import What
+from herdproof.protocols.central_coordinator.client.server_cluster import Address, ServerCluster
+from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
+from herdproof.protocols.central_coordinator.client.topic_registry import Consumption, Registry
+from herdproof.protocols.central_coordinator.events import (
+    Close,
+    Closed,
+    CommitAsked,
+    Committed,
+    Connect,
+    Connected,
+    ConnectFailed,
+    Consumed,
+    ConsumerEffect,
+    ConsumerEvent,
+    Failed,
+    Received,
+    Report,
+    Resolved,
+    RevocationHandled,
+    Send,
+    Shutdown,
+    Subscribe,
+    Tick,
+    WakeAt,
+)
+from herdproof.protocols.central_coordinator.wire import subscription
+from herdproof.protocols.central_coordinator.wire.messages import (
+    Consult,
+    ConsultResponse,
+    ErrorCode,
+    Frame,
+)
+
+
+class Phase(Enum):
+    """How far a consumer has come."""
+
+    IDLE = "idle"
+    """Not started."""
+    BACKING_OFF = "backing off"
+    """Waiting before it consults again."""
+    CONSULTING = "consulting"
+    """Connecting to a broker, or waiting for its ConsultResponse."""
+    CONNECTING = "connecting"
+    """Connecting to the coordinator."""
+    REGISTERING = "registering"
+    REGISTERED = "registered"
+    LEAVING = "leaving"
+    """Closed by the user; its last commit, or its Leave, is not yet answered."""
+    CLOSED = "closed"
+    FAILED = "failed"
+
+
+NEXT: Mapping[Phase, frozenset[Phase]] = {
+    Phase.IDLE: frozenset({Phase.CONSULTING, Phase.CLOSED}),
+    Phase.BACKING_OFF: frozenset({Phase.CONSULTING, Phase.CLOSED}),
+    Phase.CONSULTING: frozenset(
+        {Phase.CONSULTING, Phase.CONNECTING, Phase.BACKING_OFF, Phase.FAILED, Phase.CLOSED}
+    ),
+    Phase.CONNECTING: frozenset({Phase.REGISTERING, Phase.BACKING_OFF, Phase.CLOSED}),
+    Phase.REGISTERING: frozenset({Phase.REGISTERED, Phase.BACKING_OFF, Phase.FAILED, Phase.CLOSED}),
+    Phase.REGISTERED: frozenset({Phase.BACKING_OFF, Phase.LEAVING, Phase.CLOSED}),
+    Phase.LEAVING: frozenset({Phase.CLOSED}),
+    Phase.CLOSED: frozenset(),
+    Phase.FAILED: frozenset(),
+}
+"""Which phase may follow which."""
+
+PERMANENT = frozenset(
+    {ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS, ErrorCode.UNKNOWN_VERSION}
+)
+"""Refusals of a registration that no other attempt can change: the consumer fails."""
+
+
+class ConsumerCore:
+    """
+    One consumer of a group. Its fields may be read at any time.
+
+    `topic_count` is the subscription's text (`InvalidSubscription`); `brokers` are where
+    coordinators listen; `start_index` says which is consulted first, and spreads this consumer's
+    waits: give each consumer a random one.
+    """
+
+    connector_class: ClassVar[type[Connector]] = Connector
+    """What its connectors are made by; a subclass may name another."""
+
+    def __init__(
+        self, group: str, consumer_id: str, topic_count: str, settings: ConsumerSettings,
+        brokers: Sequence[Address], start_index: int = 0,
+    ) -> None:  # fmt: skip
+        self.group = group
+        self.consumer_id = consumer_id
+        self.topic_count = topic_count
+        self.settings = settings
+        self.server_cluster = ServerCluster(brokers, start_index)
+        self.consumption = Consumption(subscription.parse(topic_count), consumer_id)
+        self.phase = Phase.IDLE
+        self.connector: Connector | None = None
+        self.channel: int | None = None
+        """The connection of the present phase; None where it has none."""
+        self.channels = 0
+        """How many connections were asked for: the number of the last one."""
+        self.failures = 0
+        """Attempts in a row that did not end in a registration."""
+        self.unavailable = 0
+        """Known brokers that failed in a row."""
+        self._spread = (start_index % 1_000) / 1_000
+        self._number = start_index * 7_919  # a prime, so that few others get near
+        self._consulted: Address | None = None
+        self._deadline_ms: int | None = None
+        self._wakes_ms: int | None = None
+
+    def receive(self, event: ConsumerEvent, now_ms: int) -> list[ConsumerEffect]:
+        """Take one event; answer with what must now happen, in order."""
+        effects: Effects = []
+        if self.connector is not None:
+            # First of all: who was paused must not go on as if nothing had happened.
+            effects += self._through(Connector.check_lease, now_ms)
+        effects += self._take(event, now_ms)
+        if self.phase is Phase.LEAVING and self.connector:
+            effects += self.connector.take_leave(now_ms)
+            if self.connector.has_left():
+                effects += self._end(Phase.CLOSED)
+        if self.connector is not None and not self.connector.is_told:
+            effects += self.connector.tell_lease()
+        if isinstance(event, Tick):
+            self._wakes_ms = None
+        return effects + self._wake()
+
+    def may_deliver(self, now_ms: int) -> bool:
+        """Whether records may reach the application now: fetchers run, and the lease holds."""
+        return now_ms < self.delivers_until_ms
+
+    @property
+    def delivers_until_ms(self) -> int:
+        """Until when records may reach the application; 0 while no fetcher runs."""
+        if self.consumption.fetcher_stopped or self.connector is None:
+            return 0
+        return self.connector.delivers_until_ms
+
+    @property
+    def fetcher_stopped(self) -> bool:
+        """Whether no fetcher runs."""
+        return self.consumption.fetcher_stopped
+
+    @property
+    def topic_registry(self) -> Registry:
+        """What is consumed: topic → partition → its queue and consumed offset."""
+        return self.consumption.topic_registry
+
+    @property
+    def topic_thread_id_and_queues(self) -> Mapping[tuple[str, str], int]:
+        """The queue of each (topic, thread id)."""
+        return self.consumption.topic_thread_id_and_queues
+
+    # ── What the documents name ─────────────────────────────────────────────────────────────
+
+    def on_startup(self, now_ms: int) -> Effects:
+        """Consumer.onStartup: consult the known brokers, from the start index on."""
+        return self._consult(now_ms) if self.phase is Phase.IDLE else []
+
+    def on_lost_connection(
+        self, why: str, now_ms: int, last_words: Sequence[ConsumerEffect] = ()
+    ) -> Effects:
+        """Consumer.onLostConnection: close the fetchers first; consult again after a while."""
+        connector = self.connector
+        assert connector is not None, "there is a connector wherever a connection can be lost"
+        effects = self._let_go(connector)
+        self.connector = None
+        effects = [*connector.give_up(self.delivers_until_ms), *effects]
+        effects += [*last_words, *self._hang_up(why), *connector.abandon()]
+        effects += [self._report(What.LOST_CONNECTION, why)]
+        if self.phase is Phase.LEAVING:
+            return effects + self._end(Phase.CLOSED)
+        return effects + self._back_off(now_ms)
+
+    def _let_go(self, connector: Connector) -> Effects:
+        """Fetch nothing of the assignment that this connection brought, and forget it."""
+        effects = connector.stop_fetching()
+        self.consumption.clear()
+        self.consumption.generation = 0
+        return effects
+
+    # ── Events ──────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, event: ConsumerEvent, now_ms: int) -> Effects:
+        match event:
+            case Subscribe():
+                return self.on_startup(now_ms)
+            case Shutdown():
+                return self._shut_down(now_ms)
+            case Tick():
+                return self._tick(now_ms)
+            case Connected() | ConnectFailed() | Received() | Closed():
+                # Of a connection that was given up, nothing is wanted.
+                return self._hear(event, now_ms) if event.channel == self.channel else []
+            case Consumed(offset, generation):
+                return self._through(lambda c, _: c.handle_consumed(offset, generation), now_ms)
+            case Resolved(offset, generation):
+                return self._through(
+                    lambda c, now: c.handle_resolved(offset, generation, now), now_ms
+                )
+            case CommitAsked():
+                if self.phase not in (Phase.REGISTERED, Phase.LEAVING):
+                    return [Committed(event.number, ErrorCode.NOT_REGISTERED)]
+                return self._through(lambda c, now: c.handle_commit(event, now), now_ms)
+            case RevocationHandled():
+                self.consumption.revocations = max(0, self.consumption.revocations - 1)
+                return self._through(Connector.handle_revocation_handled, now_ms)
+            case _:
+                assert_never(event)
+
+    def _hear(self, event: Connected | ConnectFailed | Received | Closed, now_ms: int) -> Effects:
+        """Something of the present connection."""
+        if isinstance(event, ConnectFailed | Closed):
+            self.channel = None
+        if self.phase is Phase.CONSULTING:
+            return self._hear_broker(event, now_ms)
+        if self.phase is Phase.CONNECTING:
+            return self._hear_coordinator(event, now_ms)
+        if isinstance(event, Closed):
+            return self.on_lost_connection("the connection was closed", now_ms)
+        if isinstance(event, Received):
+            frame = event.frame
+            effects = self._through(lambda c, now: c.handle(frame, now), now_ms)
+            if self.phase is Phase.REGISTERING and self.connector and self.connector.registered:
+                self._enter(Phase.REGISTERED)
+                self.failures = 0
+            return effects
+        return []
+
+    def _hear_broker(
+        self, event: Connected | ConnectFailed | Received | Closed, now_ms: int
+    ) -> Effects:
+        """Step 2 of onStartup: a broker is asked who coordinates."""
+        match event:
+            case Connected(channel):
+                consult = Frame(
+                    Consult(), correlation_id=1, epoch=self.consumption.epoch,
+                    client_id=self.consumer_id,
+                )  # fmt: skip
+                return [Send(channel, consult)]
+            case Received(frame=Frame(message=ConsultResponse() as answer)):
+                if answer.error_code is ErrorCode.NONE:
+                    return self._take_over(answer, now_ms)
+                return self._broker_failed(f"it answered {answer.error_code.name}", now_ms)
+            case Received(frame=Frame(message=message)):
+                return self._broker_failed(f"it answered a {type(message).__name__}", now_ms)
+            case ConnectFailed():
+                return self._broker_failed("no connection could be had", now_ms)
+            case Closed():
+                return self._broker_failed("it closed the connection", now_ms)
+
+    def _take_over(self, answer: ConsultResponse, now_ms: int) -> Effects:
+        """The answer's brokers are the known ones from now on; its coordinator is connected to."""
+        self.unavailable = 0
+        self.server_cluster.take_over(answer.coordinator_id, answer.brokers)
+        effects = self._hang_up("consulted")
+        coordinator = self.server_cluster.coordinator()
+        if coordinator is None:
+            return [*effects, self._report(What.NO_COORDINATOR, ""), *self._back_off(now_ms)]
+        self._enter(Phase.CONNECTING)
+        return effects + self._connect(coordinator, now_ms)
+
+    def _hear_coordinator(
+        self, event: Connected | ConnectFailed | Received | Closed, now_ms: int
+    ) -> Effects:
+        """Step 3: the coordinator is connected to; then this consumer registers."""
+        if not isinstance(event, Connected):
+            why = f"the coordinator at {self._consulted} cannot be connected to"
+            return [*self._hang_up(why), self._report(What.LOST_CONNECTION, why),
+                    *self._back_off(now_ms)]  # fmt: skip
+        self._enter(Phase.REGISTERING)
+        self._deadline_ms = None
+        self.connector = self.connector_class(
+            event.channel, self.consumption, self.settings, now_ms, self._number + event.channel
+        )
+        return self.connector.register(self.group, self.topic_count)
+
+    def _tick(self, now_ms: int) -> Effects:
+        if self.connector is not None:
+            return self._through(Connector.tick, now_ms)
+        if self._deadline_ms is None or now_ms < self._deadline_ms:
+            return []
+        match self.phase:
+            case Phase.BACKING_OFF:
+                return self._consult(now_ms)
+            case Phase.CONSULTING:
+                return self._broker_failed("it did not answer in time", now_ms)
+            case Phase.CONNECTING:
+                assert self.channel is not None, "a connection is asked for"
+                return self._hear_coordinator(ConnectFailed(self.channel), now_ms)
+            case _:
+                return []
+
+    def _shut_down(self, now_ms: int) -> Effects:
+        if self.phase in (Phase.CLOSED, Phase.FAILED, Phase.LEAVING):
+            return []
+        if self.phase is not Phase.REGISTERED:
+            effects = [] if self.connector is None else self.connector.stop_fetching()
+            return effects + self._end(Phase.CLOSED)
+        self._enter(Phase.LEAVING)
+        return self._through(Connector.leave, now_ms)
+
+    # ── Parts ───────────────────────────────────────────────────────────────────────────────
+
+    def _through(self, handle: Callable[[Connector, int], Effects], now_ms: int) -> Effects:
+        """What the connector makes of it; that may be the connection's end."""
+        if self.connector is None:
+            return []
+        try:
+            return handle(self.connector, now_ms)
+        except Lost as lost:
+            if lost.code in PERMANENT:
+                return self._fail("RegistrationRefused", lost.why)
+            return self.on_lost_connection(lost.why, now_ms, lost.answer)
+
+    def _enter(self, phase: Phase) -> None:
+        assert phase in NEXT[self.phase], f"{phase} cannot follow {self.phase}"
+        self.phase = phase
+
+    def _consult(self, now_ms: int) -> Effects:
+        self._enter(Phase.CONSULTING)
+        return self._connect(self.server_cluster.next(), now_ms)
+
+    def _connect(self, address: Address, now_ms: int) -> Effects:
+        self.channels += 1
+        self.channel = self.channels
+        self._consulted = address
+        self._deadline_ms = now_ms + self.settings.request_timeout_ms
+        return [Connect(self.channel, address.host, address.port)]
+
+    def _broker_failed(self, why: str, now_ms: int) -> Effects:
+        """The next known broker, if there is one that has not failed in this round."""
+        self.unavailable += 1
+        effects = [*self._hang_up(why), self._report(What.BROKER_NOT_AVAILABLE, why)]
+        known = self.server_cluster.known
+        if self.unavailable < len(known):
+            return effects + self._consult(now_ms)
+        self.unavailable = 0
+        if self.settings.gives_up:
+            everyone = ", ".join(map(str, known))
+            return effects + self._fail(
+                "AllKnownBrokersNotAvailable",
+                f"none of the known brokers ({everyone}) answers; of {self._consulted}: {why}",
+            )
+        return effects + self._back_off(now_ms)
+
+    def _back_off(self, now_ms: int) -> Effects:
+        self._enter(Phase.BACKING_OFF)
+        self.failures += 1
+        self._deadline_ms = now_ms + self.settings.backoff_after(self.failures, self._spread)
+        return []
+
+    def _hang_up(self, why: str) -> Effects:
+        channel, self.channel = self.channel, None
+        return [] if channel is None else [Close(channel, why)]
+
+    def _fail(self, error: str, why: str) -> Effects:
+        return [*self._end(Phase.FAILED), Failed(error, why)]
+
+    def _end(self, phase: Phase) -> Effects:
+        """Nothing more happens here."""
+        connector, self.connector = self.connector, None
+        self._deadline_ms = None
+        self._enter(phase)
+        effects: Effects = []
+        if connector is not None:
+            effects += connector.give_up(self.delivers_until_ms)
+        effects += self._hang_up("the consumer is closed")
+        return effects + (connector.abandon() if connector else [])
+
+    def _report(self, what: What, why: str) -> Report:
+        details = (("consumer", self.consumer_id), ("broker", str(self._consulted)), ("why", why))
+        return Report(what, self.group, details)
+
+    def _wake(self) -> Effects:
+        """Ask for a `Tick` where none is due early enough."""
+        due = self.connector.deadline_ms() if self.connector else self._deadline_ms
+        if due is None or (self._wakes_ms is not None and self._wakes_ms <= due):
+            return []
+        self._wakes_ms = due
+        return [WakeAt(due)]

@@ -1,0 +1,70 @@
+"""What a consumer of system B can be told to do otherwise, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herdproof.protocols.central_coordinator.settings import BadSettings
+from herdproof.protocols.central_coordinator.wire.messages import OffsetReset
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerSettings:
+    """
+    The settings of a consumer's core; times are in milliseconds.
+
+    Raises `BadSettings`.
+    """
+
+    auto_commit: bool = True
+    """Answer pings and Stops with the consumed offsets, so that the coordinator stores them."""
+    auto_offset_reset: OffsetReset = OffsetReset.LARGEST
+    """Where to begin where no offset is stored, or where it is out of range."""
+    ping_interval_ms: int = 3_000
+    """How often the coordinator asks, and within which time each of its requests is answered."""
+    max_ping_retries: int = 3
+    """After so many unanswered copies of a ping the coordinator takes this consumer for failed."""
+    session_timeout_ms: int = 10_000
+    """The lease: without a new request for so long, the consumer closes its fetchers by itself."""
+    request_timeout_ms: int = 5_000
+    """How long to wait for a connection and the answer to a Consult, Register or Commit."""
+    backoff_ms: int = 100
+    """How long to wait before consulting again; it doubles with each failure in a row."""
+    backoff_max_ms: int = 5_000
+    """The longest wait before consulting again."""
+    gives_up: bool = False
+    """Fail if every known broker fails (`002`), instead of trying until shut down (`000`)."""
+    listens: bool = False
+    """
+    A rebalance listener is told of revocations: a Stop is answered after `RevocationHandled`.
+
+    Until then the listener may commit: the partitions are still this consumer's own.
+    """
+
+    def __post_init__(self) -> None:
+        for name in (
+            "ping_interval_ms", "session_timeout_ms", "request_timeout_ms", "backoff_ms",
+            "backoff_max_ms",
+        ):  # fmt: skip
+            if not 0 < getattr(self, name) < 2**31:
+                raise BadSettings(f"{name} is {getattr(self, name)}: it must be 1 to 2^31 - 1")
+        if not 0 <= self.max_ping_retries < 2**15:
+            raise BadSettings(
+                f"max_ping_retries is {self.max_ping_retries}: it must be 0 to 32,767"
+            )
+        # A ping renews the lease only to session_timeout after the answer to the one before.
+        if self.session_timeout_ms <= 2 * self.ping_interval_ms:
+            raise BadSettings(
+                f"session_timeout_ms is {self.session_timeout_ms}: it must be more than twice "
+                f"ping_interval_ms ({self.ping_interval_ms}), or a single late ping ends the lease"
+            )
+
+    def backoff_after(self, failures: int, spread: float) -> int:
+        """
+        How long to wait after so many failures in a row, at least one, in milliseconds.
+
+        `spread`, in [0, 1), is this consumer's own: it keeps many who lost one coordinator from
+        coming back in step. The wait is half to all of what the doubling gives.
+        """
+        doubled = min(self.backoff_ms << min(failures - 1, 31), self.backoff_max_ms)
+        return max(1, int(doubled * (1 + spread) / 2))

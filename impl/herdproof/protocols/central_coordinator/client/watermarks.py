@@ -1,0 +1,60 @@
+"""Where Kafka's partitions begin and end, for those who reckon with offsets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from herdproof.errors import HerdError
+from herdproof.protocols.central_coordinator.assignment import Partition
+
+PATIENCE_S = 10.0
+"""How long Kafka may take to answer."""
+
+silent = logging.getLogger("herdproof.librdkafka")
+silent.propagate = False
+silent.addHandler(logging.NullHandler())
+
+
+class KafkaUnreachable(HerdError):
+    """No broker told where a partition begins or ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A partition's records: from the first that is kept to the one that will be appended next."""
+
+    earliest: int
+    latest: int
+
+
+def watermarks(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, Range]:
+    """
+    The range of each partition, as the brokers at `bootstrap` ("host:port,host:port") have it.
+
+    Raises `KafkaUnreachable`; it names the partition.
+    """
+    wanted = {p: TopicPartition(p[0], int(p[1])) for p in partitions}
+    if not wanted:
+        return {}
+    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=silent)
+    ends: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call]
+    asked = [
+        admin.list_offsets(dict.fromkeys(wanted.values(), end), request_timeout=PATIENCE_S)
+        for end in ends
+    ]
+    found = {}
+    for partition, at in wanted.items():
+        try:
+            earliest, latest = (each[at].result(PATIENCE_S).offset for each in asked)
+        except (KafkaException, TimeoutError) as problem:
+            raise KafkaUnreachable(
+                f"Kafka at {bootstrap} did not tell the offsets of {partition[0]} "
+                f"{partition[1]}: {problem}. Check --bootstrap, and that the topic exists."
+            ) from problem
+        found[partition] = Range(earliest, latest)
+    return found

@@ -1,0 +1,1 @@
+"""The coordinator's core: no socket, clock, thread or chance inside."""

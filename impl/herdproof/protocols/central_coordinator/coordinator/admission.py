@@ -1,0 +1,251 @@
+"""
+Register: who is refused, and how a consumer becomes a member.
+
+A consumer is answered only after its subscription was written under the fence: so the epoch in
+the answer is that of a coordinator that ZooKeeper still took for the leader when the consumer came.
+Then it is a member, scheduled for pings, and its group is rebalanced.
+
+Source: `002` (On Consumer Add/Delete), `000` ("if the registry is rejected"), PROTOCOLS.md, rulings
+5 and 6. Nothing can be told to whoever registers in the legacy form: it has no RegisterResponse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
+from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
+from herdproof.protocols.central_coordinator.coordinator.socket_server import SocketServer
+from herdproof.protocols.central_coordinator.coordinator.store import Outcome, Store
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import (
+    ErrorCode,
+    Frame,
+    Register,
+    RegisterResponse,
+)
+from herdproof.protocols.central_coordinator.wire.subscription import (
+    InvalidSubscription,
+    Subscription,
+    parse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a registration is refused."""
+
+    error: ErrorCode
+    why: str
+
+
+@dataclass(slots=True, eq=False)
+class Applicant:
+    """Whose registration is under way."""
+
+    member: Member
+    frame: Frame
+    stored: bool = False
+    """Its subscription is written; it waits for its group to admit members again."""
+
+
+class Admission:
+    """
+    Registrations that are under way; `admitted` is told of each that is a member from now on.
+
+    `group_of` finds a group, or makes it; `left` is told of a group that somebody didn't join.
+    """
+
+    def __init__(
+        self, paths: Paths, settings: Settings, outbox: Outbox, server: SocketServer, store: Store,
+        groups: dict[str, Group], group_of: Callable[[str], Group],
+        admitted: Callable[[Group, Member], None], left: Callable[[Group, str], None],
+    ) -> None:  # fmt: skip
+        self.epoch: int | None = None
+        """None while this broker does not coordinate."""
+        self.registrations = 0
+        """How many there were; it goes on, as a broker may be elected again in the same epoch."""
+        self.applicants: dict[int, Applicant] = {}
+        """By channel."""
+        self._paths = paths
+        self._settings = settings
+        self._outbox = outbox
+        self._server = server
+        self._store = store
+        self._groups = groups
+        self._group_of = group_of
+        self._admitted = admitted
+        self._left = left
+
+    def clear(self) -> None:
+        """Nobody is registering."""
+        self.applicants.clear()
+
+    def register(self, number: int, frame: Frame, *, legacy: bool) -> None:
+        """Somebody registers over a channel."""
+        register = frame.message
+        assert isinstance(register, Register)
+        refused = self._refusal(frame.epoch, register, legacy=legacy)
+        subscription = refused or read(register.topic_count)
+        if isinstance(subscription, Refused):
+            # One that comes to nothing because it cannot be stored is no step of the protocol.
+            step = Step(
+                action="handle_register", group=register.group_id, consumer=register.consumer_id,
+                connection=frame.correlation_id, outcome=subscription.error.name,
+            )  # fmt: skip
+            self._outbox.emit(step)
+            self._refuse(number, frame, subscription)
+            return
+        group = self._group_of(register.group_id)
+        self._server.registers(number)
+        member = group.joining[number] = self._member(number, frame, subscription)
+        applicant = self.applicants[number] = Applicant(member, frame)
+        if group.loaded:
+            self._store_subscription(group, applicant)
+
+    def group_loaded(self, group: Group) -> None:
+        """A group has been read: store the subscriptions of those who wait for that."""
+        for number in list(group.joining):
+            applicant = self.applicants[number]
+            if not applicant.stored:
+                self._store_subscription(group, applicant)
+
+    def reopened(self, group: Group) -> None:
+        """A group admits members again."""
+        for number in list(group.joining):
+            applicant = self.applicants[number]
+            if applicant.stored:
+                self._admit(group, applicant)
+
+    def closed(self, number: int) -> None:
+        """A channel is closed: whoever was registering over it is gone."""
+        applicant = self.applicants.pop(number, None)
+        if applicant is not None:
+            group = self._groups[applicant.member.group]
+            del group.joining[number]
+            self._left(group, applicant.member.consumer_id)
+
+    # ── Refusals ────────────────────────────────────────────────────────────────────────────
+
+    def _refusal(self, epoch: int, register: Register, *, legacy: bool) -> Refused | None:
+        """Why nobody can register so, here and now, if that is so."""
+        if legacy:
+            why = "the legacy form carries no epoch, so that nothing could be fenced"
+            return Refused(ErrorCode.FENCED_FORM_REQUIRED, why)
+        if self.epoch is None:
+            return Refused(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate")
+        if epoch > self.epoch:
+            why = f"it has seen epoch {epoch}, which is later than {self.epoch}"
+            return Refused(ErrorCode.STALE_EPOCH, why)
+        return self._misfit(register) or self._full(register)
+
+    def _misfit(self, register: Register) -> Refused | None:
+        """What is wrong with the registration's own values, if anything."""
+        settings = self._settings
+        for name in (register.group_id, register.consumer_id):
+            if not 0 < len(name.encode()) <= settings.max_name_bytes:
+                why = f"group and consumer ids have 1 to {settings.max_name_bytes} bytes"
+                return Refused(ErrorCode.INVALID_SUBSCRIPTION, why)
+        interval, timeout = register.ping_interval_ms, register.session_timeout_ms
+        if interval < settings.min_ping_interval_ms or register.max_ping_retries < 0:
+            why = (
+                f"ping_interval_ms is at least {settings.min_ping_interval_ms}, retries at least 0"
+            )
+            return Refused(ErrorCode.INVALID_TIMEOUTS, why)
+        # A request renews the lease only to session_timeout after the answer to the one before.
+        if not 2 * interval < timeout <= settings.max_session_timeout_ms:
+            why = (
+                f"session_timeout_ms is more than 2 ping_interval_ms ({2 * interval}), and at most "
+                f"{settings.max_session_timeout_ms}"
+            )
+            return Refused(ErrorCode.INVALID_TIMEOUTS, why)
+        return None
+
+    def _full(self, register: Register) -> Refused | None:
+        """Which limit would be passed, if any."""
+        group = self._groups.get(register.group_id)
+        if group is None:
+            if len(self._groups) >= self._settings.max_groups:
+                return Refused(
+                    ErrorCode.GROUP_FULL, f"{self._settings.max_groups} groups are active"
+                )
+        elif len(group.members) + len(group.joining) >= self._settings.max_members_per_group:
+            why = f"the group has {self._settings.max_members_per_group} members"
+            return Refused(ErrorCode.GROUP_FULL, why)
+        return None
+
+    def _refuse(self, number: int, frame: Frame, refused: Refused) -> None:
+        """Answer why not, and close the channel."""
+        register = frame.message
+        assert isinstance(register, Register)
+        self._outbox.report(
+            What.REGISTRATION_REFUSED, register.group_id, consumer=register.consumer_id,
+            error=refused.error.name, why=refused.why,
+        )  # fmt: skip
+        response = RegisterResponse(refused.error)
+        self._server.respond(number, response, frame, error=refused.error)
+        self._server.close(number, f"registration refused: {refused.why}")
+
+    # ── Admission ───────────────────────────────────────────────────────────────────────────
+
+    def _member(self, number: int, frame: Frame, subscription: Subscription) -> Member:
+        register = frame.message
+        assert isinstance(register, Register)
+        self.registrations += 1
+        return Member(
+            registration=f"{self.epoch}-{self.registrations}",
+            channel=number,
+            group=register.group_id,
+            consumer_id=register.consumer_id,
+            topic_count=register.topic_count,
+            subscription=subscription,
+            auto_commit=register.auto_commit,
+            ping_interval_ms=register.ping_interval_ms,
+            max_ping_retries=register.max_ping_retries,
+            session_timeout_ms=register.session_timeout_ms,
+            connection=frame.correlation_id,
+        )
+
+    def _store_subscription(self, group: Group, applicant: Applicant) -> None:
+        member = applicant.member
+        path = self._paths.subscription(group.name, member.consumer_id)
+        stored = partial(self._subscription_stored, group, applicant)
+        self._store.write(group.name, {path: member.topic_count.encode()}, stored)
+
+    def _subscription_stored(self, group: Group, applicant: Applicant, outcome: Outcome) -> None:
+        number = applicant.member.channel
+        if self.applicants.get(number) is not applicant:
+            return  # it is gone, and its subscription was, or will be, removed
+        if outcome is not Outcome.DONE:
+            why = f"its subscription cannot be stored: {outcome.value}"
+            self._refuse(number, applicant.frame, Refused(ErrorCode.NOT_COORDINATOR, why))
+            self.closed(number)
+        elif group.is_closed():
+            applicant.stored = True
+        else:
+            self._admit(group, applicant)
+
+    def _admit(self, group: Group, applicant: Applicant) -> None:
+        """A consumer is a member from now on."""
+        member = applicant.member
+        del self.applicants[member.channel]
+        del group.joining[member.channel]
+        group.members[member.registration] = member
+        self._server.registered(member.channel, member)
+        self._outbox.emit(member.step("handle_register", outcome="accepted"))
+        response = RegisterResponse(ErrorCode.NONE)
+        self._server.respond(member.channel, response, applicant.frame, generation=group.generation)
+        self._admitted(group, member)
+
+
+def read(topic_count: str) -> Subscription | Refused:
+    """A subscription, or why it is none."""
+    try:
+        return parse(topic_count)
+    except InvalidSubscription as problem:
+        return Refused(ErrorCode.INVALID_SUBSCRIPTION, str(problem))

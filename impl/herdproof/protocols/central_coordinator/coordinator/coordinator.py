@@ -1,0 +1,456 @@
+"""
+The coordinator's core: one broker's part in system B, with no socket, clock, thread or chance.
+
+It takes one event and its time, and answers with what must now happen, in order. Every broker has
+one; it does nothing but answer Consults until its broker is `Elected`, and forgets everything, its
+channels first, when it is `Deposed`. Its shell owes it what `events.py` says, and:
+
+1. every `Ask` performed, in order, over one ZooKeeper session, and answered, be it by a refusal;
+2. watch events and answers in the order in which ZooKeeper sent them;
+3. where that session's connection was lost for a moment, a `Fired` for every watch that was left;
+4. a `Tick` no later than `WakeAt` asked for: who is given none for `leadership_lease_ms` is taken
+   for paused, and steps down.
+
+Here the parts are joined: what a part decides for itself stands in its own file (`rebalance.py`,
+`membership.py`, `admission.py`, `commits.py`, `offsets.py`, `topics.py`, `store.py`, …).
+
+Source: `002`, `001` and `000`, as PROTOCOLS.md rules (section B).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from functools import partial
+from typing import ClassVar, assert_never
+
+from herdproof.protocols.central_coordinator.coordinator.commits import Commits
+from herdproof.protocols.central_coordinator.coordinator.directory import Directory
+from herdproof.protocols.central_coordinator.coordinator.groups import Flag, Group, Interests
+from herdproof.protocols.central_coordinator.coordinator.membership import Membership
+from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
+from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox, ignore
+from herdproof.protocols.central_coordinator.coordinator.pings import PingScheduler
+from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel, SocketServer
+from herdproof.protocols.central_coordinator.coordinator.store import Store
+from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
+from herdproof.protocols.central_coordinator.events import (
+    Answered,
+    Closed,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    Deposed,
+    Elected,
+    Fired,
+    Opened,
+    Received,
+    StepDown,
+    Tick,
+    WakeAt,
+)
+from herdproof.protocols.central_coordinator.expiry import Purgatory
+from herdproof.protocols.central_coordinator.paths import Paths, unquoted
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import CLOSED, LEFT, CoordinatorAction, Step
+from herdproof.protocols.central_coordinator.wire.messages import (
+    Commit,
+    Consult,
+    ErrorCode,
+    Frame,
+    Leave,
+    LeaveResponse,
+    Offset,
+    PingResponse,
+    Register,
+    StartResponse,
+    StopResponse,
+)
+from herdproof.protocols.central_coordinator.wire.subscription import Subscription
+from herdproof.zookeeper.operations import (
+    Answer,
+    Children,
+    Data,
+    Get,
+    Names,
+    Refusal,
+    Sync,
+    Why,
+)
+
+_SETTINGS = Settings()
+_PATHS = Paths()
+
+_HANDLED: dict[type[PingResponse | StopResponse | StartResponse], CoordinatorAction] = {
+    PingResponse: "handle_ping_response",
+    StopResponse: "handle_stop_response",
+    StartResponse: "handle_start_response",
+}
+
+
+class Coordinator:
+    """
+    One broker's coordinator; its fields may be read at any time.
+
+    The names of the documents: this class has coordinatorStartup, handleNewSession, socketServer
+    and pingScheduler, and by property the four maps and queues; `membership` has handleNewGroup and
+    handleGroupMemberChange, `rebalancer` the requestHandlers and rebalance, `topics` the listeners.
+    """
+
+    store_class: ClassVar[type[Store]] = Store
+    commits_class: ClassVar[type[Commits]] = Commits
+    membership_class: ClassVar[type[Membership]] = Membership
+    """What these parts are made by; a subclass may name others."""
+
+    def __init__(
+        self, broker_id: int, settings: Settings = _SETTINGS, paths: Paths = _PATHS
+    ) -> None:
+        self.broker_id = broker_id
+        self.settings = settings
+        self.paths = paths
+        self.epoch: int | None = None
+        """The epoch that it coordinates in; None while it does not."""
+        self.groups: dict[str, Group] = {}
+        self.interests = Interests()
+        self.starting: set[str] | None = None
+        """After the election: the known groups that are not read yet; None before and later."""
+        self.listed: deque[str] = deque()
+        """After the election: the known groups' names that nothing was done about yet."""
+        self.taken_ms: int | None = None
+        """When the last event was taken."""
+        self.wake_ms: int | None = None
+        """The time of the last `WakeAt`, until its `Tick` comes."""
+        self._join_parts()
+
+    def _join_parts(self) -> None:
+        """Make the parts, and tell each whom it has to tell what."""
+        settings, paths = self.settings, self.paths
+        self.outbox = outbox = Outbox()
+        self.purgatory = purgatory = Purgatory()
+        self.socket_server = server = SocketServer(
+            self.broker_id, settings, outbox, purgatory, self.handle_failure
+        )
+        self.ping_scheduler = PingScheduler(server, self._generation_of)
+        self.store = store = self.store_class(
+            paths, settings, outbox, purgatory, self._refused_by_the_fence
+        )
+        self.offsets = Offsets(paths, settings, outbox, purgatory, store)
+        self.commits = self.commits_class(outbox, server, self.offsets, self.groups)
+        self.topics = TopicListeners(
+            paths, settings, outbox, purgatory, self.handle_topic_change, self._topics_read
+        )
+        self.membership = self.membership_class(
+            paths, settings, outbox, purgatory, server, self.ping_scheduler, store, self.offsets,
+            self.topics, self.groups, self.interests, self._group_read,
+        )  # fmt: skip
+        self.rebalancer = self.membership.rebalancer
+        self.directory = Directory(self.broker_id, paths, settings, outbox, server)
+
+    @property
+    def groups_being_rebalanced(self) -> dict[str, Flag]:
+        """For each group, whether it is being rebalanced, and whether anything changed since."""
+        return self.rebalancer.groups_being_rebalanced
+
+    @property
+    def consumer_groups_per_topic(self) -> dict[str, dict[str, int]]:
+        """For each topic, the groups that name it (with the number of their members that do)."""
+        return self.interests.consumer_groups_per_topic
+
+    @property
+    def groups_with_wildcard_topics(self) -> dict[str, Counter[Subscription]]:
+        """The groups that have wildcards."""
+        return self.interests.groups_with_wildcard_topics
+
+    @property
+    def rebalance_request_q(self) -> list[deque[Group]]:
+        """For each request handler, the groups that are to be rebalanced."""
+        return self.rebalancer.rebalance_request_q
+
+    # ── One event ───────────────────────────────────────────────────────────────────────────
+
+    def receive(self, event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
+        """Take one event at this time; answer with what must now happen, in order."""
+        self.outbox.begin(now_ms)
+        self._check_pause(event, now_ms)
+        self.taken_ms = now_ms
+        self._take(event)
+        self.rebalancer.run()
+        self._ask_to_be_woken(now_ms)
+        return self.outbox.effects
+
+    def _take(self, event: CoordinatorEvent) -> None:
+        match event:
+            case Elected(epoch=epoch):
+                self.coordinator_startup(epoch)
+            case Deposed():
+                self.handle_deposed()
+            case Opened(channel=channel):
+                self.socket_server.opened(channel)
+            case Received(channel=number):
+                if number in self.socket_server.channels:
+                    self._receive(number, event.frame, legacy=event.legacy)
+            case Closed(channel=number):
+                self.handle_closed(number)
+            case Answered(number=number, answer=answer):
+                self.outbox.answered(number, answer)
+            case Fired(watched=watched):
+                self._fired(watched.path)
+            case Tick():
+                self.wake_ms = None
+                self.purgatory.expire(self.outbox.now_ms)
+                self.ping_scheduler.run(self.outbox.now_ms)
+            case _:
+                assert_never(event)
+
+    def _check_pause(self, event: CoordinatorEvent, now_ms: int) -> None:
+        """Who was paused may have been deposed, and would be the last to know."""
+        if self.epoch is None or self.taken_ms is None or isinstance(event, Deposed | Elected):
+            return
+        paused_ms = now_ms - self.taken_ms
+        if paused_ms > self.settings.leadership_lease_ms:
+            self.step_down(f"paused for {paused_ms} ms")
+
+    def _ask_to_be_woken(self, now_ms: int) -> None:
+        """
+        Ask for a tick when something is due, unless one comes by then anyway.
+
+        What is overdue is asked for once: a shell that replaces its alarm at every event would
+        never come to give it while many events come.
+        """
+        due_ms = [self.purgatory.due(), self.ping_scheduler.due()]
+        if self.rebalancer.is_busy():
+            due_ms.append(now_ms)
+        if self.epoch is not None:
+            due_ms.append(now_ms + max(self.settings.leadership_lease_ms // 3, 1))
+        next_ms = min((due for due in due_ms if due is not None), default=None)
+        if next_ms is None:
+            return
+        if self.wake_ms is None or max(next_ms, now_ms) < self.wake_ms:
+            self.wake_ms = next_ms
+            self.outbox.emit(WakeAt(next_ms))
+
+    # ── Leadership ──────────────────────────────────────────────────────────────────────────
+
+    def coordinator_startup(self, epoch: int) -> None:
+        """This broker was elected: read topics and groups, and listen."""
+        if self.epoch is not None:
+            self.handle_new_session("elected anew")
+        self.epoch = self.socket_server.epoch = self.store.epoch = epoch
+        self.rebalancer.epoch = self.membership.admission.epoch = epoch
+        self.directory.leads = True
+        self.membership.elected_ms = self.outbox.now_ms
+        self.outbox.emit(Step(action="coordinator_startup", epoch=epoch))
+        self.outbox.report(What.COORDINATOR_STARTUP, epoch=epoch)
+        self._read_all()
+
+    def _read_all(self) -> None:
+        """Read what there is; but first, the server that is read from must not lag behind."""
+        self.outbox.ask(Sync(), self._synced)
+
+    def _synced(self, answer: Answer) -> None:
+        if isinstance(answer, Refusal):
+            self._read_all_later(answer)
+            return
+        self.topics.start()
+        self._list_groups()
+
+    def _list_groups(self) -> None:
+        self.outbox.ask(Children(self.paths.groups), self._groups_listed)
+
+    def _read_all_later(self, answer: Refusal) -> None:
+        """ZooKeeper did not answer: try again."""
+        self.outbox.report(What.ZOOKEEPER_TROUBLE, task="startup", why=answer.why.value)
+        due_ms = self.outbox.now_ms + self.settings.zookeeper_backoff_ms
+        again = self._list_groups if self.topics.has_started else self._read_all
+        self.purgatory.watch(("startup", 0), due_ms, again)
+
+    def _groups_listed(self, answer: Answer) -> None:
+        """The known groups' names have been read: read each, and rebalance it, in portions."""
+        if isinstance(answer, Refusal) and answer.why is not Why.NO_NODE:
+            self._read_all_later(answer)
+            return
+        names = [unquoted(name) for name in answer.names] if isinstance(answer, Names) else []
+        self.starting = {name for name in names if not self._is_loaded(name)}
+        self.listed.extend(names)
+        self._go_through_list()
+        self._check_ready()
+
+    def _go_through_list(self) -> None:
+        """Rebalance listed groups as long as they can be read at once; who is read makes room."""
+        while self.listed and self.membership.recovery.has_room():
+            self.rebalancer.request(self.membership.group_of(self.listed.popleft()))
+
+    def _topics_read(self) -> None:
+        for group in list(self.groups.values()):
+            self.rebalancer.resume(group)
+        self._check_ready()
+
+    def _group_read(self, name: str) -> None:
+        if self.starting is not None:
+            self.starting.discard(name)
+            self._go_through_list()
+            self._check_ready()
+
+    def _check_ready(self) -> None:
+        """Tell, once, that topics and groups are read."""
+        if self.starting is not None and not self.starting and self.topics.are_read:
+            self.starting = None
+            self.outbox.report(
+                What.COORDINATOR_READY, epoch=self.epoch or 0, topics=len(self.topics.topics),
+                groups=len(self.groups), ms=self.outbox.now_ms - self.membership.elected_ms,
+            )  # fmt: skip
+
+    def handle_deposed(self) -> None:
+        """The election says that this broker coordinates no more, or may not."""
+        self.handle_new_session("deposed")
+
+    def step_down(self, why: str) -> None:
+        """This broker finds out by itself that it cannot coordinate."""
+        self.handle_new_session(why)
+        self.outbox.emit(StepDown(why))
+
+    def _refused_by_the_fence(self) -> None:
+        self.step_down("a write was refused by the fence: another epoch has begun")
+
+    def _doubt(self, why: str) -> None:
+        """A peer claims a later epoch: ask ZooKeeper, since anybody could claim that."""
+        path = self.paths.election.epoch
+        self.outbox.ask(Sync(path), ignore)
+        self.outbox.ask(Get(path), partial(self._epoch_read, why))
+
+    def _epoch_read(self, why: str, answer: Answer) -> None:
+        """Step down, unless the epoch is still this one."""
+        if not isinstance(answer, Data) or answer.stat.version != self.epoch:
+            self.step_down(why)
+
+    def handle_new_session(self, why: str) -> None:
+        """Close every channel, then forget everything."""
+        if self.epoch is not None:
+            self.outbox.emit(Step(action="step_down", epoch=self.epoch))
+        self.socket_server.close_all(why)
+        if self.epoch is not None:
+            self.outbox.report(What.STEPPED_DOWN, epoch=self.epoch, why=why)
+        for part in (
+            self.purgatory.clear_all, self.ping_scheduler.clear, self.store.clear,
+            self.offsets.clear, self.topics.clear, self.membership.clear, self.directory.clear,
+            self.outbox.forget,
+        ):  # fmt: skip
+            part()
+        self.epoch = self.membership.admission.epoch = None
+        self.directory.leads = False
+        self.starting = None
+        self.listed.clear()
+
+    # ── Frames ──────────────────────────────────────────────────────────────────────────────
+
+    def _receive(self, number: int, frame: Frame, *, legacy: bool) -> None:
+        """Take a frame that came over an open channel."""
+        server = self.socket_server
+        message = frame.message
+        if self.epoch is not None and frame.epoch > self.epoch:
+            self._doubt(f"a consumer has seen epoch {frame.epoch}, later than {self.epoch}")
+        if isinstance(message, Register) and not server.channels[number].registers:
+            self.membership.admission.register(number, frame, legacy=legacy)
+        elif self.epoch is not None and frame.epoch > self.epoch:
+            server.accuse(number, f"has seen epoch {frame.epoch}")
+        elif isinstance(message, Consult):
+            self.directory.consult(number, frame, legacy=legacy)
+        elif legacy:
+            server.accuse(number, "speaks the legacy form without having registered")
+        elif isinstance(message, Commit):
+            self.commits.handle_commit(number, frame, message)
+        elif isinstance(message, Leave):
+            self.handle_leave(number, frame)
+        elif isinstance(message, PingResponse | StopResponse | StartResponse):
+            self._handle_response(number, frame, message)
+        else:
+            server.accuse(number, f"sends a {type(message).__name__}, which is not a consumer's")
+
+    def handle_closed(self, number: int) -> None:
+        """A channel is closed, and not by this coordinator."""
+        channel = self.socket_server.forget(number)
+        if channel is not None:
+            self._tell_gone(channel, "handle_closed", CLOSED)
+            self.membership.gone(channel, CLOSED)
+
+    def handle_leave(self, number: int, frame: Frame) -> None:
+        """A consumer fetches nothing any more, by its own word: its group waits for no lease."""
+        channel = self.socket_server.channels[number]
+        member = channel.member
+        error = ErrorCode.NOT_REGISTERED
+        generation = 0
+        if member is not None:
+            error = ErrorCode.NONE
+            generation = self.groups[member.group].generation
+            member.may_fetch = False
+        response = LeaveResponse(error)
+        self.socket_server.respond(number, response, frame, generation=generation, error=error)
+        self.handle_failure(number, LEFT, "handle_closed")
+
+    def handle_failure(self, number: int, why: str, action: CoordinatorAction = "fail") -> None:
+        """A channel has failed: close it, and do without its member."""
+        channel = self.socket_server.channels[number]
+        self._tell_gone(channel, action, why)
+        self.socket_server.close(number, why)
+        self.membership.gone(channel, why)
+
+    def _tell_gone(self, channel: Channel, action: CoordinatorAction, why: str) -> None:
+        if channel.member is not None:
+            self.outbox.emit(channel.member.step(action, outcome=why))
+
+    def _handle_response(
+        self, number: int, frame: Frame, message: PingResponse | StopResponse | StartResponse
+    ) -> None:
+        """A member answers a request."""
+        server = self.socket_server
+        if frame.error is ErrorCode.STALE_EPOCH and self.epoch is not None:
+            self._doubt(f"a consumer refuses epoch {self.epoch} as stale")
+            server.accuse(number, "refuses this epoch")
+            return
+        member = server.channels[number].member
+        outstanding = server.answered(number, frame)
+        if outstanding is None or member is None:
+            return
+        group = self.groups[member.group]
+        error = frame.error
+        reported: tuple[Offset, ...] = ()
+        if isinstance(message, StartResponse):
+            error = error or message.error_code
+        else:
+            reported = message.offsets or ()
+        action, outcome = _HANDLED[type(message)], error.name if error else ""
+        self.outbox.emit(member.step(action, frame.generation, reported, outcome))
+        if isinstance(message, StartResponse):
+            self.rebalancer.started(group, member, outstanding.generation, error)
+        elif error is not ErrorCode.NONE:
+            server.accuse(number, f"answers {error.name}")
+        else:
+            self.commits.note(member, frame.generation, reported)
+            if isinstance(message, StopResponse):
+                self.rebalancer.stopped(group, member)
+        server.go_on(number)
+
+    # ── Topics ──────────────────────────────────────────────────────────────────────────────
+
+    def _fired(self, path: str) -> None:
+        """A watch fired; one that a former leadership left is of no interest."""
+        self.directory.fired(path)
+        if self.topics.has_started:
+            self.topics.fired(path)
+
+    def handle_topic_change(self, topic: str) -> None:
+        """A topic has appeared or changed: rebalance every group that is interested in it."""
+        groups = list(self.interests.groups_of(topic))
+        self.outbox.report(
+            What.TOPICS_CHANGED, topic=topic, partitions=len(self.topics.topics.get(topic, ())),
+            groups=len(groups),
+        )  # fmt: skip
+        for name in groups:
+            self.rebalancer.request(self.groups[name])
+
+    # ── Groups ──────────────────────────────────────────────────────────────────────────────
+
+    def _generation_of(self, group: str) -> int:
+        return self.groups[group].generation
+
+    def _is_loaded(self, name: str) -> bool:
+        return name in self.groups and self.groups[name].loaded

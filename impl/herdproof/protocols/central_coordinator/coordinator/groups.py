@@ -1,0 +1,235 @@
+"""
+What a coordinator knows of its groups: members, who is gone but may still fetch, and interests.
+
+A member is a registration: a consumer over one connection. Two with one consumer id are two
+members, and a consumer that reconnects is another member than before, whose lease has to end.
+
+Source: `002` (consumerGroupsPerTopic, groupsWithWildcardTopics), PROTOCOLS.md, rulings 2, 5 and 6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
+from herdproof.protocols.central_coordinator.wire.messages import Offset
+from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
+
+
+class Phase(Enum):
+    """How far a group's rebalance is; all but IDLE: its flag in groupsBeingRebalanced is set."""
+
+    IDLE = "idle"
+    QUEUED = "queued"
+    """In its handler's queue."""
+    WAITING = "waiting"
+    """For the group to be read, for known consumers to reconnect, for leases to end."""
+    STOPPING = "stopping"
+    """Stops are sent, and not all of them answered."""
+    FLUSHING = "flushing"
+    """All have stopped; their offsets are being written."""
+    WRITING = "writing"
+    """Generation and owners are being written."""
+    STARTING = "starting"
+    """Starts are sent, and not all of them answered."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A live registration; times are in milliseconds."""
+
+    registration: str
+    """Unique for ever: the epoch, and a number within it."""
+    channel: int
+    group: str
+    consumer_id: str
+    topic_count: str
+    subscription: Subscription
+    auto_commit: bool
+    ping_interval_ms: int
+    max_ping_retries: int
+    session_timeout_ms: int
+    may_fetch: bool = False
+    """A Start with partitions was sent to it, and no Stop answered since."""
+    acked: int = 0
+    """The generation whose Start it has acknowledged; 0 once it is sent a Stop."""
+    connection: int = 0
+    """The correlation id of its Register: its consumer knows the connection by that."""
+
+    def patience_ms(self) -> int:
+        """How long it may take to answer a Stop or a Start: as long as to fail its pings."""
+        return min(self.ping_interval_ms * (self.max_ping_retries + 1), self.session_timeout_ms)
+
+    def step(
+        self, action: CoordinatorAction, generation: int = 0, partitions: tuple[Offset, ...] = (),
+        outcome: str = "",
+    ) -> Step:  # fmt: skip
+        """A step that concerns this member."""
+        return Step(
+            action=action, group=self.group, generation=generation, consumer=self.consumer_id,
+            member=self.registration, connection=self.connection, partitions=partitions,
+            outcome=outcome,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ghost:
+    """A registration that is gone, but may fetch until its lease is over."""
+
+    registration: str
+    consumer_id: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns a partition, by ZooKeeper."""
+
+    consumer_id: str
+    registration: str
+
+
+@dataclass(slots=True, eq=False)
+class Flag:
+    """A group's entry in groupsBeingRebalanced: the flag, and whether anything changed since."""
+
+    is_set: bool = False
+    dirty: bool = False
+
+    def compare_and_set(self) -> bool:
+        """Set the flag if it is clear, and tell whether it was."""
+        was_clear = not self.is_set
+        self.is_set = True
+        return was_clear
+
+    def reset(self) -> bool:
+        """Clear flag and dirty bit in one step, and tell whether the bit was set."""
+        was_dirty = self.dirty
+        self.is_set = self.dirty = False
+        return was_dirty
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A group that has members, or has had some that are not known to be gone."""
+
+    name: str
+    phase: Phase = Phase.IDLE
+    loaded: bool = False
+    """What ZooKeeper keeps of it was read, and nothing of that is in doubt since."""
+    loading: int = 0
+    """The number of reads of it that are under way."""
+    recovered: bool = False
+    """It was read once in this epoch: whom a former coordinator left behind is known."""
+
+    # As ZooKeeper has it.
+    generation: int = 0
+    version: int | None = None
+    """Of its commit point's node; None where that has not been read or written."""
+    session_timeout_ms: int = 0
+    """The longest among the owners that ZooKeeper names; 0 where it does not say."""
+    owners: dict[Partition, Owner] = field(default_factory=dict)
+
+    # Who it is made of.
+    members: dict[str, Member] = field(default_factory=dict)
+    """The live registrations, by their names."""
+    joining: dict[int, Member] = field(default_factory=dict)
+    """Those that are not admitted yet, by channel."""
+    ghosts: dict[str, Ghost] = field(default_factory=dict)
+    expected: dict[str, Subscription | None] = field(default_factory=dict)
+    """Consumers that a former coordinator knew and that have not registered with this one."""
+
+    # Its rebalance.
+    waiting: set[str] = field(default_factory=set)
+    """Of which registrations an answer to a Stop or a Start is waited for."""
+    plan: dict[Partition, str] = field(default_factory=dict)
+    """The registration that each partition is meant for, while STOPPING and later."""
+    began_ms: int = 0
+    """When the rebalance was asked for; from STOPPING on, when the Stops were sent."""
+    failures: int = 0
+    """How many rebalances have failed in a row."""
+
+    def holds(self, consumer_id: str) -> bool:
+        """Whether any registration of this consumer id lives, joins, or may still fetch."""
+        return (
+            consumer_id in self.expected
+            or any(m.consumer_id == consumer_id for m in self.members.values())
+            or any(m.consumer_id == consumer_id for m in self.joining.values())
+            or any(g.consumer_id == consumer_id for g in self.ghosts.values())
+        )
+
+    def step(self, action: CoordinatorAction, outcome: str = "") -> Step:
+        """A step that concerns this group, in its present generation."""
+        return Step(action=action, group=self.name, generation=self.generation, outcome=outcome)
+
+    def is_closed(self) -> bool:
+        """Whether nobody is admitted, and no offset taken: its owners are being written."""
+        return self.phase in (Phase.FLUSHING, Phase.WRITING)
+
+    def owns(self, member: Member, partition: Partition, generation: int) -> bool:
+        """Whether a member may say, of this generation, what is consumed of this partition."""
+        owner = self.owners.get(partition)
+        return (
+            owner is not None
+            and owner.registration == member.registration
+            and generation == self.generation
+            and not self.is_closed()
+        )
+
+    def is_deserted(self) -> bool:
+        """Nobody belongs to it, and nobody fetches any more."""
+        return not (self.members or self.joining or self.ghosts or self.expected)
+
+
+class Interests:
+    """Which groups a topic concerns; follows every registration and removal."""
+
+    def __init__(self) -> None:
+        self.consumer_groups_per_topic: dict[str, dict[str, int]] = {}
+        """For each topic that is named, whether it exists or not, the groups with a count."""
+        self.groups_with_wildcard_topics: dict[str, Counter[Subscription]] = {}
+        """For each group with wildcards, those wildcards with a count."""
+
+    def follow(self, group: str, subscription: Subscription) -> None:
+        """A member with this subscription has come."""
+        if isinstance(subscription, Named):
+            for topic, _ in subscription.topics:
+                groups = self.consumer_groups_per_topic.setdefault(topic, {})
+                groups[group] = groups.get(group, 0) + 1
+        else:
+            self.groups_with_wildcard_topics.setdefault(group, Counter())[subscription] += 1
+
+    def unfollow(self, group: str, subscription: Subscription) -> None:
+        """A member with this subscription has gone."""
+        if isinstance(subscription, Named):
+            for topic, _ in subscription.topics:
+                groups = self.consumer_groups_per_topic[topic]
+                groups[group] -= 1
+                if not groups[group]:
+                    del groups[group]
+                if not groups:
+                    del self.consumer_groups_per_topic[topic]
+        else:
+            wildcards = self.groups_with_wildcard_topics[group]
+            wildcards[subscription] -= 1
+            if not wildcards[subscription]:
+                del wildcards[subscription]
+            if not wildcards:
+                del self.groups_with_wildcard_topics[group]
+
+    def groups_of(self, topic: str) -> Iterator[str]:
+        """The groups that a change of this topic concerns, each once."""
+        named = self.consumer_groups_per_topic.get(topic, {})
+        yield from named
+        for group, wildcards in self.groups_with_wildcard_topics.items():
+            if group not in named and any(wildcard.streams(topic) for wildcard in wildcards):
+                yield group
+
+    def clear(self) -> None:
+        """Nobody is interested in anything."""
+        self.consumer_groups_per_topic.clear()
+        self.groups_with_wildcard_topics.clear()

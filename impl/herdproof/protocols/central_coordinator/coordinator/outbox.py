@@ -1,0 +1,68 @@
+"""
+What taking one event leads to, in order, and who waits for ZooKeeper's answers.
+
+Every part of the coordinator's core says through its one `Outbox` what must now happen. What is to
+be done with an answer is a bound method (or a `partial` of one), so that it can be read and copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from herdproof.protocols.central_coordinator.events import Ask, CoordinatorEffect, Report
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.zookeeper.operations import Answer, Operation
+
+Then: TypeAlias = Callable[[Answer], None]
+"""Goes on with ZooKeeper's answer."""
+
+
+class Outbox:
+    """The effects of the event that is being taken, its time, and the questions that are open."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.effects: list[CoordinatorEffect] = []
+        self.asked: dict[int, Then] = {}
+        self.number = 0
+
+    def begin(self, now_ms: int) -> None:
+        """An event is taken at this time."""
+        self.now_ms = now_ms
+        self.effects = []
+
+    def emit(self, effect: CoordinatorEffect) -> None:
+        """This must happen, after what must happen already."""
+        self.effects.append(effect)
+
+    def ask(self, operation: Operation, then: Then, step: Step | None = None) -> int:
+        """Ask ZooKeeper, which may be a step, and go on with its answer; the question's number."""
+        self.number += 1
+        self.asked[self.number] = then
+        if step is not None:
+            self.effects.append(replace(step, number=self.number))
+        self.effects.append(Ask(self.number, operation))
+        return self.number
+
+    def answered(self, number: int, answer: Answer) -> None:
+        """Go on with an answer; nobody waits for those that were asked before a `forget`."""
+        then = self.asked.pop(number, None)
+        if then is not None:
+            then(answer)
+
+    def forget(self) -> None:
+        """No answer to what was asked is wanted any more."""
+        self.asked.clear()
+
+    def report(self, what: What, group: str = "", **details: str | int) -> None:
+        """Tell the operators."""
+        self.effects.append(Report(what, group, tuple(details.items())))
+
+
+def ignore(answer: Answer) -> None:
+    """Go on with nothing, whatever the answer is."""
+    del answer

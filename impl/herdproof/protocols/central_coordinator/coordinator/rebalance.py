@@ -1,0 +1,412 @@
+"""
+The rebalance of a group: Stops, offsets, owners, Starts, in this order.
+
+    WAITING    until the group is read, its known consumers are back, and every lease is over
+    STOPPING   Stops to all; until everybody has answered, or is gone and his lease over
+    FLUSHING   the offsets that are in memory only are written
+    WRITING    generation and owners, in one fenced transaction
+    STARTING   Starts to all, each with its own partitions; until everybody has answered
+
+A lease is waited for before the Stops where that is possible, so that the others consume meanwhile.
+That ends: only a Start gives anybody something that has to be waited for, and none is sent until
+then. Whoever registers while the group is WAITING or STOPPING takes part; then nobody is admitted
+until the owners are written; who comes later is started with nothing, and waits for the next one.
+
+Groups share nothing here, so that one never waits for another. Whatever changes while the flag is
+set makes it dirty; flag and bit are tested and cleared together.
+
+Source: `002` (On Rebalancing), PROTOCOLS.md, rulings 1, 3, 4 and 9.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from herdproof.protocols.central_coordinator.assignment import Partition, assign
+from herdproof.protocols.central_coordinator.coordinator.groups import (
+    Flag,
+    Group,
+    Member,
+    Owner,
+    Phase,
+)
+from herdproof.protocols.central_coordinator.coordinator.necessity import why_necessary
+from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
+from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
+from herdproof.protocols.central_coordinator.coordinator.recovery import (
+    Recovery,
+    owner_data,
+    point_data,
+)
+from herdproof.protocols.central_coordinator.coordinator.socket_server import SocketServer
+from herdproof.protocols.central_coordinator.coordinator.store import Outcome, Point, Store
+from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
+from herdproof.protocols.central_coordinator.expiry import Purgatory
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import (
+    NO_OFFSET,
+    ErrorCode,
+    Offset,
+    Start,
+    Stop,
+)
+
+Told: TypeAlias = Callable[[Group], None]
+Owners: TypeAlias = dict[Partition, Owner]
+
+AT_ONCE = 64
+"""How many rebalances a handler begins in one event: all of a large crowd's would hold up all."""
+
+
+class Rebalancer:
+    """
+    The rebalances of all groups, each by itself.
+
+    `reopened` is told of a group that admits members again.
+    """
+
+    def __init__(
+        self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
+        server: SocketServer, store: Store, offsets: Offsets, topics: TopicListeners,
+        recovery: Recovery, reopened: Told,
+    ) -> None:  # fmt: skip
+        self.epoch = 0
+        self.groups_being_rebalanced: dict[str, Flag] = {}
+        self.rebalance_request_q: list[deque[Group]] = [
+            deque() for _ in range(settings.request_handlers)
+        ]
+        self._paths = paths
+        self._settings = settings
+        self._outbox = outbox
+        self._purgatory = purgatory
+        self._server = server
+        self._store = store
+        self._offsets = offsets
+        self._topics = topics
+        self._recovery = recovery
+        self._reopened = reopened
+
+    def clear(self) -> None:
+        """No group is rebalanced, or waits for it."""
+        self.groups_being_rebalanced.clear()
+        for queue in self.rebalance_request_q:
+            queue.clear()
+
+    # ── Requests, and their handlers ────────────────────────────────────────────────────────
+
+    def request(self, group: Group) -> None:
+        """Set the group's flag and queue it; if the flag is set already, note that it is dirty."""
+        flag = self.groups_being_rebalanced[group.name]
+        if flag.compare_and_set():
+            self._purgatory.clear(("rebalance", group.name))
+            group.began_ms = self._outbox.now_ms
+            self._queue(group)
+        else:
+            flag.dirty = True
+
+    def handler_of(self, group: Group) -> int:
+        """The number of the handler that a group belongs to, the same for ever."""
+        return zlib.crc32(group.name.encode()) % len(self.rebalance_request_q)
+
+    def run(self) -> None:
+        """Let every handler work on its queue."""
+        for handler in range(len(self.rebalance_request_q)):
+            self.request_handler(handler)
+
+    def request_handler(self, handler: int) -> None:
+        """Begin with the rebalances in this handler's queue, not with too many in one event."""
+        queue = self.rebalance_request_q[handler]
+        for _ in range(AT_ONCE):
+            if not queue:
+                return
+            self.rebalance(queue.popleft())
+
+    def is_busy(self) -> bool:
+        """Whether a handler has not reached the end of its queue: the next event goes on."""
+        return any(self.rebalance_request_q)
+
+    def _queue(self, group: Group) -> None:
+        group.phase = Phase.QUEUED
+        self.rebalance_request_q[self.handler_of(group)].append(group)
+
+    def resume(self, group: Group) -> None:
+        """Something that a group's rebalance may wait for has come, or is over."""
+        if group.phase is Phase.WAITING:
+            self._queue(group)
+        elif group.phase is Phase.STOPPING:
+            self._check_stopped(group)
+
+    # ── 1 to 3: is it necessary? ────────────────────────────────────────────────────────────
+
+    def rebalance(self, group: Group) -> None:
+        """Rebalance a group if that is necessary, as soon as nothing is in the way."""
+        group.phase = Phase.WAITING
+        if not group.loaded:
+            self._recovery.load(group)
+            return
+        if group.ghosts or group.expected or (group.members and not self._topics.are_read):
+            return
+        self.groups_being_rebalanced[group.name].dirty = False  # the plan knows of it
+        if not group.members:
+            self._finish(group)  # 2.1
+            return
+        plan = self.plan(group)
+        why = self._why_necessary(group, plan)
+        if why is None:
+            self._outbox.emit(group.step("begin_rebalance", "unnecessary"))
+            self._outbox.report(
+                What.REBALANCE_UNNECESSARY, group.name, members=len(group.members),
+                generation=group.generation,
+            )  # fmt: skip
+            self._finish(group)
+        else:
+            self._stop_all(group, plan, why)
+
+    def plan(self, group: Group) -> dict[Partition, str]:
+        """Who is to get what: the partitions that there are, for the members that live."""
+        members = group.members.values()
+        topics = self._topics.of({member.subscription for member in members})
+        return assign(topics, ((m.consumer_id, m.registration, m.subscription) for m in members))
+
+    def _why_necessary(self, group: Group, plan: dict[Partition, str]) -> str | None:
+        return why_necessary(group, plan, self._existing(group))
+
+    def _existing(self, group: Group) -> set[Partition]:
+        """The partitions that there are of the topics of which this group owns any."""
+        owned = {topic for topic, _ in group.owners}
+        return {(t, number) for t in owned for number in self._topics.topics.get(t, ())}
+
+    # ── 4.1: Stops ──────────────────────────────────────────────────────────────────────────
+
+    def _stop_all(self, group: Group, plan: dict[Partition, str], why: str) -> None:
+        self._outbox.emit(group.step("begin_rebalance", "necessary"))
+        self._outbox.report(
+            What.REBALANCE_STARTED, group.name, why=why, members=len(group.members),
+            waited_ms=self._outbox.now_ms - group.began_ms,
+        )  # fmt: skip
+        group.phase = Phase.STOPPING
+        group.began_ms = self._outbox.now_ms
+        group.plan = plan
+        for member in group.members.values():
+            self._stop(group, member)
+        self._check_stopped(group)
+
+    def _stop(self, group: Group, member: Member) -> None:
+        group.waiting.add(member.registration)
+        member.acked = 0
+        self._server.request(member.channel, Stop(), group.generation)
+
+    def stopped(self, group: Group, member: Member) -> None:
+        """A member has answered its Stop: it fetches nothing any more."""
+        member.may_fetch = False
+        member.acked = 0  # a Start may have been answered since the Stop was asked for
+        if group.phase is Phase.STOPPING:
+            group.waiting.discard(member.registration)
+            self._check_stopped(group)
+
+    def _check_stopped(self, group: Group) -> None:
+        """The barrier: go on once nobody fetches any more."""
+        if self._nobody_fetches(group):
+            group.waiting.clear()
+            group.phase = Phase.FLUSHING
+            self._prepare(group)
+
+    def _nobody_fetches(self, group: Group) -> bool:
+        """Every member has answered its Stop, and of nobody who is gone the lease still runs."""
+        return not group.waiting and not group.ghosts
+
+    # ── 4.2: owners ─────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self, group: Group) -> None:
+        """Read and write offsets until every one is known and stored; then write the owners."""
+        if not group.members:
+            self._finish(group)
+            return
+        self._plan_again(group)
+        missing = self._offsets.missing(group.name, group.plan)
+        if missing:
+            self._offsets.load(group.name, missing, partial(self._prepared, group))
+        elif not self._offsets.is_written(group.name):
+            self._offsets.flush(group.name, partial(self._prepared, group))
+        else:
+            self._write_owners(group, group.generation + 1)
+
+    def _plan_again(self, group: Group) -> None:
+        """Plan for what has changed since the Stops were sent."""
+        group.plan = self.plan(group)
+
+    def _prepared(self, group: Group, done: bool) -> None:
+        if group.phase is not Phase.FLUSHING:
+            return
+        if done:
+            self._prepare(group)
+        else:
+            self.fail(group, "the offsets cannot be stored")
+
+    def _write_owners(self, group: Group, generation: int) -> None:
+        """Write generation and owners, in one transaction as far as it fits into one."""
+        group.phase = Phase.WRITING
+        changes: dict[str, bytes | None] = {
+            self._paths.owner(group.name, *partition): None
+            for partition in sorted(group.owners.keys() - group.plan.keys())
+        }
+        owners = self._planned_owners(group)
+        for partition, owner in owners.items():
+            path = self._paths.owner(group.name, *partition)
+            changes[path] = owner_data(owner, generation)
+        lease_ms = max((m.session_timeout_ms for m in group.members.values()), default=0)
+        named = tuple((*partition, owner.registration) for partition, owner in owners.items())
+        point = Point(
+            self._paths.group(group.name),
+            partial(point_data, generation, self.epoch, session_timeout_ms=lease_ms),
+            Step(
+                action="write_owners", group=group.name, epoch=self.epoch, generation=generation,
+                owners=named,
+            ),
+        )  # fmt: skip
+        self._store.write(group.name, changes, partial(self._owners_written, group, owners), point)
+
+    def _planned_owners(self, group: Group) -> Owners:
+        """The plan, as far as those whom it names still live."""
+        return {
+            partition: Owner(group.members[name].consumer_id, name)
+            for partition, name in group.plan.items()
+            if name in group.members
+        }
+
+    def _owners_written(self, group: Group, owners: Owners, outcome: Outcome) -> None:
+        if outcome is not Outcome.DONE:
+            group.loaded = False  # which generation stands has to be read
+            self.fail(group, f"the owners' write is {outcome.value}")
+            return
+        self._take_over(group, owners)
+        self._outbox.report(
+            What.OWNERS_WRITTEN, group.name, generation=group.generation, partitions=len(owners),
+            ms=self._outbox.now_ms - group.began_ms,
+        )  # fmt: skip
+        self._start_all(group)
+
+    def _take_over(self, group: Group, owners: Owners) -> None:
+        """These owners are what counts from now on."""
+        group.generation += 1
+        group.owners = owners
+
+    # ── 4.3: Starts ─────────────────────────────────────────────────────────────────────────
+
+    def _start_all(self, group: Group) -> None:
+        group.phase = Phase.STARTING
+        shares: dict[str, list[Offset]] = {name: [] for name in group.members}
+        offsets = self._first_offsets(group)
+        for (topic, number), owner in group.owners.items():
+            if owner.registration in shares:
+                offset = offsets.get((topic, number), NO_OFFSET)
+                shares[owner.registration].append(Offset(topic, number, offset))
+        for name, share in shares.items():
+            self._start(group, group.members[name], tuple(share))
+        self._reopened(group)
+        self._check_started(group)
+
+    def _first_offsets(self, group: Group) -> dict[Partition, int]:
+        """Where to begin: everything that was reported up to the Stops."""
+        return self._offsets.known.get(group.name, {})
+
+    def _start(self, group: Group, member: Member, share: tuple[Offset, ...]) -> None:
+        group.waiting.add(member.registration)
+        self._server.request(member.channel, Start(share), group.generation)
+
+    def started(self, group: Group, member: Member, generation: int, error: ErrorCode) -> None:
+        """A member has answered its Start of this generation."""
+        if error is ErrorCode.NONE:
+            member.acked = generation
+        if group.phase is not Phase.STARTING or generation != group.generation:
+            return
+        if error is not ErrorCode.NONE:
+            self.fail(group, f"{member.consumer_id} answered its Start {error.name}")
+            return
+        group.waiting.discard(member.registration)
+        self._check_started(group)
+
+    def _check_started(self, group: Group) -> None:
+        if group.phase is not Phase.STARTING or group.waiting:
+            return
+        self._succeed(group)
+
+    # ── Members come and go meanwhile ───────────────────────────────────────────────────────
+
+    def member_joined(self, group: Group, member: Member) -> None:
+        """A member was admitted while the group may be in the middle of a rebalance."""
+        if group.phase is Phase.STOPPING:
+            self._stop(group, member)
+        elif group.phase is Phase.STARTING:
+            self._start(group, member, ())
+
+    def member_lost(self, group: Group, member: Member, why: str) -> None:
+        """A member is gone; what may still be fetched by it is in the group's ghosts."""
+        was_waited_for = member.registration in group.waiting
+        group.waiting.discard(member.registration)
+        if group.phase is Phase.STOPPING:
+            self._check_stopped(group)
+        elif group.phase is Phase.STARTING and was_waited_for:
+            self.fail(group, f"{member.consumer_id} was lost before it had started: {why}")
+
+    # ── 5: success and failure ──────────────────────────────────────────────────────────────
+
+    def _succeed(self, group: Group) -> None:
+        self._outbox.emit(group.step("finish_rebalance"))
+        self._outbox.report(
+            What.REBALANCE_DONE, group.name, generation=group.generation,
+            members=len(group.members), partitions=len(group.owners),
+            ms=self._outbox.now_ms - group.began_ms,
+        )  # fmt: skip
+        self._finish(group)
+
+    def _finish(self, group: Group) -> None:
+        """The group is as it should be: reset the flag, and begin again if it was dirty."""
+        self._leave(group)
+        group.failures = 0
+        if self.groups_being_rebalanced[group.name].reset():
+            self.request(group)
+        self._reopened(group)
+
+    def fail(self, group: Group, why: str) -> None:
+        """A rebalance has failed: reset the flag, and try again after a while, for ever."""
+        self._outbox.emit(group.step("fail_rebalance"))
+        for member in group.members.values():
+            self._server.withdraw(member.channel)  # a Start that waits behind a ping
+        self._leave(group)
+        group.failures += 1
+        exhausted = group.failures > self._settings.max_rebalance_retries
+        again_ms = self._settings.rebalance_backoff_after(group.failures)
+        self._outbox.report(
+            What.REBALANCE_FAILED, group.name, why=why, failures=group.failures,
+            again_in_ms=again_ms,
+        )  # fmt: skip
+        if exhausted:
+            failures = group.failures
+            self._outbox.report(What.REBALANCE_EXHAUSTED, group.name, why=why, failures=failures)
+        self._try_again(group, again_ms)
+        self._reopened(group)
+
+    def _try_again(self, group: Group, after_ms: int) -> None:
+        """Reset the flag, and rebalance again after a while."""
+        self.groups_being_rebalanced[group.name].reset()
+        due_ms = self._outbox.now_ms + after_ms
+        self._purgatory.watch(("rebalance", group.name), due_ms, partial(self._again, group))
+
+    def _again(self, group: Group) -> None:
+        if group.name in self.groups_being_rebalanced:
+            self.request(group)
+
+    def _leave(self, group: Group) -> None:
+        """The rebalance is over, one way or the other."""
+        group.phase = Phase.IDLE
+        group.waiting.clear()
+        group.plan = {}
+        self._purgatory.clear(("rebalance", group.name))

@@ -1,0 +1,253 @@
+"""
+The coordinator's side of its channels: at most one request is outstanding over each.
+
+A request that has to wait for the answer to another waits in the channel's queue. A retry is the
+same request again, with the same correlation id; so a new correlation id proves to its reader that
+the answer to the request before has arrived, and renews the consumer's lease (`sent_ms`).
+
+Source: `002` (socketServer, request queues), PROTOCOLS.md, ruling 2; the window of one is *ours*.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from herdproof.protocols.central_coordinator.coordinator.groups import Member
+from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
+from herdproof.protocols.central_coordinator.events import Close, Send
+from herdproof.protocols.central_coordinator.expiry import Purgatory
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import CoordinatorAction
+from herdproof.protocols.central_coordinator.wire.messages import (
+    ErrorCode,
+    Frame,
+    Message,
+    Offset,
+    Ping,
+    PingResponse,
+    Start,
+    StartResponse,
+    Stop,
+    StopResponse,
+)
+
+Request: TypeAlias = Ping | Stop | Start
+Failed: TypeAlias = Callable[[int, str], None]
+"""Told of a channel that has failed, and why; has to close it."""
+
+ANSWERS: dict[type[Request], type[Message]] = {
+    Ping: PingResponse,
+    Stop: StopResponse,
+    Start: StartResponse,
+}
+
+_SENDS: dict[type[Request], CoordinatorAction] = {
+    Ping: "send_ping",
+    Stop: "send_stop",
+    Start: "send_start",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Outstanding:
+    """A request that is not answered yet."""
+
+    request: Request
+    generation: int
+    copies: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """One connection: who has registered over it, and its window."""
+
+    number: int
+    member: Member | None = None
+    registers: bool = False
+    """A Register came over it; there is only one."""
+    correlation_id: int = 0
+    """Of the last new request."""
+    sent_ms: int = 0
+    """When the last new request was sent, its first copy."""
+    outstanding: Outstanding | None = None
+    queue: deque[Outstanding] = field(default_factory=deque)
+
+    def is_busy(self) -> bool:
+        """Whether a request is outstanding; then no ping is sent."""
+        return self.outstanding is not None
+
+
+class SocketServer:
+    """All channels; `failed` is told of those that don't answer or answer nonsense."""
+
+    def __init__(
+        self, broker_id: int, settings: Settings, outbox: Outbox, purgatory: Purgatory,
+        failed: Failed,
+    ) -> None:  # fmt: skip
+        self.channels: dict[int, Channel] = {}
+        self.epoch = 0
+        self._name = f"coordinator-{broker_id}"
+        self._settings = settings
+        self._outbox = outbox
+        self._purgatory = purgatory
+        self._failed = failed
+
+    # ── Channels ────────────────────────────────────────────────────────────────────────────
+
+    def opened(self, number: int) -> None:
+        """Somebody connected: wait for its Register, unless there are too many already."""
+        if len(self.channels) >= self._settings.max_channels:
+            self._outbox.report(What.CHANNEL_REFUSED, channel=number)
+            self._outbox.emit(Close(number, f"{self._settings.max_channels} channels are open"))
+            return
+        self.channels[number] = Channel(number)
+        due_ms = self._outbox.now_ms + self._settings.register_timeout_ms
+        self._purgatory.watch(("register", number), due_ms, partial(self._silent, number))
+
+    def registers(self, number: int) -> None:
+        """A Register came: from now on its sender waits for us, however many came before it."""
+        self._purgatory.clear(("register", number))
+        self.channels[number].registers = True
+
+    def registered(self, number: int, member: Member) -> None:
+        """A consumer has registered over a channel: it is to be sent requests."""
+        self.channels[number].member = member
+
+    def close(self, number: int, why: str) -> None:
+        """Close a channel after what was sent on it; from now on it is not there."""
+        if self.forget(number):
+            self._outbox.emit(Close(number, why))
+
+    def forget(self, number: int) -> Channel | None:
+        """A channel is closed: nothing is waited for over it."""
+        self._purgatory.clear(("register", number))
+        self._purgatory.clear(("request", number))
+        return self.channels.pop(number, None)
+
+    def close_all(self, why: str) -> None:
+        """Close every channel."""
+        for number in list(self.channels):
+            self.close(number, why)
+
+    # ── Requests of the coordinator ─────────────────────────────────────────────────────────
+
+    def request(self, number: int, request: Request, generation: int) -> None:
+        """Send a request, now or when what is outstanding has been answered."""
+        channel = self.channels.get(number)
+        if channel is None:
+            return
+        if isinstance(request, Stop):
+            channel.queue.clear()  # a Start that has not been sent is overtaken
+        channel.queue.append(Outstanding(request, generation))
+        self._send_next(channel)
+
+    def withdraw(self, number: int) -> None:
+        """What waits behind the outstanding request is not wanted any more."""
+        channel = self.channels.get(number)
+        if channel is not None:
+            channel.queue.clear()
+
+    def answered(self, number: int, frame: Frame) -> Outstanding | None:
+        """
+        The request that a response answers, which is outstanding no more; then `go_on`.
+
+        None if it answers nothing: an answer to a second copy comes after that to the first. One to
+        a request that was never sent, or of another kind, is a fault of the peer's.
+        """
+        channel = self.channels[number]
+        outstanding = channel.outstanding
+        if frame.correlation_id > channel.correlation_id:
+            self.accuse(number, f"answers a request {frame.correlation_id} that was never sent")
+            return None
+        if outstanding is None or frame.correlation_id != channel.correlation_id:
+            return None
+        if not isinstance(frame.message, ANSWERS[type(outstanding.request)]):
+            request = type(outstanding.request).__name__
+            self.accuse(number, f"answers a {request} by a {type(frame.message).__name__}")
+            return None
+        channel.outstanding = None
+        self._purgatory.clear(("request", number))
+        return outstanding
+
+    def go_on(self, number: int) -> None:
+        """An answer has been dealt with: send what waits for that."""
+        channel = self.channels.get(number)
+        if channel is not None:
+            self._send_next(channel)
+
+    def accuse(self, number: int, why: str) -> None:
+        """A peer does what the protocol forbids: its channel fails."""
+        self._outbox.report(What.PEER_AT_FAULT, channel=number, why=why)
+        self._failed(number, why)
+
+    def _send_next(self, channel: Channel) -> None:
+        """Send what waits longest, if nothing is outstanding."""
+        if channel.outstanding is not None or not channel.queue:
+            return
+        outstanding = channel.outstanding = channel.queue.popleft()
+        channel.correlation_id += 1
+        channel.sent_ms = self._outbox.now_ms
+        member = channel.member
+        assert member is not None, "only members are sent requests"
+        request = outstanding.request
+        given: tuple[Offset, ...] = ()
+        if isinstance(request, Start) and request.partitions:
+            member.may_fetch = True
+            given = request.partitions
+        self._outbox.emit(member.step(_SENDS[type(request)], outstanding.generation, given))
+        patience = member.ping_interval_ms if isinstance(request, Ping) else member.patience_ms()
+        self._send_copy(channel, outstanding, patience)
+
+    def _send_copy(self, channel: Channel, outstanding: Outstanding, patience_ms: int) -> None:
+        """Send a request, and set the watcher that its response clears."""
+        self._outbox.emit(
+            Send(
+                channel.number,
+                Frame(
+                    outstanding.request, channel.correlation_id, self.epoch,
+                    outstanding.generation, self._name,
+                ),
+            )
+        )  # fmt: skip
+        due_ms = self._outbox.now_ms + patience_ms
+        number = channel.number
+        self._purgatory.watch(("request", number), due_ms, partial(self._expired, number))
+
+    def _expired(self, number: int) -> None:
+        """A request was not answered in time: a ping is sent again, up to its retries."""
+        channel = self.channels[number]
+        outstanding, member = channel.outstanding, channel.member
+        assert outstanding is not None
+        assert member is not None
+        request = outstanding.request
+        if isinstance(request, Ping) and request.num_retries < member.max_ping_retries:
+            outstanding.request = again = Ping(request.num_retries + 1)
+            self._outbox.report(
+                What.PING_RETRIED, member.group, consumer=member.consumer_id,
+                member=member.registration, num_retries=again.num_retries,
+            )  # fmt: skip
+            self._send_copy(channel, outstanding, member.ping_interval_ms)
+        else:
+            self._failed(number, f"a {type(request).__name__} was not answered in time")
+
+    def _silent(self, number: int) -> None:
+        """Nobody has registered over a channel for too long."""
+        self._failed(number, "nobody has registered")
+
+    # ── Responses of the coordinator ────────────────────────────────────────────────────────
+
+    def respond(
+        self, number: int, message: Message, to: Frame, *, generation: int = 0,
+        error: ErrorCode = ErrorCode.NONE, legacy: bool = False,
+    ) -> None:  # fmt: skip
+        """Answer a consumer's request; over a channel that is closed nothing is sent."""
+        if number in self.channels:
+            frame = Frame(
+                message, to.correlation_id, self.epoch, generation, self._name, error
+            )  # fmt: skip
+            self._outbox.emit(Send(number, frame, legacy))

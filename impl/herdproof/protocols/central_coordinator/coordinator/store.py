@@ -1,0 +1,371 @@
+"""
+What the coordinator writes to ZooKeeper: fenced by its epoch, split below 1 MB, idempotent.
+
+A write says what is to stand under which path; the store finds out what must be created for that.
+Writes of one group are done one after the other, and those that wait are done together; groups do
+not wait for each other. Every transaction checks the epoch node, so that ZooKeeper refuses it once
+another coordinator has been elected: then `fenced` is called, and this one steps down.
+
+A write with a `Point` is atomic: its last transaction sets the group's node, under the version it
+is known to have, and only that makes it valid. One whose connection is lost is not tried again:
+whether it was done is read from that node.
+
+Source: PROTOCOLS.md (Election, ruling 1; "owner writes beyond ZooKeeper's 1 MB are split").
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import TypeAlias
+
+from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
+from herdproof.protocols.central_coordinator.expiry import Purgatory
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import Offset
+from herdproof.protocols.election.elector import fenced
+from herdproof.zookeeper.operations import (
+    Answer,
+    Changed,
+    Create,
+    Delete,
+    Done,
+    Multi,
+    Refusal,
+    Set,
+    Why,
+)
+
+
+class Outcome(Enum):
+    """What became of a write."""
+
+    DONE = "done"
+    CONFLICT = "conflict"
+    """Something else stands there than this coordinator believes; read the group again."""
+    UNKNOWN = "unknown"
+    """ZooKeeper gave no answer: it may or may not have been done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The node whose write makes a write of several transactions valid."""
+
+    path: str
+    data: Callable[[int], bytes]
+    """Its data, given the number of transactions."""
+    step: Step | None = None
+    """What its write is of the protocol, if it is a step."""
+
+
+Write: TypeAlias = Create | Set | Delete
+Part: TypeAlias = list[tuple[str, bytes | None]]
+Then: TypeAlias = Callable[[Outcome], None]
+
+NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
+"""A write that is refused so may or may not have been done."""
+
+REPAIRS = 64
+"""How often one transaction is built anew because ZooKeeper's tree is not what it was taken for."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A write that is not done yet."""
+
+    group: str
+    changes: dict[str, bytes | None]
+    """The data of each path; None: nothing is to stand there."""
+    thens: list[Then]
+    point: Point | None = None
+    offsets: dict[str, Offset] = field(default_factory=dict)
+    """Of the paths, those that keep an offset: to write one is a step."""
+    parts: deque[Part] | None = None
+    """The transactions that are not done yet; None before it has begun."""
+    size: int = 0
+    """The number of transactions in all."""
+    asked: tuple[Write, ...] = ()
+    """The one that is under way."""
+    step: int = 0
+    """The number of the question that asks for that, if it is a step; else 0."""
+    gone: set[str] = field(default_factory=set)
+    """Paths to be deleted under which nothing stands."""
+    tries: int = 0
+    repairs: int = 0
+
+
+class Store:
+    """The writes of all groups; `refused` is called when the fence refuses one."""
+
+    def __init__(
+        self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
+        refused: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.epoch = 0
+        self.jobs: dict[str, deque[Job]] = {}
+        """By group, the oldest first; that one is under way."""
+        self.standing: dict[str, set[str]] = {}
+        """By group, the paths that are known to stand; "": those that all groups share."""
+        self.versions: dict[str, int] = {}
+        """Of the points' nodes, the versions that they are known to have."""
+        self._shared = frozenset({paths.root, paths.groups, paths.consumers})
+        self._paths = paths
+        self._settings = settings
+        self._outbox = outbox
+        self._purgatory = purgatory
+        self._refused = refused
+
+    # ── What stands ─────────────────────────────────────────────────────────────────────────
+
+    def stands(self, group: str, path: str) -> None:
+        """A node was read, or made: it stands, and so does everything above it."""
+        for above in lineage(path):
+            standing = self._standing(group, above)
+            if above in standing:
+                return
+            standing.add(above)
+
+    def is_known(self, group: str, path: str) -> bool:
+        """Whether a node is known to stand."""
+        return path in self._standing(group, path)
+
+    def forget(self, group: str) -> None:
+        """Nothing is known of a group any more; it has no write under way."""
+        self.standing.pop(group, None)
+        self.versions.pop(self._paths.group(group), None)
+
+    def clear(self) -> None:
+        """No write is wanted any more, and nothing is known."""
+        self.jobs.clear()
+        self.standing.clear()
+        self.versions.clear()
+
+    def _standing(self, group: str, path: str) -> set[str]:
+        return self.standing.setdefault("" if path in self._shared else group, set())
+
+    # ── Writes ──────────────────────────────────────────────────────────────────────────────
+
+    def write(
+        self, group: str, changes: Mapping[str, bytes | None], then: Then,
+        point: Point | None = None, offsets: Mapping[str, Offset] | None = None,
+    ) -> None:  # fmt: skip
+        """
+        Write this after what is being written for the group, and go on with its outcome.
+
+        `offsets` names the paths that keep an offset, and which they are given.
+        """
+        jobs = self.jobs.setdefault(group, deque())
+        last = jobs[-1] if len(jobs) > 1 else None
+        if last is not None and last.point is None and point is None:
+            last.changes.update(changes)
+            last.offsets.update(offsets or {})
+            last.thens.append(then)
+            return
+        jobs.append(Job(group, dict(changes), [then], point, dict(offsets or {})))
+        if len(jobs) == 1:
+            self._go_on(jobs[0])
+
+    def is_idle(self, group: str) -> bool:
+        """Whether nothing is being written for the group."""
+        return not self.jobs.get(group)
+
+    def _go_on(self, job: Job) -> None:
+        """Ask for a job's next transaction, or finish it."""
+        if job.parts is None:
+            job.parts = deque(self._split(job))
+            job.size = len(job.parts)
+        while job.parts:
+            job.asked = tuple(self._operations(job))
+            if job.asked:
+                step = self._step(job)
+                then = partial(self._answered, job)
+                number = self._outbox.ask(self._fenced(job.asked), then, step)
+                job.step = number if step else 0
+                return
+            job.parts.popleft()
+        self._finish(job, Outcome.DONE)
+
+    def _step(self, job: Job) -> Step | None:
+        """What the transaction that is asked for now is of the protocol, if it is a step."""
+        assert job.parts
+        paths = [operation.path for operation in job.asked]
+        if job.point is not None:
+            makes_valid = len(job.parts) == 1 and job.point.path in paths
+            return job.point.step if makes_valid else None
+        offsets = tuple(job.offsets[path] for path in paths if path in job.offsets)
+        if not offsets:
+            return None
+        return Step(action="flush_offsets", group=job.group, epoch=self.epoch, partitions=offsets)
+
+    def _fenced(self, operations: tuple[Write, ...]) -> Multi:
+        return fenced(self._paths.election, self.epoch, operations)
+
+    def _finish(self, job: Job, outcome: Outcome) -> None:
+        """Tell whoever waits for it, then begin with what came in the meantime."""
+        jobs = self.jobs.get(job.group)
+        if not jobs or jobs[0] is not job:
+            return  # all was cleared
+        jobs.popleft()
+        for then in job.thens:
+            then(outcome)
+        if jobs and jobs[0].parts is None:
+            self._go_on(jobs[0])
+        if not jobs and self.jobs.get(job.group) is jobs:
+            del self.jobs[job.group]
+
+    def _split(self, job: Job) -> Iterator[Part]:
+        """A job's transactions, none of them too large; one with a point has at least one."""
+        part: Part = []
+        room = limit = self._settings.max_transaction_bytes - _OVERHEAD
+        for path, data in job.changes.items():
+            # Twice the path, since a parent may have to be created with it.
+            needs = 2 * (len(path) + _OVERHEAD) + len(data or b"")
+            if needs > room and part:
+                yield part
+                part, room = [], limit
+            part.append((path, data))
+            room -= needs
+        if part or job.point:
+            yield part
+
+    def _operations(self, job: Job) -> Iterator[Write]:
+        """The operations of a job's next transaction, by what is known to stand."""
+        assert job.parts
+        made: set[str] = set()
+        for path, data in job.parts[0]:
+            if data is None:
+                if path not in job.gone:
+                    yield Delete(path)
+                continue
+            yield from self._parents(job.group, path, made)
+            yield Set(path, data) if self._has(job.group, path, made) else Create(path, data)
+            made.add(path)
+        if job.point is not None and len(job.parts) == 1:
+            path, data = job.point.path, job.point.data(job.size)
+            yield from self._parents(job.group, path, made)
+            if self.is_known(job.group, path):
+                yield Set(path, data, self.versions.get(path, _NO_VERSION))
+            else:
+                yield Create(path, data)
+
+    def _parents(self, group: str, path: str, made: set[str]) -> Iterator[Create]:
+        """Create what is missing above a path, from the top."""
+        missing = []
+        for above in lineage(path.rpartition("/")[0]):
+            if self._has(group, above, made):
+                break
+            missing.append(above)
+        for above in reversed(missing):
+            made.add(above)
+            yield Create(above)
+
+    def _has(self, group: str, path: str, made: set[str]) -> bool:
+        return path in made or self.is_known(group, path)
+
+    # ── Answers ─────────────────────────────────────────────────────────────────────────────
+
+    def _answered(self, job: Job, answer: Answer) -> None:
+        """Go on after a transaction's answer."""
+        if job.step:
+            outcome = outcome_of(answer)
+            step = Step(action="answered", group=job.group, number=job.step, outcome=outcome)
+            self._outbox.emit(step)
+        if isinstance(answer, Done):
+            self._note(job, answer.answers[1:])
+            job.tries = job.repairs = 0
+            assert job.parts
+            job.parts.popleft()
+            self._go_on(job)
+        elif isinstance(answer, Refusal):
+            self._handle_refusal(job, answer)
+        else:
+            self._give_up(job, Outcome.CONFLICT, f"answered by {type(answer).__name__}")
+
+    def _note(self, job: Job, answers: Sequence[object]) -> None:
+        """A transaction was done: remember what stands, and what does not."""
+        point = self._paths.group(job.group)
+        for operation, answer in zip(job.asked, answers, strict=True):
+            if isinstance(operation, Delete):
+                self._standing(job.group, operation.path).discard(operation.path)
+                continue
+            self.stands(job.group, operation.path)
+            if operation.path == point:
+                self.versions[point] = answer.stat.version if isinstance(answer, Changed) else 0
+
+    def _handle_refusal(self, job: Job, refusal: Refusal) -> None:
+        """Step down, try again, or build the transaction anew, by why it was refused."""
+        if refusal.why in NOBODY_KNOWS:
+            self._try_again(job, refusal)
+            return
+        index = refusal.index if refusal.index is not None else -1
+        if index == 0:
+            self._refused()  # as a rule, that clears all jobs
+            self._finish(job, Outcome.CONFLICT)
+            return
+        index -= 1
+        if not 0 <= index < len(job.asked) or not self._repair(job, job.asked[index], refusal.why):
+            self._give_up(job, Outcome.CONFLICT, refusal.why.value)
+            return
+        self._go_on(job)
+
+    def _try_again(self, job: Job, refusal: Refusal) -> None:
+        """Nobody knows whether it was done. To write it again does no harm, but for a point."""
+        job.tries += 1
+        if job.point is not None or job.tries > self._settings.zookeeper_retries:
+            self._give_up(job, Outcome.UNKNOWN, refusal.why.value)
+            return
+        due_ms = self._outbox.now_ms + self._settings.zookeeper_backoff_ms
+        self._purgatory.watch(("store", job.group), due_ms, partial(self._go_on, job))
+
+    def _repair(self, job: Job, culprit: Write, why: Why) -> bool:
+        """Learn from a refusal what stands; whether the transaction can be built anew."""
+        job.repairs += 1
+        is_point = job.point is not None and culprit.path == job.point.path
+        if job.repairs > REPAIRS or (is_point and why is not Why.NO_NODE):
+            return False
+        if why is Why.NODE_EXISTS:
+            self.stands(job.group, culprit.path)
+        elif why is Why.NO_NODE and isinstance(culprit, Delete):
+            job.gone.add(culprit.path)
+        elif why is Why.NO_NODE:
+            path = culprit.path if isinstance(culprit, Set) else culprit.path.rpartition("/")[0]
+            self._standing(job.group, path).discard(path)
+        else:
+            return False
+        return True
+
+    def _give_up(self, job: Job, outcome: Outcome, why: str) -> None:
+        self._outbox.report(What.ZOOKEEPER_TROUBLE, job.group, task="write", why=why)
+        self._finish(job, outcome)
+
+
+_OVERHEAD = 128
+"""What an operation takes in a transaction beside path and data: its header, its ACL; generous."""
+
+_NO_VERSION = 2**31 - 1
+"""A version that no node has: for one whose version is not known, so that it is refused."""
+
+
+def outcome_of(answer: Answer) -> str:
+    """What a step's `answered` says of ZooKeeper's answer."""
+    if isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS:
+        return "unknown"
+    return "done" if isinstance(answer, Done) else "refused"
+
+
+def lineage(path: str) -> Iterator[str]:
+    """
+    A path, and what is above it, up to but without the root.
+
+    >>> list(lineage("/a/b/c"))
+    ['/a/b/c', '/a/b', '/a']
+    """
+    while path:
+        yield path
+        path = path.rpartition("/")[0]

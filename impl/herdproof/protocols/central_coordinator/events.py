@@ -1,0 +1,279 @@
+"""
+What the cores of system B take, and what they answer with: plain values, no socket, no clock.
+
+A core is a state machine, `receive(event, now_ms) -> list[Effect]`. Its shell owes it: events one
+at a time; a channel's frames in order, `Closed` last and once; the effects carried out in order.
+Times are milliseconds of a clock of the shell's own that never goes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import (
+    ErrorCode,
+    Frame,
+    Offset,
+    TopicPartition,
+)
+from herdproof.zookeeper.operations import Answer, Operation, Watched
+
+# ── What both cores take ────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A frame came over a channel; `legacy` if in the form that carries no header."""
+
+    channel: int
+    frame: Frame
+    legacy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A channel is closed, by the peer, by the network, or because it was asked for."""
+
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """It is time: what `WakeAt` asked for (one that is early or superfluous does no harm)."""
+
+
+# ── What the coordinator's core takes beside ────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """This broker coordinates, in this epoch: `coordinatorStartup`."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deposed:
+    """It coordinates no more, or cannot be sure: every channel is closed first."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A consumer connected."""
+
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """ZooKeeper answered what `Ask` of this number asked; after a deposition none is wanted."""
+
+    number: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A watch fired that a read of this core had left."""
+
+    watched: Watched
+
+
+CoordinatorEvent: TypeAlias = (
+    Elected | Deposed | Opened | Received | Closed | Answered | Fired | Tick
+)
+
+# ── What the consumer's core takes beside ───────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """The user starts: `onStartup`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The user closes the consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The connection that `Connect` asked for stands; `channel` is the one named there."""
+
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectFailed:
+    """The connection that `Connect` asked for cannot be had."""
+
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """The application has finished with the records before this offset."""
+
+    offset: Offset
+    generation: int | None = None
+    """Of the `StartFetchers` that delivered them (then a late one is dropped); None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAsked:
+    """The user's `commit`: of these offsets, or of all that is consumed."""
+
+    number: int
+    offsets: tuple[Offset, ...] | None = None
+    generation: int | None = None
+    """Of the assignment in which they were delivered; as `Consumed` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Where a partition begins that had no stored offset (the fetchers looked it up)."""
+
+    offset: Offset
+    generation: int | None = None
+    """As `Consumed` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationHandled:
+    """The user's rebalance listener has returned from a `Revoked` (only if it `listens`)."""
+
+
+ConsumerEvent: TypeAlias = (
+    Subscribe | Shutdown | Connected | ConnectFailed | Received | Closed
+    | Consumed | CommitAsked | Resolved | RevocationHandled | Tick
+)  # fmt: skip
+
+# ── Effects ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a frame over a channel; to one that is closed it is dropped."""
+
+    channel: int
+    frame: Frame
+    legacy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a channel, after what was sent on it."""
+
+    channel: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Give a `Tick` at this time (ms); the latest one asked for replaces those before."""
+
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask ZooKeeper, and bring the answer back under this number."""
+
+    number: int
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """This broker cannot coordinate (a write was refused by the fence): resign and stand anew."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """For operators: logs and metrics. `what` is a name of the vocabulary in `reports.py`."""
+
+    what: str
+    group: str = ""
+    details: tuple[tuple[str, str | int], ...] = ()
+
+
+CoordinatorEffect: TypeAlias = Send | Close | WakeAt | Ask | StepDown | Report | Step
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a connection, under a number that the core has chosen."""
+
+    channel: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopFetchers:
+    """Close every fetcher and clear its queue, now: when this is done nothing is delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartFetchers:
+    """
+    Fetch these partitions from these offsets on, and deliver to the streams.
+
+    One whose offset is `NO_OFFSET` begins where auto_offset_reset says: look it up, tell `Resolved`
+    (also where an offset turns out to be out of range), and deliver nothing of it before `Deliver`.
+    """
+
+    partitions: tuple[Offset, ...]
+    generation: int
+    queues: tuple[int, ...] = ()
+    """For each partition, the number of the queue (a stream has one) that its records go to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """The start of this partition that was `Resolved` is stored: its records may be delivered."""
+
+    partition: TopicPartition
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """For the user's rebalance listener: these partitions are no longer consumed here."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """For the user's rebalance listener: these partitions are consumed here now."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The user's commit of this number was answered."""
+
+    number: int
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The consumer gives up, for this reason: `AllKnownBrokersNotAvailable`, a refusal."""
+
+    error: str
+    why: str
+
+
+ConsumerEffect: TypeAlias = (
+    Connect | Send | Close | WakeAt | StopFetchers | StartFetchers | Deliver
+    | Revoked | Assigned | Committed | Failed | Report | Step
+)  # fmt: skip

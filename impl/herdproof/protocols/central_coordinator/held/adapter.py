@@ -1,0 +1,543 @@
+"""
+The cores of system B in their gated world, as an adapter of the central coordinator's spec.
+
+What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
+properties alone look at), `interest` and `acked` of whom no coordinator knows, `stopped` but while
+Stops are out, `noted` what is stored already, `begin` of what a Start does not give, and `dirty` of
+a flag that is clear where a topic concerns nobody, or a back-off was cut short. A group that nobody
+is in counts as idle, whatever its core still waits for.
+
+A ping that is sent before its sender hears of a new generation says the one before, where the spec
+has it say ZooKeeper's: nobody reads it, so it is not compared.
+A write of a commit is sent at once; another one waits for the answer to the one before.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar
+
+from herdproof.conformance.adapter import Adapter, Refused, forwards
+from herdproof.protocols.central_coordinator.coordinator.groups import Group
+from herdproof.protocols.central_coordinator.coordinator.groups import Phase as CorePhase
+from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
+from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner, read_point
+from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
+from herdproof.protocols.central_coordinator.held.flawed import (
+    CONSUMERS,
+    COORDINATORS,
+    consumer_with,
+    coordinator_with,
+)
+from herdproof.protocols.central_coordinator.held.gated import HIDDEN, GatedCentral
+from herdproof.protocols.central_coordinator.held.gates import GROUP, Connection, Request, topic_of
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire import messages
+from herdproof.protocols.central_coordinator.wire.messages import Frame, Offset
+from herdproof.protocols.election.held.gated import Impossible
+from herdspec.language.specification import Specification
+from herdspec.protocols.central_coordinator.properties import HELD
+from herdspec.protocols.central_coordinator.spec import (
+    Asked,
+    Kind,
+    Member,
+    Message,
+    Partition,
+    Phase,
+    Write,
+)
+from herdspec.protocols.election.spec import Broker
+
+REQUESTS = {messages.Ping: Asked.PING, messages.Stop: Asked.STOP, messages.Start: Asked.START}
+KINDS = {
+    messages.Register: Kind.REGISTER, messages.Commit: Kind.COMMIT,
+    messages.Ping: Kind.PING, messages.PingResponse: Kind.PING,
+    messages.Stop: Kind.STOP, messages.StopResponse: Kind.STOP,
+    messages.Start: Kind.START, messages.StartResponse: Kind.START,
+}  # fmt: skip
+PHASES = {
+    CorePhase.IDLE: Phase.IDLE, CorePhase.QUEUED: Phase.QUEUED, CorePhase.WAITING: Phase.QUEUED,
+    CorePhase.STOPPING: Phase.STOPPING, CorePhase.FLUSHING: Phase.STOPPING,
+    CorePhase.WRITING: Phase.WRITING, CorePhase.STARTING: Phase.STARTING,
+}  # fmt: skip
+GONE = (
+    "finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "flush_offsets",
+    "step_down",
+)  # fmt: skip
+"""What may follow where a member is lost: a group without members is looked at once more."""
+RETIRES = (
+    "on_lost_connection", "time_out", "cut", "begin_rebalance", "finish_rebalance",
+    "abandon_rebalance", "fail_rebalance", "lose_answer", "requeue", "answered", "handle_commit",
+)  # fmt: skip
+"""Within which a group that nobody is in may be given up: then its last offsets are written."""
+LAST = ("flush_offsets",)
+MAY_WRITE = (
+    "begin_rebalance", "abandon_rebalance", "requeue", "handle_stop_response",
+    "handle_start_response", "handle_ping_response", "handle_commit", "on_lost_connection",
+    "time_out",
+)  # fmt: skip
+"""Within which a coordinator may write; of one whose epoch is over that is refused."""
+ROUNDS = 2
+"""How often everything that a coordinator does by itself is done, in one wait."""
+
+
+@forwards(
+    "elect", "coordinator_startup", "lose_session", "doubt", "step_down", "restart", "register",
+    "handle_register", "on_lost_connection", "time_out", "cut", "handle_closed", "fail", "appear",
+    "topic_change_listener", "send_stop", "handle_stop_response", "send_start", "handle_start",
+    "handle_start_response", "fail_rebalance", "requeue", "send_ping", "handle_ping_response",
+    "produce", "consume", "commit", "handle_commit", "serve_offsets", "refuse_stale", "answered",
+    "lose_answer",
+)  # fmt: skip
+class CentralCores(Adapter):
+    """Coordinators and consumers, each with a real core; the test decides what comes when."""
+
+    refusals = (Refused, Impossible)
+    timeout = None
+    offered: ClassVar[tuple[str, ...]] = (
+        "write_owners", "serve_owners", "finish_rebalance", "handle_ping", "handle_stop",
+        "handle_start", "requeue", "consume",
+    )  # fmt: skip
+    silent: ClassVar[tuple[str, ...]] = (
+        "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
+        "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
+        "on_lost_connection", "serve_owners", "serve_offsets", "refuse_stale", "answered",
+    )  # fmt: skip
+    absent: ClassVar = {
+        "refuse": "nobody but the coordinators writes what they write",
+    }
+    pumped = True
+    follows: ClassVar = {
+        **dict.fromkeys((*MAY_WRITE, *RETIRES), (*LAST, "step_down")),
+        "handle_register": ("requeue", "step_down"),
+        "fail_rebalance": ("requeue", "begin_rebalance", *LAST, "step_down"),
+        "lose_answer": ("requeue", "begin_rebalance", *LAST, "step_down"),
+        "handle_closed": GONE,
+        "fail": GONE,
+        "finish_rebalance": ("begin_rebalance", *LAST, "step_down"),
+        "topic_change_listener": ("requeue", "begin_rebalance", "step_down"),
+    }
+    """
+    Nobody is left, or concerned: the spec looks once more, the core does not.
+
+    Writes are served at once; who hears that its epoch is over steps down at once.
+    """
+    reluctant = (
+        "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance", "handle_ping",
+        "handle_stop", "handle_register", "flush_offsets",
+    )  # fmt: skip
+    chosen: ClassVar = {"write_owners": ("plan",), "serve_owners": ("plan",)}
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """The mistakes of the cores."""
+    world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
+    """Makes the world; another one for cores with a mistake."""
+    there: ClassVar[bool] = True
+    """Whether the first partition exists from the beginning; the others appear."""
+
+    def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803 - sorts
+        """So many brokers, members, and partitions."""
+        there = range(1 if self.there else 0)
+        self.world = type(self).world_of(Broker, Member, Partition, there=there)
+
+    def start(self, state: Any) -> None:
+        """Begin with the partitions that are there in this initial state."""
+        there = [p.index for p, exists in state.exists.items() if exists]
+        world = self.world
+        sizes = len(world.brokers), len(world.members), len(world.partitions)
+        self.world = type(self).world_of(*sizes, there=there)
+
+    # ── The rebalance ───────────────────────────────────────────────────────────────────────
+
+    def begin_rebalance(self, b: Broker, uneven: bool) -> None:
+        """A handler takes the group; whether its shares are uneven is given."""
+        world, group = self.world, self.world.brokers[b.index].group
+        if group is None or group.phase not in (CorePhase.QUEUED, CorePhase.WAITING):
+            raise Refused("the group is not queued")
+        if group.members:
+            if group.ghosts:
+                raise Refused("somebody who is gone may still fetch")
+            if not uneven and self._is_only_uneven(group, world.why_necessary(b.index)):
+                raise Refused("shares are uneven")
+        world.begin_rebalance(b.index, uneven=uneven)
+
+    @staticmethod
+    def _is_only_uneven(group: Group, why: str | None) -> bool:
+        """Whether all have started what they own, and the plan is another one all the same."""
+        return (
+            why is not None
+            and why.startswith("3.4")
+            and all(member.acked == group.generation for member in group.members.values())
+            and all(
+                owner.registration in group.members
+                and group.members[owner.registration].subscription.streams(topic)
+                for (topic, _), owner in group.owners.items()
+            )
+        )
+
+    def handle_stop(self, m: Member) -> None:
+        """A Stop is taken."""
+        self._may_report(m)
+        self.world.handle_request(m.index, messages.Stop)
+
+    def flush_offsets(self, b: Broker, again: bool) -> None:
+        """What was told is written; no write is left undone."""
+        if again:
+            raise Refused("no write was left undone")
+        self.world.flush_offsets(b.index)
+
+    def write_owners(self, b: Broker) -> dict[Partition, Member]:
+        """The barrier is passed; returns who is to own what, somebody where that is nobody."""
+        broker = self.world.brokers[b.index]
+        group = broker.group
+        if group is None or not group.members or PHASES[group.phase] is not Phase.STOPPING:
+            raise Refused("nobody is stopped")
+        if broker.core.offsets.unwritten.get(GROUP):
+            raise Refused("offsets are written before")
+        self.world.pass_barrier(b.index)
+        if broker.request is None:
+            raise Refused("no generation is written")
+        heirs = self._heirs(broker.request.step)
+        return {p: heirs.get(p.index, Member(0)) for p in Partition}
+
+    def _heirs(self, step: Step) -> dict[int, Member]:
+        """Whom the owners that are sent name, by the partition's number."""
+        return {
+            int(topic.removeprefix("t")): Member(self.world.registered[one][0])
+            for topic, _, one in step.owners
+        }
+
+    def serve_owners(self, b: Broker) -> dict[Partition, Member | None]:
+        """ZooKeeper writes generation and owners; returns whom it names."""
+        self.world.serve_owners(b.index)
+        return self._owners()
+
+    def finish_rebalance(self, b: Broker) -> None:
+        """Everybody has started."""
+        self._pass(b, CorePhase.STARTING)
+
+    def abandon_rebalance(self, b: Broker) -> None:
+        """Nobody is left; if the group was queued once more, that is seen at once, too."""
+        self._pass(b, CorePhase.STOPPING)
+        self.world.begin_rebalance(b.index)
+
+    def _pass(self, b: Broker, phase: CorePhase) -> None:
+        group = self.world.brokers[b.index].group
+        if group is None or group.phase is not phase:
+            raise Refused("the rebalance is not so far")
+        self.world.pass_barrier(b.index)
+        if group.phase is phase:
+            raise Refused("somebody has not answered")
+
+    # ── Pings, records and offsets ──────────────────────────────────────────────────────────
+
+    def handle_ping(self, m: Member) -> None:
+        """A ping is taken."""
+        self._may_report(m)
+        self.world.handle_request(m.index, messages.Ping)
+
+    def _may_report(self, m: Member) -> None:
+        """The spec keeps one report a member: none while a commit of other offsets is under way."""
+        connection = self.world.members[m.index].connection
+        now = self.world.members[m.index].core.consumption.consumed()
+        for frame in connection.up if connection else ():
+            if isinstance(frame.message, messages.Commit) and frame.message.offsets != now:
+                raise Refused("a commit of other offsets is under way")
+
+    # ── By itself ───────────────────────────────────────────────────────────────────────────
+
+    def pump(self) -> None:
+        """Every coordinator goes on, as far as it can without an answer."""
+        world = self.world
+        for _ in range(ROUNDS):
+            for b, broker in enumerate(world.brokers):
+                if broker.leads and world.seat != b and "step_down" in self.silent:
+                    world.step_down(b)
+            for m, member in enumerate(world.members):
+                if member.connection is not None and not member.connection.stands:
+                    world.on_lost_connection(m)
+            for b, broker in enumerate(world.brokers):
+                if broker.leads:
+                    self._go_on(b)
+
+    def _go_on(self, b: int) -> None:
+        world = self.world
+        if world.has_failed(b):
+            world.requeue(b)
+        world.begin_rebalance(b)
+        for connection, channel in [*world.booked(b)]:
+            if connection.stands and channel.queue and channel.outstanding is None:
+                world.send(connection.member, b, type(channel.queue[0].request))
+        for act in (world.flush_offsets, self._write_on, world.pass_barrier, self._write_on):
+            with suppress(Impossible):
+                act(b)
+
+    def _write_on(self, b: int) -> None:
+        """What is on its way to ZooKeeper is done, or refused, and heard of."""
+        for act in (self.world.serve_owners, self.world.serve_offsets, self.world.refuse_stale):
+            with suppress(Impossible):
+                act(b)
+        self.world.answered(b)
+
+    def snapshot(self) -> bytes:
+        """All of the world."""
+        return self.world.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Be there again."""
+        self.world = pickle.loads(snapshot)
+
+    # ── What is seen ────────────────────────────────────────────────────────────────────────
+
+    def observe(self) -> dict[str, Any]:
+        """Nodes, cores, and connections."""
+        world = self.world
+        look: dict[str, Any] = {
+            "seat": None if world.seat is None else Broker(world.seat),
+            "exists": {p: world.exists(p.index) for p in Partition},
+            "generation": self._generation(),
+            "owner": self._owners(),
+            "orphan": {p: self._is_orphan(p) for p in Partition},
+            "committed": {p: self._committed(p) for p in Partition},
+            "end": {p: world.ends[p.index] for p in Partition},
+            "finished": {p: world.finished[p.index] for p in Partition},
+            "election.epoch": world.epoch,
+            "election.elected": None if world.elected is None else Broker(world.elected),
+            "election.won": {b: world.brokers[b.index].won for b in Broker},
+            "election.token": {b: world.brokers[b.index].token for b in Broker},
+            "election.leads": {b: world.brokers[b.index].leads for b in Broker},
+        }
+        self._see_consumers(look)
+        self._see_books(look)
+        for b in Broker:
+            self._see_coordinator(look, b)
+        return look
+
+    def _see_consumers(self, look: dict[str, Any]) -> None:
+        """What travels, and what consumers know."""
+        for name in ("link", "down", "up", "given", "begin", "reported", "via", "seen", "barred",
+                     "at", "fetching", "position"):  # fmt: skip
+            look[name] = {}
+        for m in Member:
+            member = self.world.members[m.index]
+            connection = member.connection
+            core = member.core
+            look["via"][m] = None if connection is None else Broker(connection.broker)
+            look["seen"][m] = core.consumption.epoch
+            look["at"][m] = core.consumption.generation
+            look["barred"][m] = core.connector.barred if core.connector else 0
+            for p in Partition:
+                look["fetching"][m, p] = member.is_fetching(p.index)
+                look["position"][m, p] = member.position(p.index)
+            self._see_connection(look, m, connection)
+
+    def _see_connection(
+        self, look: dict[str, Any], m: Member, connection: Connection | None
+    ) -> None:
+        stands = connection is not None and connection.stands
+        look["link"][m] = stands
+        look["up"][m] = shown(connection.up) if connection and stands else []
+        down = shown(connection.down) if connection and stands else []
+        if not (down and connection and connection.lags):
+            look["down"][m] = down
+        start = connection.start if connection and stands else None
+        given = numbers(start.partitions) if start else {}
+        reported = numbers(connection.reported) if connection and stands else {}
+        for p in Partition:
+            look["given"][m, p] = p.index in given
+            look["reported"][m, p] = reported.get(p.index, 0)
+            if p.index in given:
+                look["begin"][m, p] = given[p.index]
+
+    def _see_books(self, look: dict[str, Any]) -> None:
+        """What coordinators have in their books of their members."""
+        for name in ("interest", "stopped", "acked"):
+            look[name] = {}
+        look["books"] = dict.fromkeys(Member)
+        look["asked"] = dict.fromkeys(Member, Asked.NONE)
+        look["heir"] = {(m, p): None for m in Member for p in Partition}
+        for b in Broker:
+            group = self.world.brokers[b.index].group
+            for connection, channel in self.world.booked(b.index):
+                m, member = Member(connection.member), channel.member
+                assert group is not None and member is not None, "it is in the books"  # noqa: PT018
+                look["books"][m] = b
+                if channel.outstanding is not None:
+                    look["asked"][m] = REQUESTS[type(channel.outstanding.request)]
+                for p in Partition:
+                    look["interest"][m, p] = bool(member.subscription.streams(topic_of(p.index)))
+                if group.phase is CorePhase.STOPPING:
+                    look["stopped"][m] = member.registration not in group.waiting
+                if not stops(channel):
+                    look["acked"][m] = member.acked
+
+    def _see_coordinator(self, look: dict[str, Any], b: Broker) -> None:
+        broker = self.world.brokers[b.index]
+        for name in ("phase", "dirty", "knows", "noted", "write", "assigned", "sent"):
+            look.setdefault(name, {})
+        self._see_write(look, b)
+        look["phase"][b] = self._phase(b)
+        flag = broker.core.groups_being_rebalanced.get(GROUP)
+        if flag is not None and (flag.dirty or self._heeds_all(b)):
+            look["dirty"][b] = flag.dirty
+        known = broker.core.offsets.known.get(GROUP, {})
+        for p in Partition:
+            topic = topic_of(p.index)
+            look["knows"][b, p] = topic in broker.core.topics.topics
+            if known.get((topic, "0"), 0) > look["committed"][p]:
+                look["noted"][b, p] = known[topic, "0"]
+
+    def _see_write(self, look: dict[str, Any], b: Broker) -> None:
+        """What is on its way to ZooKeeper; what was sent before only while another write is."""
+        request = self.world.brokers[b.index].request
+        look["write"][b] = written(request)
+        step = request.step if request and request.answer is None else None
+        heirs = self._heirs(step) if step else {}
+        sent = numbers(step.partitions) if step else {}
+        for p in Partition:
+            look["assigned"][b, p] = p.index in heirs
+            if p.index in heirs:
+                look["heir"][heirs[p.index], p] = b
+            if step is not None or (request and request.is_done):
+                look["sent"][b, p] = sent.get(p.index, 0)
+
+    def _heeds_all(self, b: Broker) -> bool:
+        """Whether a coordinator's group heeds every topic, and waits for no back-off."""
+        group = self.world.brokers[b.index].group
+        if group is None or group.phase is CorePhase.IDLE:
+            return False
+        if group.failures and group.phase is CorePhase.QUEUED:
+            return False  # what comes during a back-off queues the group, and ends that
+        subscriptions = [member.subscription for member in group.members.values()]
+        return bool(subscriptions) and all(
+            any(s.streams(topic_of(p.index)) for s in subscriptions) for p in Partition
+        )
+
+    def _phase(self, b: Broker) -> Phase:
+        """How far a coordinator is; where nobody is in its group it is idle, but for what runs."""
+        group = self.world.brokers[b.index].group
+        if group is None:
+            return Phase.IDLE
+        if group.phase is CorePhase.WAITING and not group.members:
+            return Phase.IDLE
+        if group.members and self.world.has_failed(b.index):
+            return Phase.FAILED
+        return PHASES[group.phase]
+
+    # ── ZooKeeper's nodes ───────────────────────────────────────────────────────────────────
+
+    def _generation(self) -> int:
+        data = self.world.data(self.world.paths.group(GROUP))
+        return read_point(data or b"")[0]
+
+    def _registered(self, p: Partition) -> tuple[int, int] | None:
+        """The owner of a partition, and its life."""
+        data = self.world.data(self.world.paths.owner(GROUP, topic_of(p.index), "0"))
+        return None if data is None else self.world.registered[read_owner(data).registration]
+
+    def _owners(self) -> dict[Partition, Member | None]:
+        found = {p: self._registered(p) for p in Partition}
+        return {p: Member(owner[0]) if owner else None for p, owner in found.items()}
+
+    def _is_orphan(self, p: Partition) -> bool:
+        owner = self._registered(p)
+        return owner is not None and owner[1] < self.world.members[owner[0]].life
+
+    def _committed(self, p: Partition) -> int:
+        data = self.world.data(self.world.paths.offset(GROUP, topic_of(p.index), "0"))
+        return read_offset(data or b"0")
+
+
+class CentralEdges(CentralCores):
+    """The same, for edges at one member: little happens to it that is not asked for."""
+
+    offered = ()
+    silent = (
+        "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
+        "finish_rebalance", "abandon_rebalance", "requeue", "on_lost_connection",
+        "serve_owners", "serve_offsets", "refuse_stale", "answered",
+    )  # fmt: skip
+    follows: ClassVar = {
+        **dict.fromkeys(RETIRES, LAST),
+        "handle_register": ("requeue",),
+        "fail_rebalance": ("requeue", "begin_rebalance", *LAST),
+        "lose_answer": ("requeue", "begin_rebalance", *LAST),
+        "handle_closed": (*GONE[:3], *LAST),
+        "fail": (*GONE[:3], *LAST),
+        "finish_rebalance": ("begin_rebalance", *LAST),
+        "topic_change_listener": ("requeue", "begin_rebalance"),
+    }
+
+
+class CentralEdgesAppearing(CentralEdges):
+    """The same, where partitions appear later."""
+
+    there = False
+
+
+TABLES = ("offered", "silent", "reluctant")
+"""Of an adapter, the tables that only name actions."""
+NO_SUCH_STEP = "the core has no step of this name"
+
+
+def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) -> type[CentralCores]:
+    """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
+    if not switches and spec is HELD:
+        return CentralCores
+    names = [action.name for action in spec.actions]
+    world = partial(
+        GatedCentral,
+        coordinator=coordinator_with(switches.intersection(COORDINATORS)),
+        consumer=consumer_with(switches.intersection(CONSUMERS)),
+    )
+    kept: dict[str, Any] = {
+        table: tuple(name for name in getattr(CentralCores, table) if name in names)
+        for table in TABLES
+    }
+    new = [name for name in names if getattr(CentralCores, name, None) is None]
+    served = [name for name in new if name in kept["silent"]]
+    absent = {**dict.fromkeys(new, NO_SUCH_STEP), **CentralCores.absent}
+    follows = {
+        name: tuple(later for later in some if later in names)
+        for name, some in CentralCores.follows.items()
+        if name in names
+    }
+    dropped = {action.name: None for action in HELD.actions if action.name not in names}
+    members = {
+        "world_of": staticmethod(world), "switches": switches, "follows": follows,
+        "absent": {n: why for n, why in absent.items() if n in names and n not in served},
+        **kept, **dropped,
+    }  # fmt: skip
+    return type("FlawedCentralCores", (CentralCores,), members)
+
+
+def written(request: Request | None) -> Write:
+    """How far a write is."""
+    if request is None:
+        return Write.NONE
+    if request.answer is not None:
+        return Write.DONE if request.is_done else Write.REFUSED
+    return Write.OWNERS if request.step.action == "write_owners" else Write.OFFSETS
+
+
+def shown(frames: Any) -> list[Message]:
+    """Frames under way, as the spec has them."""
+    return [message(frame) for frame in frames if not isinstance(frame.message, HIDDEN)]
+
+
+def message(frame: Frame) -> Message:
+    """A frame, as the spec has it."""
+    return Message(kind=KINDS[type(frame.message)], generation=frame.generation)
+
+
+def numbers(offsets: tuple[Offset, ...]) -> dict[int, int]:
+    """Offsets by the partition's number."""
+    return {int(offset.topic.removeprefix("t")): offset.offset for offset in offsets}
+
+
+def stops(channel: Channel) -> bool:
+    """Whether a Stop is outstanding, or waits: from then on the books say that none follows."""
+    waiting = [*channel.queue, *([channel.outstanding] if channel.outstanding else [])]
+    return any(isinstance(one.request, messages.Stop) for one in waiting)

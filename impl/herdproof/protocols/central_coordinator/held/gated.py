@@ -1,0 +1,435 @@
+"""
+The gated world of system B: real cores, and everything between them waits until it is let go.
+
+Each method is one thing that can happen. Coordinators and consumers are the cores that the services
+run; frames wait in their connections, offsets' writes and watches in ZooKeeper, and what a core has
+queued (a group for its handler, a request behind another) stays there until a method takes it out.
+So two cores are seen between any two steps, and go on in any order. Time stands still but for what
+a method says is due. Methods take indices (0-based); what cannot happen now raises `Impossible`.
+
+Done at once, where the real thing may take longer: consulting and connecting; the reads of a group
+and, at the start, of the topics; the writes of subscriptions, and of offsets that are stored
+already (the answer to the write before was lost), with their answers. The answers to Registers and
+Commits reach their consumer with the next request. A connection that is closed loses what is on its
+way. Whoever is gone loses its lease once it fetches no more. A session that ZooKeeper ended goes on
+writing under its epoch: as if what it wrote had been on its way.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection
+from functools import partial, partialmethod
+
+from herdproof.protocols.central_coordinator.client.consumer import Phase as ConsumerPhase
+from herdproof.protocols.central_coordinator.coordinator.groups import Phase
+from herdproof.protocols.central_coordinator.events import (
+    Closed,
+    CommitAsked,
+    Connected,
+    Consumed,
+    Deposed,
+    Elected,
+    Fired,
+    Opened,
+    Received,
+    Subscribe,
+    Tick,
+)
+from herdproof.protocols.central_coordinator.held.gates import (
+    GROUP,
+    NOWHERE,
+    Broker,
+    CentralParts,
+    Connection,
+    Member,
+    topic_of,
+)
+from herdproof.protocols.central_coordinator.wire import subscription
+from herdproof.protocols.central_coordinator.wire.messages import (
+    BrokerInfo,
+    Commit,
+    CommitResponse,
+    ConsultResponse,
+    ErrorCode,
+    Frame,
+    Offset,
+    Ping,
+    PingResponse,
+    Register,
+    RegisterResponse,
+    Start,
+    StartResponse,
+    Stop,
+    StopResponse,
+)
+from herdproof.zookeeper.operations import (
+    Set,
+)
+
+HIDDEN = (RegisterResponse, CommitResponse)
+"""Frames that reach their consumer with the next request."""
+
+
+class GatedCentral(CentralParts):
+    """So many brokers, members, and partitions, of which `there` exist from the beginning."""
+
+    # ── Who coordinates ─────────────────────────────────────────────────────────────────────
+
+    def elect(self, b: int) -> None:
+        """A broker wins the next epoch."""
+        self._expect(self.seat is None and not self.brokers[b].leads, "somebody leads")
+        self.epoch += 1
+        self._operate(Set(self.paths.election.epoch, str(b).encode()))
+        self.seat = self.elected = b
+        self.brokers[b].won = self.epoch
+
+    def coordinator_startup(self, b: int) -> None:
+        """A broker hears that it was elected, and reads what there is."""
+        broker = self.brokers[b]
+        self._expect(not broker.leads and broker.won > 0, "it was not elected, or leads already")
+        broker.token = broker.won
+        broker.starts = True
+        self.zookeeper.take_events(broker.session)
+        self._give(b, Elected(broker.won))
+        broker.starts = False
+        self.end_leases()
+
+    def lose_session(self, b: int) -> None:
+        """Its session is over; it does not know."""
+        self._expect(self.seat == b, "it has no session that owns the leader's node")
+        self.brokers[b].won = 0
+        self.seat = None
+
+    def doubt(self, b: int) -> None:
+        """It is not sure that its session lives, and steps down."""
+        self._expect(self.brokers[b].leads and self.seat == b, "it has nothing to doubt")
+        self._give(b, Deposed(self.brokers[b].token))
+
+    def step_down(self, b: int) -> None:
+        """It hears that it coordinates no more."""
+        self._expect(self.brokers[b].leads and self.seat != b, "it need not step down")
+        self.brokers[b].won = 0
+        self._give(b, Deposed(self.brokers[b].token))
+
+    def restart(self, b: int) -> None:
+        """Its process is killed and starts anew."""
+        old = self.brokers[b]
+        for connection in [*old.connections.values()]:
+            connection.break_off()
+        self.zookeeper.lose_connection(old.session)
+        self.brokers[b] = Broker(self._core(b), self.zookeeper.open(), old.channels)
+        if self.seat == b:
+            self.seat = None
+        self.end_leases()
+
+    # ── Consumers and topics come and go ────────────────────────────────────────────────────
+
+    def register(self, m: int, b: int, wanted: Collection[int]) -> None:
+        """A member, of a subscription to these partitions' topics, connects and registers."""
+        member, broker = self.members[m], self.brokers[b]
+        self._expect(member.connection is None, "it is connected")
+        core = member.core
+        topics = sorted([NOWHERE, *map(topic_of, wanted)])
+        core.topic_count = "{" + ", ".join(f'"{topic}": 1' for topic in topics) + "}"
+        core.consumption.subscription = subscription.parse(core.topic_count)
+        core.consumption.rebuild_threads(topics)
+        if core.phase is ConsumerPhase.IDLE:
+            self._tell(m, Subscribe())
+        else:
+            assert core._deadline_ms is not None, "it waits before it consults again"
+            member.now_ms = max(member.now_ms, core._deadline_ms)
+            self._tell(m, Tick())
+        self._tell(m, Connected(core.channels))
+        brokers = (BrokerInfo(f"broker{b}:1", b, f"broker{b}", 1),)
+        answer = Frame(ConsultResponse(ErrorCode.NONE, b, brokers), correlation_id=1)
+        self._tell(m, Received(core.channels, answer))
+        member.life += 1
+        broker.channels += 1
+        connection = Connection(m, member.life, b, core.channels, broker.channels)
+        member.connection = broker.connections[broker.channels] = connection
+        self._give(b, Opened(broker.channels))
+        self._tell(m, Connected(core.channels))
+        self.end_leases()
+
+    def handle_register(self, m: int, b: int) -> None:
+        """A broker takes a Register."""
+        broker = self.brokers[b]
+        self._expect(broker.request is None, "its subscription is written after what is under way")
+        self._hear(m, b, Register)
+        self._request_for_nothing(b)
+        for registration, member in broker.group.members.items() if broker.group else ():
+            connection = broker.connections[member.channel]
+            self.registered[registration] = connection.member, connection.life
+
+    def _request_for_nothing(self, b: int) -> None:
+        """
+        A first member came, for whom there is nothing to consume: have it rebalanced all the same.
+
+        The core waits until there is (3.2 of `002`), where the spec rebalances.
+        """
+        core, group = self.brokers[b].core, self.brokers[b].group
+        if group is None or group.generation or len(group.members) != 1:
+            return
+        [registration] = group.members
+        if registration not in self.registered and not core.rebalancer.plan(group):
+            self._let(b, partial(core.rebalancer.request, group))
+
+    def on_lost_connection(self, m: int) -> None:
+        """A member learns that its connection is closed."""
+        connection = self.members[m].connection
+        self._expect(connection is not None and not connection.stands, "its connection stands")
+        assert connection is not None
+        self._tell(m, Closed(connection.near))
+        self.members[m].connection = None
+        self.end_leases()
+
+    def time_out(self, m: int) -> None:
+        """A member hears nothing until its lease is over."""
+        member = self.members[m]
+        connector = member.core.connector
+        self._expect(self._stands(m) is not None and connector is not None, "it is not connected")
+        assert connector is not None
+        member.now_ms = max(member.now_ms, connector.lease_ends_ms)
+        self._tell(m, Tick())
+        if member.core.connector is None:
+            member.connection = None
+        self.end_leases()
+
+    def cut(self, m: int) -> None:
+        """A member's connection breaks, and neither side knows."""
+        connection = self._stands(m)
+        self._expect(connection is not None, "it has no connection")
+        assert connection is not None
+        self._break(connection)
+        self.end_leases()
+
+    def handle_closed(self, m: int, b: int) -> None:
+        """A broker learns that a member's connection is closed."""
+        connection = self._booked(m, b)
+        self._expect(connection is not None and not connection.stands, "its connection stands")
+        assert connection is not None
+        self._give(b, Closed(connection.far))
+        self.end_leases()
+
+    def fail(self, m: int, b: int) -> None:
+        """A request to a member, and all of its copies, were not answered in time."""
+        connection = self._booked(m, b)
+        self._expect(connection is not None and connection.stands, "its connection is closed")
+        assert connection is not None
+        server = self.brokers[b].core.socket_server
+        self._expect(server.channels[connection.far].is_busy(), "nothing is asked of it")
+        while connection.far in server.channels:
+            self._due(b, ("request", connection.far))
+        self.end_leases()
+
+    def topic_change_listener(self, b: int, p: int) -> None:
+        """A broker hears of a topic that is new, and reads it."""
+        broker, path = self.brokers[b], self.paths.topic(topic_of(p))
+        for watched in self.zookeeper.take_events(broker.session):
+            self._give(b, Fired(watched))
+        ask = broker.reads.pop(path, None)
+        self._expect(ask is not None, "no watch has fired for it")
+        assert ask is not None
+        self._answer(b, ask)
+
+    # ── The rebalance ───────────────────────────────────────────────────────────────────────
+
+    def why_necessary(self, b: int) -> str | None:
+        """Why a broker would rebalance its group now; None where it would not."""
+        gates, group = self.brokers[b].gates, self.brokers[b].group
+        if group is None or not group.members:
+            return None
+        return gates.why_necessary(group, gates.core.rebalancer.plan(group))
+
+    def has_failed(self, b: int) -> bool:
+        """Whether a rebalance has failed, and is tried again after a while."""
+        return ("rebalance", GROUP) in self.brokers[b].core.purgatory.watchers
+
+    def begin_rebalance(self, b: int, *, uneven: bool = False) -> None:
+        """A handler takes the group, its shares perhaps uneven; nobody is expected back now."""
+        broker = self.brokers[b]
+        if ("grace", GROUP) in broker.core.purgatory.watchers:
+            self._due(b, ("grace", GROUP))
+        broker.gates.uneven = uneven
+        self._handle(b)
+        broker.gates.uneven = False
+
+    def send(self, m: int, b: int, kind: type[Ping | Stop | Start]) -> None:
+        """The request that waits for a member is sent."""
+        connection = self._booked(m, b)
+        self._expect(connection is not None, "it is not in its books")
+        assert connection is not None
+        broker = self.brokers[b]
+        channel = broker.core.socket_server.channels[connection.far]
+        self._expect(channel.outstanding is None, "another request is outstanding")
+        queue = channel.queue
+        self._expect(bool(queue) and isinstance(queue[0].request, kind), "none waits for it")
+        broker.gates.sends = connection.far
+        self._let(b, partial(broker.gates.send_next, channel))
+        broker.gates.sends = None
+
+    send_stop = partialmethod(send, kind=Stop)
+    send_start = partialmethod(send, kind=Start)
+
+    def send_ping(self, m: int, b: int) -> None:
+        """It is time to ask a member whether it lives."""
+        connection = self._booked(m, b)
+        self._expect(connection is not None, "it is not in its books")
+        assert connection is not None
+        broker = self.brokers[b]
+        channel = broker.core.socket_server.channels[connection.far]
+        self._expect(not channel.is_busy() and not channel.queue, "a request is outstanding")
+        scheduler = broker.core.ping_scheduler
+        later = [entry for entry in scheduler.queue if entry[1] != connection.far]
+        scheduler.queue = [(0, connection.far)]
+        broker.gates.sends = connection.far
+        self._give(b, Tick())
+        broker.gates.sends = None
+        scheduler.queue = sorted([*scheduler.queue, *later])
+
+    def pass_barrier(self, b: int) -> None:
+        """A rebalance goes on, if nobody fetches, or if everybody has started."""
+        broker = self.brokers[b]
+        group = broker.group
+        self._expect(group is not None, "nobody is in the group")
+        assert group is not None
+        gates, phase = broker.gates, group.phase
+        if phase is Phase.STOPPING:
+            self._expect(broker.request is None, "another write is under way")
+        check = gates.check_stopped if phase is Phase.STOPPING else gates.check_started
+        gates.passes = True
+        self._let(b, partial(check, group))
+        gates.passes = False
+
+    def flush_offsets(self, b: int) -> None:
+        """The offsets that were told are sent to ZooKeeper."""
+        broker = self.brokers[b]
+        self._expect(broker.request is None, "another write is under way")
+        self._expect(("flush", 0) in broker.core.purgatory.watchers, "none are due")
+        self._due(b, ("flush", 0))
+
+    def serve(self, b: int, action: str) -> None:
+        """ZooKeeper does what a broker of the present epoch has sent."""
+        request = self._request(b, action)
+        self._expect(self.brokers[b].token == self.epoch, "the fence refuses it")
+        request.answer = self._perform(self.brokers[b], request.ask.operation)
+
+    serve_owners = partialmethod(serve, action="write_owners")
+    serve_offsets = partialmethod(serve, action="flush_offsets")
+
+    def refuse_stale(self, b: int) -> None:
+        """ZooKeeper refuses what a broker of a past epoch has sent."""
+        request = self._request(b)
+        self._expect(request.answer is None, "it was served")
+        self._expect(self.brokers[b].token != self.epoch, "it is of the present epoch")
+        request.answer = self._perform(self.brokers[b], request.ask.operation)
+
+    def answered(self, b: int) -> None:
+        """A broker hears what came of its write."""
+        answer = self._request(b).answer
+        self._expect(answer is not None, "it was not served yet")
+        assert answer is not None
+        self._hears(b, answer)
+
+    def lose_answer(self, b: int) -> None:
+        """A broker will not hear what came of its write; what it then doubts it reads anew."""
+        self._lose(b)
+        self._read_again(b)
+
+    def _read_again(self, b: int) -> None:
+        group = self.brokers[b].group
+        if group is not None and not group.loaded:  # it may register others then, as before
+            self._let(b, partial(self.brokers[b].core.membership.recovery.load, group))
+
+    def fail_rebalance(self, b: int) -> None:
+        """
+        A rebalance fails: before its owners are written, by a connection to ZooKeeper that is lost.
+
+        While Starts are out it fails as where another member is lost; where nobody is left while
+        Stops are, as where the last offsets' write is lost.
+        """
+        broker, group = self.brokers[b], self.brokers[b].group
+        self._expect(group is not None, "nobody is in the group")
+        assert group is not None
+        runs = group.phase in (Phase.STOPPING, Phase.STARTING)
+        if runs and (group.phase is Phase.STARTING or not group.members):
+            self._let(b, partial(broker.core.rebalancer.fail, group, "something was lost"))
+            return
+        may = group.phase is Phase.STOPPING and not group.waiting and not group.ghosts
+        self._expect(may, "its writes are not due")
+        self._expect(broker.request is None, "a write is under way")
+        self.pass_barrier(b)
+        while broker.request:
+            self._lose(b)
+        self._read_again(b)
+
+    def requeue(self, b: int) -> None:
+        """The back-off of a rebalance that failed is over."""
+        self._expect(self.has_failed(b), "no rebalance has failed")
+        self._due(b, ("rebalance", GROUP))
+
+    # ── What is heard ───────────────────────────────────────────────────────────────────────
+
+    def handle_request(self, m: int, kind: type[Ping | Stop | Start]) -> None:
+        """A member takes the next request, and the answers before it."""
+        connection = self._stands(m)
+        self._expect(connection is not None, "it has no connection")
+        assert connection is not None
+        shown = [f for f in connection.down if not isinstance(f.message, HIDDEN)]
+        self._expect(bool(shown) and isinstance(shown[0].message, kind), "no such request came")
+        while True:
+            frame = connection.down.popleft()
+            self._tell(m, Received(connection.near, frame))
+            if frame is shown[0]:
+                return
+
+    def handle_response(
+        self, m: int, b: int, kind: type[PingResponse | StopResponse | StartResponse | Commit]
+    ) -> None:
+        """A broker takes the next answer, or commit, of a member."""
+        self._expect(self._booked(m, b) is not None, "it is not in its books")
+        self._hear(m, b, kind)
+
+    handle_start = partialmethod(handle_request, kind=Start)
+    handle_ping_response = partialmethod(handle_response, kind=PingResponse)
+    handle_stop_response = partialmethod(handle_response, kind=StopResponse)
+    handle_start_response = partialmethod(handle_response, kind=StartResponse)
+    handle_commit = partialmethod(handle_response, kind=Commit)
+
+    # ── Records and offsets ─────────────────────────────────────────────────────────────────
+
+    def produce(self, p: int) -> None:
+        """A record is appended."""
+        self.ends[p] += 1
+
+    def consume(self, m: int, p: int) -> None:
+        """The application of a member finishes with its next record."""
+        member = self.members[m]
+        self._expect(member.is_fetching(p), "it does not fetch it")
+        then = member.position(p) + 1
+        self._expect(then <= self.ends[p], "there is no record")
+        generation = member.core.consumption.generation
+        self._tell(m, Consumed(Offset(topic_of(p), "0", then), generation))
+        self.finished[p] = max(self.finished[p], then)
+
+    def commit(self, m: int) -> None:
+        """The user of a member commits what it has consumed."""
+        member = self.members[m]
+        self._expect(any(map(member.is_fetching, self.partitions)), "it fetches nothing")
+        member.commits += 1
+        self._tell(m, CommitAsked(member.commits))
+
+    # ── What it looks like ──────────────────────────────────────────────────────────────────
+
+    def data(self, path: str) -> bytes | None:
+        """The data of a node; None where none stands."""
+        node = self.zookeeper.snapshot().nodes.get(path)
+        return None if node is None else node.data
+
+    def snapshot(self) -> bytes:
+        """All of the world."""
+        return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
+
+
+__all__ = ["GROUP", "Broker", "Connection", "GatedCentral", "Member", "topic_of"]

@@ -1,0 +1,437 @@
+"""What the gated world of system B is made of: cores behind their gates, and connections."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
+from herdproof.protocols.central_coordinator.client.server_cluster import Address
+from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
+from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, Phase
+from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
+from herdproof.protocols.central_coordinator.coordinator.store import lineage
+from herdproof.protocols.central_coordinator.events import (
+    Answered,
+    Ask,
+    Close,
+    Closed,
+    Connect,
+    ConsumerEvent,
+    CoordinatorEvent,
+    Received,
+    Send,
+    StepDown,
+    Tick,
+)
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import (
+    Commit,
+    Frame,
+    Offset,
+    PingResponse,
+    Start,
+    StopResponse,
+)
+from herdproof.protocols.election.held.gated import Impossible
+from herdproof.simulator.zookeeper import ZooKeeper
+from herdproof.zookeeper.operations import (
+    Answer,
+    Create,
+    Done,
+    Get,
+    Operation,
+    Refusal,
+    Why,
+)
+
+GROUP = "g"
+NOWHERE = "nowhere"
+"""A topic that never exists: so that one may be interested in nothing that does."""
+_SETTINGS = Settings(failover_grace_ms=1, zookeeper_retries=0)
+_CONSUMER = ConsumerSettings()
+
+
+def topic_of(p: int) -> str:
+    """The topic whose only partition this is."""
+    return f"t{p}"
+
+
+class Gates:
+    """What of a coordinator's core waits: its handlers' queues, barriers, and unsent requests."""
+
+    def __init__(self, core: Coordinator) -> None:
+        self.core = core
+        self.handles = False
+        self.passes = False
+        self.sends: int | None = None
+        """The channel whose next request may be sent."""
+        self.uneven = False
+        """Whether shares are taken for uneven, whatever they are."""
+        rebalancer, server = vars(core.rebalancer), vars(core.socket_server)
+        rebalancer["run"] = self.run
+        rebalancer["_why_necessary"] = self.why_necessary
+        rebalancer["_check_stopped"] = self.check_stopped
+        rebalancer["_check_started"] = self.check_started
+        server["_send_next"] = self.send_next
+
+    def run(self) -> None:
+        """The handlers work on their queues, if they may."""
+        if self.handles:
+            type(self.core.rebalancer).run(self.core.rebalancer)
+
+    def why_necessary(self, group: Group, plan: dict[Partition, str]) -> str | None:
+        """Why a rebalance is necessary: as the core sees it, or for shares that are uneven."""
+        if self.uneven:
+            return "shares are uneven"
+        return type(self.core.rebalancer)._why_necessary(self.core.rebalancer, group, plan)
+
+    def check_stopped(self, group: Group) -> None:
+        """The barrier: passed by nobody, unless it is let go."""
+        if self.passes:
+            type(self.core.rebalancer)._check_stopped(self.core.rebalancer, group)
+
+    def check_started(self, group: Group) -> None:
+        """The end of a rebalance: passed by nobody, unless it is let go."""
+        if self.passes:
+            type(self.core.rebalancer)._check_started(self.core.rebalancer, group)
+
+    def send_next(self, channel: Channel) -> None:
+        """A request that waits is sent, if it may be."""
+        if channel.number == self.sends:
+            self.sends = None
+            type(self.core.socket_server)._send_next(self.core.socket_server, channel)
+
+
+class Connection:
+    """A connection of one life of a member to a broker, and what is on its way over it."""
+
+    def __init__(self, member: int, life: int, broker: int, near: int, far: int) -> None:
+        self.member, self.life, self.broker = member, life, broker
+        self.near, self.far = near, far
+        """Its numbers, at the consumer and at the coordinator."""
+        self.stands = True
+        self.up: deque[Frame] = deque()
+        self.down: deque[Frame] = deque()
+        self.start: Start | None = None
+        """The last Start that was sent."""
+        self.reported: tuple[Offset, ...] = ()
+        """The offsets that were last told."""
+        self.lags = False
+        """Its last frame was sent before its sender heard that a write was done."""
+        self.withdrawn = False
+        """Its member's books say that it follows no Start, though it was sent no Stop."""
+
+    def break_off(self) -> None:
+        """It stands no more, and what was on its way is lost."""
+        self.stands = False
+        self.up.clear()
+        self.down.clear()
+        self.start, self.reported = None, ()
+
+
+@dataclass
+class Request:
+    """A write that a broker has sent to ZooKeeper, and what came of it (None: nothing yet)."""
+
+    ask: Ask
+    step: Step
+    answer: Answer | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether ZooKeeper did it, and its sender does not know yet."""
+        return isinstance(self.answer, Done)
+
+
+class Broker:
+    """One broker: its core, its session, and what waits for it."""
+
+    def __init__(self, core: Coordinator, session: int, channels: int = 0) -> None:
+        self.core = core
+        self.gates = Gates(core)
+        self.session = session
+        self.channels = channels
+        self.token = 0
+        """The epoch that it took up last."""
+        self.won = 0
+        self.connections: dict[int, Connection] = {}
+        self.request: Request | None = None
+        """Its write that is under way, if that is a step of the protocol."""
+        self.reads: dict[str, Ask] = {}
+        """Topics that are to be read, by path."""
+        self.answers: deque[tuple[int, Any]] = deque()
+        self.busy = False
+        self.starts = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether it believes that it coordinates."""
+        return self.core.epoch is not None
+
+    @property
+    def group(self) -> Group | None:
+        """What it knows of the group."""
+        return self.core.groups.get(GROUP)
+
+
+class Member:
+    """One member: its core, its connection, and how often it registered."""
+
+    def __init__(self, core: ConsumerCore) -> None:
+        self.core = core
+        self.connection: Connection | None = None
+        self.life = 0
+        self.now_ms = 0
+        self.commits = 0
+
+    def is_fetching(self, p: int) -> bool:
+        """Whether it fetches a partition."""
+        consumption = self.core.consumption
+        return not consumption.fetcher_stopped and consumption.find(topic_of(p), "0") is not None
+
+    def position(self, p: int) -> int:
+        """The first record of a partition that it has not consumed; 0 where it fetches nothing."""
+        info = self.core.consumption.find(topic_of(p), "0")
+        return info.consumed_offset if info is not None and self.is_fetching(p) else 0
+
+
+class CentralParts:
+    """The parts of the world, and what they do to each other at once."""
+
+    def __init__(
+        self, brokers: int, members: int, partitions: int, *, there: Collection[int] = (),
+        coordinator: type[Coordinator] = Coordinator, consumer: type[ConsumerCore] = ConsumerCore,
+    ) -> None:  # fmt: skip
+        self.coordinator = coordinator
+        self.paths = Paths()
+        self.zookeeper = ZooKeeper()
+        self._operator = self.zookeeper.open()
+        self._prepare()
+        self.partitions = range(partitions)
+        self.ends = [0 for _ in self.partitions]
+        self.finished = [0 for _ in self.partitions]
+        self.epoch = 0
+        self.seat: int | None = None
+        self.elected: int | None = None
+        self.registered: dict[str, tuple[int, int]] = {}
+        """Of each registration, the member and its life."""
+        self.brokers = [Broker(self._core(b), self.zookeeper.open()) for b in range(brokers)]
+        known = tuple(Address(f"broker{b}", 1) for b in range(brokers))
+        self.members = [
+            Member(consumer(GROUP, f"c{m}", f'{{"{NOWHERE}": 1}}', _CONSUMER, known, m))
+            for m in range(members)
+        ]
+        for p in there:
+            self.appear(p)
+
+    def appear(self, p: int) -> None:
+        """A topic appears, with its partition; its offset is stored from the beginning."""
+        self._expect(not self.exists(p), "it is there")
+        self._make(self.paths.offset(GROUP, topic_of(p), "0"), b"0")
+        self._make(self.paths.topic(topic_of(p)), b'{"partitions": {"0": [1]}}')
+
+    def exists(self, p: int) -> bool:
+        """Whether a partition is there."""
+        return self.paths.topic(topic_of(p)) in self.zookeeper.snapshot().nodes
+
+    def booked(self, b: int) -> Iterator[tuple[Connection, Channel]]:
+        """The connections of a broker's members, and what it knows of each."""
+        broker = self.brokers[b]
+        for member in broker.group.members.values() if broker.group else ():
+            channel = broker.core.socket_server.channels[member.channel]
+            yield broker.connections[member.channel], channel
+
+    # ── Inside: ZooKeeper ───────────────────────────────────────────────────────────────────
+
+    def _prepare(self) -> None:
+        """What an operator makes, and what is kept of a group that was there before."""
+        paths = self.paths
+        known = (paths.group(GROUP), paths.offsets(GROUP), paths.topics, paths.election.epoch)
+        for path in known:
+            self._make(path)
+
+    def _make(self, path: str, data: bytes = b"") -> None:
+        """Make a node, and what is missing above it."""
+        for above in [*lineage(path)][:0:-1]:
+            self._operate(Create(above))
+        self._operate(Create(path, data))
+
+    def _operate(self, operation: Operation) -> None:
+        self.zookeeper.perform(self._operator, operation)
+
+    def _core(self, b: int) -> Coordinator:
+        return self.coordinator(b, _SETTINGS, self.paths)
+
+    def _answer(self, b: int, ask: Ask) -> None:
+        """ZooKeeper does what a broker asks, and tells it."""
+        broker = self.brokers[b]
+        self._give(b, Answered(ask.number, self._perform(broker, ask.operation)))
+
+    def _perform(self, broker: Broker, operation: Operation) -> Answer:
+        return self.zookeeper.perform(broker.session, operation)
+
+    def _request(self, b: int, action: str = "") -> Request:
+        """A broker's write that is under way; `action`: it is this step, and not served yet."""
+        request = self.brokers[b].request
+        self._expect(request is not None, "no write is under way")
+        assert request is not None
+        if action:
+            is_sent = request.answer is None and request.step.action == action
+            self._expect(is_sent, "no such write is on its way")
+        return request
+
+    def _hears(self, b: int, answer: Answer) -> None:
+        """A broker hears what came of its write."""
+        request = self._request(b)
+        self.brokers[b].request = None
+        self._give(b, Answered(request.ask.number, answer))
+
+    def _lose(self, b: int) -> None:
+        """A broker hears no more of its write than that its link broke."""
+        self._hears(b, Refusal(Why.CONNECTION_LOSS))
+
+    # ── Inside: coordinators ────────────────────────────────────────────────────────────────
+
+    def _give(self, b: int, event: CoordinatorEvent) -> None:
+        """Give a core an event, and what that leads to at once."""
+        broker = self.brokers[b]
+        steps: dict[int, Step] = {}
+        todo: deque[CoordinatorEvent] = deque([event])
+        while todo:
+            for effect in broker.core.receive(todo.popleft(), 0):
+                match effect:
+                    case Step(number=number) if number:
+                        steps[number] = effect
+                    case Ask(number, operation):
+                        if number in steps and not self._is_stored(steps[number]):
+                            assert broker.request is None, "a store writes one after the other"
+                            broker.request = Request(effect, steps[number])
+                        elif self._is_awaited(broker, operation):
+                            broker.reads[operation.path] = effect  # type: ignore[union-attr]
+                        else:
+                            todo.append(Answered(number, self._perform(broker, operation)))
+                    case Send(channel, frame):
+                        self._send(broker, channel, frame)
+                    case Close(channel):
+                        broker.connections.pop(channel).break_off()
+                    case StepDown() if self.seat != b:
+                        broker.won = 0
+                    case _:
+                        pass  # time stands still; whoever wants to know looks
+        if not broker.leads:
+            broker.request = None
+            broker.reads.clear()
+        if isinstance(event, Closed):
+            broker.connections.pop(event.channel, None)
+
+    def _is_stored(self, step: Step) -> bool:
+        """Whether this writes offsets once more that are stored, as its answer was lost."""
+        nodes = self.zookeeper.snapshot().nodes
+        return step.action == "flush_offsets" and all(
+            int(nodes[self.paths.offset(GROUP, o.topic, o.partition)].data) >= o.offset
+            for o in step.partitions
+        )
+
+    def _is_awaited(self, broker: Broker, operation: Operation) -> bool:
+        """Whether this reads a topic of which the broker is told later."""
+        above = f"{self.paths.topics}/"
+        is_topic = isinstance(operation, Get) and operation.path.startswith(above)
+        return is_topic and not broker.starts
+
+    def _send(self, broker: Broker, channel: int, frame: Frame) -> None:
+        connection = broker.connections[channel]
+        if connection.stands:
+            connection.down.append(frame)
+            request = broker.request
+            connection.lags = request is not None and request.is_done
+            if isinstance(frame.message, Start):
+                connection.start = frame.message
+
+    def _let(self, b: int, happen: Callable[[], None]) -> None:
+        """Have a core do within an event what it would do by itself."""
+        self.brokers[b].core.purgatory.watch(("gate", 0), -1, happen)
+        self._give(b, Tick())
+
+    def _due(self, b: int, key: tuple[str, int | str]) -> None:
+        """A core's watcher is due."""
+        _, happen = self.brokers[b].core.purgatory.watchers.pop(key)
+        self._let(b, happen)
+
+    def end_leases(self) -> None:
+        """Whoever is gone and fetches no more has no lease."""
+        for b, broker in enumerate(self.brokers):
+            group = broker.group
+            for registration in [*group.ghosts] if group else ():
+                member, life = self.registered[registration]
+                if life < self.members[member].life or self._is_gone(member):
+                    assert group is not None, "it has ghosts"
+                    was_waiting = group.phase is Phase.WAITING and not group.members
+                    self._due(b, ("lease", f"{GROUP} {registration}"))
+                    if was_waiting:
+                        self._handle(b)  # to see that nobody is there
+
+    def _handle(self, b: int) -> None:
+        """A broker's handlers work on their queues."""
+        self.brokers[b].gates.handles = True
+        self._give(b, Tick())
+        self.brokers[b].gates.handles = False
+
+    def _is_gone(self, m: int) -> bool:
+        fetches = any(map(self.members[m].is_fetching, self.partitions))
+        return self._stands(m) is None and not fetches
+
+    # ── Inside: consumers and connections ───────────────────────────────────────────────────
+
+    def _tell(self, m: int, event: ConsumerEvent) -> None:
+        """Give a consumer's core an event, and carry its effects out."""
+        member = self.members[m]
+        for effect in member.core.receive(event, member.now_ms):
+            connection = member.connection
+            if isinstance(effect, Connect) or connection is None or not connection.stands:
+                continue
+            match effect:
+                case Send(channel, frame) if channel == connection.near:
+                    connection.up.append(frame)
+                    if isinstance(frame.message, PingResponse | StopResponse | Commit):
+                        connection.reported = frame.message.offsets or ()
+                case Close(channel) if channel == connection.near:
+                    self._break(connection)
+                    member.connection = None
+
+    def _break(self, connection: Connection) -> None:
+        """A connection breaks; a broker that has nobody in its books over it does not mind."""
+        connection.break_off()
+        core = self.brokers[connection.broker].core
+        channel = core.socket_server.channels.get(connection.far)
+        if channel is not None and channel.member is None:
+            self._give(connection.broker, Closed(connection.far))
+
+    def _stands(self, m: int) -> Connection | None:
+        connection = self.members[m].connection
+        return connection if connection is not None and connection.stands else None
+
+    def _booked(self, m: int, b: int) -> Connection | None:
+        """The connection over which a broker has a member in its books."""
+        return next((c for c, _ in self.booked(b) if c.member == m), None)
+
+    def _hear(self, m: int, b: int, kind: type[Any]) -> None:
+        """A broker takes the next frame of a member."""
+        connection = self._stands(m)
+        self._expect(connection is not None and connection.broker == b, "it is not connected there")
+        assert connection is not None
+        up = connection.up
+        self._expect(bool(up) and isinstance(up[0].message, kind), "no such frame came")
+        self._give(b, Received(connection.far, up.popleft()))
+        self.end_leases()
+
+    @staticmethod
+    def _expect(is_so: bool, why: str) -> None:
+        if not is_so:
+            raise Impossible(f"this cannot happen now: {why}")

@@ -1,0 +1,1 @@
+"""A coordinator's process beside a Kafka broker."""

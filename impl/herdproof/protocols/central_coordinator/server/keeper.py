@@ -1,0 +1,161 @@
+"""
+ZooKeeper as the coordinator's loop sees it: one session, for the election and for the core alike.
+
+Why one session, where the elector could have one of its own: then a broken connection *is* a
+deposition. Whoever leads has, on that very connection, the watches and the order of answers that
+its knowledge rests on; with two sessions a coordinator could lead on while its reads and watches
+are dead. What ZooKeeper refuses to the one, it refuses to the other.
+
+ZooKeeper forgets watches with their connection. So when a connection is there again, every watch
+that was lost is said to have fired: whoever left it reads anew, which is all that a watch is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from herdproof.protocols.central_coordinator.server.configuration import ZooKeeper
+from herdproof.protocols.election.elector import Paths
+from herdproof.protocols.election.shell import ZkElection
+from herdproof.zookeeper.operations import (
+    Answer,
+    Change,
+    Children,
+    Exists,
+    Get,
+    Link,
+    Operation,
+    Watched,
+)
+
+CHILDREN, DATA = Change.CHILDREN, Change.DATA
+
+FIRES = {
+    Change.CREATED: (DATA,),
+    Change.DATA: (DATA,),
+    Change.CHILDREN: (CHILDREN,),
+    Change.DELETED: (DATA, CHILDREN),
+}
+"""Which of the two kinds of watches each change fires."""
+
+
+class Owner(Protocol):
+    """Who is told; always by the loop's thread, in order."""
+
+    def elected(self, epoch: int) -> None:
+        """This broker leads."""
+
+    def deposed(self, epoch: int) -> None:
+        """It leads no more."""
+
+    def fired(self, watched: Watched) -> None:
+        """A watch fired that was left by `submit`, or may have."""
+
+    def linked(self, link: Link) -> None:
+        """The link to ZooKeeper changed."""
+
+    def over(self) -> None:
+        """The session is closed, or the elector has failed: nothing more comes."""
+
+    def asked(self, operation: Operation, answer: Answer, seconds: float) -> None:
+        """An operation was answered after so long."""
+
+
+class Keeper:
+    """The session of broker `broker_id`; made within the loop that its owner lives in."""
+
+    def __init__(self, settings: ZooKeeper, broker_id: int, paths: Paths, owner: Owner) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._owner = owner
+        self._watches: set[tuple[str, Change]] = set()
+        self._lost: set[tuple[str, Change]] = set()
+        self._election = ZkElection(
+            settings.hosts,
+            str(broker_id),
+            on_elected=self._teller(owner.elected),
+            on_deposed=self._teller(owner.deposed),
+            session_timeout_s=settings.session_timeout_ms / 1000,
+            paths=paths,
+            digest=settings.digest(),
+            on_link=self._teller(self._link_changed),
+            on_watch=self._teller(self._watch_fired),
+            on_over=self._teller(owner.over),
+        )
+
+    @property
+    def session(self) -> int:
+        """The session's id; 0 before the first."""
+        return self._election.client.session
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """What ZooKeeper has granted; 0 before the first connection."""
+        return round(self._election.client.negotiated_timeout_s * 1000)
+
+    async def start(self, timeout_s: float) -> None:
+        """Connect; raises `ZooKeeperUnreachable`."""
+        await asyncio.to_thread(self._election.start, timeout_s)
+
+    def stand(self) -> None:
+        """Take part in the election."""
+        self._election.stand()
+
+    def resign(self) -> None:
+        """Take part in it no more; a leader is deposed."""
+        self._election.resign()
+
+    async def close(self) -> None:
+        """Resign, and end the session: its nodes are gone. What is still asked is refused."""
+        await asyncio.to_thread(self._election.close)
+
+    def submit(self, operation: Operation, tell: Callable[[Answer], None]) -> None:
+        """Send an operation; its answer is told by the loop. The client's promises hold."""
+        if isinstance(operation, Get | Exists | Children) and operation.watch:
+            kind = CHILDREN if isinstance(operation, Children) else DATA
+            self._watches.add((operation.path, kind))
+        since = time.perf_counter()
+
+        def answered(answer: Answer) -> None:
+            self._owner.asked(operation, answer, time.perf_counter() - since)
+            tell(answer)
+
+        self._election.client.submit(operation, self._teller(answered))
+
+    async def ask(self, operation: Operation) -> Answer:
+        """Send an operation and wait for its answer."""
+        told: asyncio.Future[Answer] = self._loop.create_future()
+        self.submit(operation, lambda answer: None if told.done() else told.set_result(answer))
+        return await told
+
+    def _teller(self, tell: Callable[..., None]) -> Callable[..., None]:
+        """Have the loop's thread call `tell`; when the loop has ended, nobody wants to know."""
+
+        def from_any_thread(*what: object) -> None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(partial(tell, *what))
+
+        return from_any_thread
+
+    def _link_changed(self, link: Link, _session: int) -> None:
+        """Keep the watches that a lost connection took, and say that they fired on the next."""
+        if link is Link.CONNECTED:
+            lost, self._lost = self._lost, set()
+        else:
+            lost = set()
+            self._lost |= self._watches
+            self._watches.clear()
+        self._owner.linked(link)
+        for path, kind in sorted(lost, key=str):
+            self._owner.fired(Watched(path, kind))
+
+    def _watch_fired(self, watched: Watched) -> None:
+        """Tell of it, unless it was the elector's alone."""
+        left = {(watched.path, kind) for kind in FIRES[watched.change]} & self._watches
+        if left:
+            self._watches -= left
+            self._owner.fired(watched)

@@ -1,0 +1,95 @@
+"""
+What a coordinator logs: the standard library's records, with their fields beside the message.
+
+    log.info("registered", extra=fields(group="g", consumer="c1"))
+
+As text a line ends with `group=g consumer=c1`; as JSON the fields are keys, so that whoever
+collects logs need not take sentences apart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from herdproof.protocols.central_coordinator.reports import What
+
+Value = str | int | float | bool | None
+
+
+LEVELS: Mapping[str, int] = {
+    What.PING_RETRIED: logging.DEBUG,
+    What.OFFSETS_STORED: logging.DEBUG,
+    What.REBALANCE_UNNECESSARY: logging.DEBUG,
+    What.STEPPED_DOWN: logging.WARNING,
+    What.CHANNEL_REFUSED: logging.WARNING,
+    What.PEER_AT_FAULT: logging.WARNING,
+    What.REGISTRATION_REFUSED: logging.WARNING,
+    What.BAD_TOPIC: logging.WARNING,
+    What.REBALANCE_FAILED: logging.WARNING,
+    What.COMMIT_REFUSED: logging.WARNING,
+    What.ZOOKEEPER_TROUBLE: logging.WARNING,
+    What.REBALANCE_EXHAUSTED: logging.ERROR,
+}
+"""How grave what the core reports is; INFO where it is not said."""
+
+
+class Form(Enum):
+    """How a log's lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def fields(**values: Value) -> dict[str, Any]:
+    """A record's fields, for `extra` of the logging calls."""
+    return {"fields": values}
+
+
+def fields_of(record: logging.LogRecord) -> Mapping[str, Value]:
+    """The fields of a record; none if it was logged without."""
+    found: Mapping[str, Value] = getattr(record, "fields", {})
+    return found
+
+
+class TextLines(logging.Formatter):
+    """For people: when, how grave, what, and the fields."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """The line without a traceback, which follows it if there is one."""
+        more = "".join(f" {name}={value}" for name, value in fields_of(record).items())
+        return super().formatMessage(record) + more
+
+
+class JsonLines(logging.Formatter):
+    """For machines: one object a line; a traceback is a field of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line; its own keys win over fields of the same name."""
+        line: dict[str, Any] = {
+            **fields_of(record),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def log_to_stderr(form: Form, level: str) -> None:
+    """Have the whole process log in this form, from this level ("DEBUG" to "CRITICAL") on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form is Form.JSON else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)

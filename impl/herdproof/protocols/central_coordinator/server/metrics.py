@@ -1,0 +1,133 @@
+"""
+What a coordinator counts and measures, as Prometheus reads it.
+
+Each server has a registry of its own, so that two of them can live in one process (tests do that).
+Nothing is labelled by group or consumer: their number has no bound that a monitoring system likes.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from herdproof.errors import HerdError
+from herdproof.protocols.central_coordinator.events import Report
+from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.wire.messages import Frame
+from herdproof.zookeeper.operations import Answer, Operation, Refusal
+
+SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""The buckets of waits: for ZooKeeper, for a rebalance."""
+MOMENTS = (0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0)
+"""The buckets of what the core itself takes for one event."""
+
+
+class MetricsPortTaken(HerdError):
+    """The metrics cannot be served where they should be."""
+
+
+class Metrics:
+    """The figures; the server calls these methods, Prometheus reads `registry`."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.leads = Gauge(
+            "herdproof_leads", "Whether this broker coordinates (0 or 1).", registry=registry
+        )
+        self.epoch = Gauge(
+            "herdproof_epoch", "The last epoch that this broker led in.", registry=registry
+        )
+        self.linked = Gauge(
+            "herdproof_zookeeper_connected", "Whether ZooKeeper is reached (0 or 1).",
+            registry=registry,
+        )  # fmt: skip
+        self.channels = Gauge("herdproof_connections", "Open connections.", registry=registry)
+        self._cuts = Counter(
+            "herdproof_connections_cut", "Connections that this end had a reason to end.",
+            ["reason"], registry=registry,
+        )  # fmt: skip
+        self._received = Counter(
+            "herdproof_frames_received", "Frames that came.", ["message"], registry=registry
+        )
+        self._sent = Counter(
+            "herdproof_frames_sent", "Frames that went out.", ["message"], registry=registry
+        )
+        self._operations = Histogram(
+            "herdproof_zookeeper_seconds", "From asking ZooKeeper to its answer.", ["operation"],
+            buckets=SECONDS, registry=registry,
+        )  # fmt: skip
+        self._refusals = Counter(
+            "herdproof_zookeeper_refusals", "What ZooKeeper refused, or did not answer.", ["why"],
+            registry=registry,
+        )  # fmt: skip
+        self.event_seconds = Histogram(
+            "herdproof_event_seconds", "What the core takes for one event.",
+            buckets=MOMENTS, registry=registry,
+        )  # fmt: skip
+        self._reports = Counter(
+            "herdproof_reports", "What the core reported; `reports.py` lists it.", ["what"],
+            registry=registry,
+        )  # fmt: skip
+        self._rebalances = Histogram(
+            "herdproof_rebalance_seconds", "From the Stops of a rebalance to its last answer.",
+            buckets=SECONDS, registry=registry,
+        )  # fmt: skip
+
+    def cut(self, reason: str) -> None:
+        """A connection was ended for a reason of this end's own."""
+        self._cuts.labels(reason).inc()
+
+    def received(self, frame: Frame) -> None:
+        """A frame came."""
+        self._received.labels(type(frame.message).__name__).inc()
+
+    def sent(self, frame: Frame) -> None:
+        """A frame went out."""
+        self._sent.labels(type(frame.message).__name__).inc()
+
+    def asked(self, operation: Operation, answer: Answer, seconds: float) -> None:
+        """ZooKeeper answered after so long."""
+        self._operations.labels(type(operation).__name__).observe(seconds)
+        if isinstance(answer, Refusal):
+            self._refusals.labels(answer.why.value).inc()
+
+    def reported(self, report: Report) -> None:
+        """The core reported something."""
+        self._reports.labels(report.what).inc()
+        took_ms = dict(report.details).get("ms")
+        if report.what == What.REBALANCE_DONE and took_ms is not None:
+            self._rebalances.observe(float(took_ms) / 1000)
+
+
+class MetricsServer:
+    """Serves a registry over HTTP, below any path; port 0 chooses a free one."""
+
+    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
+        try:
+            served: tuple[WSGIServer, threading.Thread] = start_http_server(
+                port, addr=host, registry=metrics.registry
+            )
+        except OSError as problem:
+            raise MetricsPortTaken(
+                f"metrics cannot be served on {host}:{port}: {problem.strerror or problem}; choose "
+                f"another --metrics-port."
+            ) from problem
+        self._server, self._thread = served
+        self.port: int = self._server.server_port
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

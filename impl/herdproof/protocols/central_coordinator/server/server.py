@@ -1,0 +1,348 @@
+"""
+A coordinator running beside a Kafka broker: the core's shell on asyncio.
+
+    async with Server(configuration) as server:
+        await server.until_it_ends()
+
+One loop gives the core one event at a time (what the connections, ZooKeeper and the clock tell) and
+carries out what it answers, in order, before the next. All decisions about the protocol are the
+core's. Should the core itself fail, the server ends: nobody knows what state it is in, and another
+broker takes over as if this one had crashed.
+
+Source: `socketServer`, `pingScheduler` and `coordinatorStartup` of `002`, of which the core has all
+that is not a socket or a clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, assert_never
+
+from herdproof.errors import HerdError
+from herdproof.protocols.central_coordinator.client.clock import now_ms
+from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
+from herdproof.protocols.central_coordinator.events import (
+    Answered,
+    Ask,
+    Close,
+    Closed,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    Deposed,
+    Elected,
+    Fired,
+    Opened,
+    Received,
+    Report,
+    Send,
+    StepDown,
+    Tick,
+    WakeAt,
+)
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.server.channels import Channel
+from herdproof.protocols.central_coordinator.server.configuration import (
+    BadConfiguration,
+    Configuration,
+    check_lease,
+)
+from herdproof.protocols.central_coordinator.server.keeper import Keeper
+from herdproof.protocols.central_coordinator.server.logs import LEVELS, fields
+from herdproof.protocols.central_coordinator.server.metrics import Metrics
+from herdproof.protocols.central_coordinator.server.registration import Registration
+from herdproof.protocols.central_coordinator.server.tls import server_context
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.messages import Frame
+from herdproof.protocols.election.shell import ElectionOver
+from herdproof.zookeeper.operations import Answer, Link, Operation, Watched
+
+log = logging.getLogger(__name__)
+
+Observe = Callable[[Coordinator, CoordinatorEvent, Sequence[CoordinatorEffect]], None]
+"""Told after every event: the core as it is now, the event, and what it led to."""
+
+CONNECT_S = 30.0
+"""How long ZooKeeper may take to be reached at the start."""
+STAND_AGAIN_S = 1.0
+"""How long a coordinator that had to step down stays out of the election."""
+BACKLOG = 1024
+"""Connections that wait to be accepted: after a failover all consumers come at once."""
+
+
+class CannotListen(HerdError):
+    """The address to listen on is not to be had."""
+
+
+def ignore_event(
+    core: Coordinator, event: CoordinatorEvent, effects: Sequence[CoordinatorEffect]
+) -> None:
+    """Who observes a server that nobody observes."""
+
+
+class Server:
+    """
+    One broker's coordinator, made in the loop that it lives in.
+
+    In its context it listens (at `address`) and stands for election. Entering raises
+    `CannotListen`, `BadTls`, `ZooKeeperUnreachable` or `BadConfiguration` (`check_lease`), and
+    returns when the coordinator is known to the others: a broker that comes back at once after a
+    crash waits until its former session has ended. `metrics` are its figures; `observe` is told
+    every event, see `Observe`. Raises `BadConfiguration`.
+    """
+
+    def __init__(
+        self, configuration: Configuration, metrics: Metrics, observe: Observe = ignore_event
+    ) -> None:
+        broker_id = configuration.broker_id
+        if broker_id is None or not 0 <= broker_id < 2**15:
+            raise BadConfiguration(
+                f"broker_id is {broker_id}: set it to the id of the Kafka broker that this "
+                f"coordinator stands beside, 0 to 32767 (--broker-id)."
+            )
+        paths = Paths()
+        self.metrics = metrics
+        self.address = ("", 0)
+        self._configuration = configuration
+        self._limits, self._tls = configuration.listener, configuration.tls
+        self._observe = observe
+        self._core = Coordinator(broker_id, configuration.coordinator, paths=paths)
+        self._loop = asyncio.get_running_loop()
+        self._failed: asyncio.Future[None] = self._loop.create_future()
+        self._keeper = Keeper(configuration.zookeeper, broker_id, paths.election, self)
+        self._registration = Registration(
+            paths.coordinator(str(broker_id)), self._advertised, self._keeper.ask,
+            lambda: self._keeper.session,
+        )  # fmt: skip
+        self._registering: asyncio.Task[None] | None = None
+        self._listening: asyncio.Server | None = None
+        self._channels: dict[int, Channel] = {}
+        self._last_channel = 0
+        self._epoch = 0
+        self._wake: asyncio.TimerHandle | None = None
+        self._closing = False
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that it leads in; 0 while it does not lead."""
+        return self._epoch
+
+    async def until_it_ends(self) -> None:
+        """Wait until the server ends by itself, which it does by failing; raises why."""
+        await self._failed
+
+    def give(self, event: CoordinatorEvent) -> None:
+        """Give the core an event and carry out what it answers; the only way in."""
+        if self._failed.done():
+            return
+        since = time.perf_counter()
+        try:
+            effects = self._core.receive(event, now_ms())
+            self.metrics.event_seconds.observe(time.perf_counter() - since)
+            self._tell_observer(event, effects)
+            for effect in effects:
+                self._carry_out(effect)
+        except Exception as problem:
+            log.exception("The coordinator's core failed: this broker ends.")
+            self._fail(problem)
+
+    def _fail(self, problem: Exception) -> None:
+        """Nothing can be relied on any more: close every channel, and have the server end."""
+        if not self._failed.done():
+            self._failed.set_exception(problem)
+        for channel in list(self._channels.values()):
+            channel.close()
+
+    def _tell_observer(self, event: CoordinatorEvent, effects: Sequence[CoordinatorEffect]) -> None:
+        """Tell whoever observes, whose trouble is no reason to coordinate badly."""
+        try:
+            self._observe(self._core, event, effects)
+        except Exception:
+            log.exception("The observer of the coordinator failed at %s.", event)
+
+    # ── Its life ────────────────────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._listen()
+            await self._keeper.start(CONNECT_S)
+            check_lease(self._configuration, self._keeper.session_timeout_ms)
+            self._registering = self._loop.create_task(self._registration.keep())
+            await self._registration.wait_registered()
+        except BaseException:
+            await self._end()
+            raise
+        self.give(Tick())
+        self._keeper.stand()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._end()
+
+    async def _listen(self) -> None:
+        """Open the port."""
+        limits = self._limits
+        tls: dict[str, Any] = {} if self._tls is None else {
+            "ssl": server_context(self._tls),
+            "ssl_handshake_timeout": limits.frame_timeout_ms / 1000,
+            "ssl_shutdown_timeout": limits.close_timeout_ms / 1000,
+        }  # fmt: skip
+        try:
+            self._listening = await self._loop.create_server(
+                lambda: Channel(self, limits), limits.host, limits.port, backlog=BACKLOG, **tls
+            )
+        except OSError as problem:
+            raise CannotListen(
+                f"{limits.host}:{limits.port} cannot be listened on "
+                f"({problem.strerror or problem}): choose another --port (0 takes a free one), or "
+                f"end what has it."
+            ) from problem
+        self.address = self._listening.sockets[0].getsockname()[:2]
+
+    def _advertised(self) -> bytes:
+        """What consumers are to connect to."""
+        host = self._limits.advertised_host or self._limits.host
+        port = self._limits.advertised_port or self.address[1]
+        return json.dumps({"host": host, "port": port}).encode()
+
+    async def _end(self) -> None:
+        """Listen no more, resign, have every channel closed, and end the session."""
+        self._closing = True
+        if self._listening is not None:
+            self._listening.close()
+        if self._registering is not None:
+            self._registering.cancel()
+        await self._keeper.close()  # a leader is told that it is deposed, and closes every channel
+        if self._wake is not None:
+            self._wake.cancel()
+        for channel in list(self._channels.values()):
+            channel.close()
+        while self._channels:  # which `close_timeout_ms` bounds
+            await asyncio.sleep(0.005)
+        if not self._failed.cancel():
+            self._failed.exception()  # `until_it_ends` raised it, or nobody asked
+
+    # ── What channels tell ──────────────────────────────────────────────────────────────────
+
+    def opened(self, channel: Channel) -> None:
+        """Somebody connected."""
+        self._last_channel += 1
+        channel.number = self._last_channel
+        self._channels[channel.number] = channel
+        self.metrics.channels.set(len(self._channels))
+        if self._closing:
+            channel.abort()
+        self.give(Opened(channel.number))
+
+    def received(self, channel: Channel, frame: Frame, legacy: bool) -> None:
+        """A frame came."""
+        self.metrics.received(frame)
+        self.give(Received(channel.number, frame, legacy))
+
+    def cut(self, channel: Channel, reason: str, error: WireError | None) -> None:
+        """A channel ended itself."""
+        self.metrics.cut(reason)
+        why = reason if error is None else f"{reason}: {error}"
+        log.warning("connection ended", extra=of(channel, why=why))
+
+    def closed(self, channel: Channel) -> None:
+        """A connection is over."""
+        del self._channels[channel.number]
+        self.metrics.channels.set(len(self._channels))
+        self.give(Closed(channel.number))
+
+    # ── What ZooKeeper tells ────────────────────────────────────────────────────────────────
+
+    def elected(self, epoch: int) -> None:
+        """This broker leads."""
+        self._epoch = epoch
+        self.metrics.leads.set(1)
+        self.metrics.epoch.set(epoch)
+        self.give(Elected(epoch))
+
+    def deposed(self, epoch: int) -> None:
+        """It leads no more."""
+        self._epoch = 0
+        self.metrics.leads.set(0)
+        self.give(Deposed(epoch))
+
+    def fired(self, watched: Watched) -> None:
+        """A watch fired, or may have."""
+        if watched.path == self._registration.path:
+            self._registration.look_again()
+        self.give(Fired(watched))
+
+    def linked(self, link: Link) -> None:
+        """ZooKeeper is reached, or no more."""
+        self.metrics.linked.set(link is Link.CONNECTED)
+        self._registration.look_again()
+        log.info("zookeeper", extra=fields(link=link.value))
+
+    def over(self) -> None:
+        """The session has ended: by this server, or because the elector failed."""
+        if not self._closing:
+            self._fail(ElectionOver("The election has ended for this broker; its log says why."))
+
+    def asked(self, operation: Operation, answer: Answer, seconds: float) -> None:
+        """ZooKeeper answered."""
+        self.metrics.asked(operation, answer, seconds)
+
+    # ── Effects ─────────────────────────────────────────────────────────────────────────────
+
+    def _carry_out(self, effect: CoordinatorEffect) -> None:
+        """Do what the core wants done."""
+        match effect:
+            case Send(channel=number, frame=frame):
+                if (channel := self._channels.get(number)) and channel.send(frame):
+                    self.metrics.sent(frame)
+            case Close(channel=number, why=why):
+                if channel := self._channels.get(number):
+                    log.info("connection closed", extra=of(channel, why=why))
+                    channel.close()
+            case WakeAt(time_ms=time_ms):
+                self._wake_at(time_ms)
+            case Ask(number=number, operation=operation):
+                self._keeper.submit(operation, lambda answer: self.give(Answered(number, answer)))
+            case StepDown(why=why):
+                self._step_down(why)
+            case Report():
+                self._report(effect)
+            case Step():
+                pass  # for whoever observes
+            case _:
+                assert_never(effect)
+
+    def _wake_at(self, time_ms: int) -> None:
+        """Replace the one alarm."""
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = self._loop.call_later(max(0, time_ms - now_ms()) / 1000, self.give, Tick())
+
+    def _step_down(self, why: str) -> None:
+        """Resign, and stand again a little later."""
+        log.warning("steps down", extra=fields(why=why))
+        self._keeper.resign()
+        self._loop.call_later(STAND_AGAIN_S, self._keeper.stand)
+
+    def _report(self, report: Report) -> None:
+        """Log and count what the core has to say."""
+        self.metrics.reported(report)
+        said = dict(report.details)
+        if report.group:
+            said["group"] = report.group
+        log.log(LEVELS.get(report.what, logging.INFO), report.what, extra=fields(**said))
+
+
+def of(channel: Channel, **more: str) -> dict[str, Any]:
+    """A channel's fields in a log."""
+    return fields(channel=channel.number, peer=channel.peer, **more)

@@ -1,0 +1,1 @@
+"""Traces of system B: read, replayed in its spec, audited."""

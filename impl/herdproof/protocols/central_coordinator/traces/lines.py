@@ -1,0 +1,125 @@
+"""
+Lines of the traces of system B: version 1 of their format, and what orders them.
+
+What its tracers write (`protocols/central_coordinator/tracing.py`) is documented in
+`docs/central_trace.md`. Lines are read and ordered as all traces are (`conformance/traces`);
+`FORMATS` says as what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from msgspec import defstruct, structs
+
+from herdproof.conformance.traces.line import Formats, Int, Line, read_line, read_texts
+from herdproof.conformance.traces.ordering import Link
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.tracing import (
+    CENTRAL,
+    CONSUMER,
+    COORDINATOR,
+    NAMES,
+    TOLD,
+    Place,
+    written,
+)
+from herdproof.protocols.central_coordinator.tracing import SCHEMA as VERSION
+
+_AS_WRITTEN: dict[Any, Any] = {int: Int, "partitions": tuple[Place, ...]}
+"""Types that are not those of the cores' own steps."""
+_TOLD: Any = defstruct(
+    "Told",
+    [
+        (f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type)), f.default)
+        for f in structs.fields(Step)
+        if f.name in TOLD
+    ],
+    bases=(Line,), kw_only=True, gc=False,
+)  # fmt: skip
+"""What a core tells of a step, as a line has it."""
+
+
+class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg]
+    """A line of a coordinator or of a consumer: who and when, and what a `Step` tells."""
+
+    schema: Literal[1]
+    protocol: Literal["central_coordinator"]
+    role: str
+    until_ns: Int = 0
+
+    @property
+    def shared(self) -> bool:
+        """Whether its process's numbers run through the lines of several groups."""
+        return self.role == COORDINATOR
+
+    def written(self) -> str:
+        """The line as it stands in a file, without its end."""
+        return written({name: getattr(self, name) for name in NAMES})
+
+
+FORMATS: Formats = {(VERSION, CENTRAL): CentralStep}
+"""What a reader of these traces reads."""
+
+
+def lines_of(texts: Iterable[str], name: str) -> list[CentralStep]:
+    """Lines of one stream of several processes, in its order."""
+    return read_texts(texts, name, FORMATS)
+
+
+def read_central_line(text: str) -> CentralStep:
+    """One line of a trace; `TraceError` says what is wrong with it."""
+    line: CentralStep = read_line(text, formats=FORMATS)
+    return line
+
+
+# ── Order ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Messages:
+    """
+    What messages, and generations that were written, say of the order of lines.
+
+    They are known by what they carry, not by their number: a line that is missing moves no other.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[tuple[str, str, int], int] = {}
+        """By role and connection, the generation of the last Start."""
+
+    def __call__(self, line: CentralStep) -> Link | None:
+        """What a line needs to have been said before, and what it says; told in a node's order."""
+        kind = _MESSAGES.get(line.action)
+        if kind is None:
+            return None
+        consumer, connection, number = line.consumer, line.connection, line.generation
+        if kind == "generation":
+            says = line.action == "write_owners"
+            return ((), ((kind, number),)) if says else (((kind, number),), ())
+        if kind == "start":
+            self._started[line.role, consumer, connection] = number
+            begins, begun = (kind, consumer, connection, number), (consumer, connection, number)
+            return ((), (begins,)) if line.action == "send_start" else ((begins,), (begun,))
+        if kind == "started":
+            return ((consumer, connection, number),), ()
+        if kind == "register":
+            return (), ((kind, consumer, connection),)
+        accepted = ("accepted", consumer, connection)
+        if kind == "registered":
+            said = (accepted,) if line.outcome == "accepted" else ()
+            return (("register", consumer, connection),), said
+        if kind == "stopped":
+            number = self._started.get((line.role, consumer, connection), 0)
+        told = (kind, consumer, connection, number if kind == "stopped" else 0, line.partitions)
+        return ((accepted,), (told,)) if line.role == CONSUMER else ((told,), ())
+
+
+_MESSAGES = {
+    "register": "register", "handle_register": "registered",
+    "send_start": "start", "handle_start": "start", "handle_start_response": "started",
+    "handle_stop": "stopped", "handle_stop_response": "stopped",
+    "handle_ping": "said", "handle_ping_response": "said",
+    "commit": "said", "handle_commit": "said",
+    "write_owners": "generation", "begin_rebalance": "generation",
+}  # fmt: skip

@@ -1,0 +1,288 @@
+"""
+Version 1 of the wire: a header with version, correlation id, epoch and generation, then the body.
+
+Ours, from the header fields of system B's draft `001`; PROTOCOLS.md lays it out (Wire format of B),
+docs/wire.md byte by byte. The header up to the correlation id, and a response's error after it, are
+the same in every version to come: so a frame of an unknown version can be answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from herdproof.protocols.central_coordinator.wire import primitives
+from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.exchanges import (
+    DIRECTIONS,
+    REQUESTS,
+    RESPONSES,
+    TYPE_IDS,
+    Direction,
+)
+from herdproof.protocols.central_coordinator.wire.layout import (
+    BOOL,
+    ERROR_CODE,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    OFFSET_RESET,
+    STRING,
+    Array,
+    Field,
+    Number,
+    Perhaps,
+    Struct,
+)
+from herdproof.protocols.central_coordinator.wire.messages import (
+    NO_COORDINATOR,
+    NO_OFFSET,
+    BrokerInfo,
+    Commit,
+    CommitResponse,
+    Consult,
+    ConsultResponse,
+    ErrorCode,
+    Frame,
+    Leave,
+    LeaveResponse,
+    Message,
+    Offset,
+    Ping,
+    PingResponse,
+    Register,
+    RegisterResponse,
+    Start,
+    StartResponse,
+    Stop,
+    StopResponse,
+)
+from herdproof.protocols.central_coordinator.wire.primitives import (
+    Reader,
+    Writer,
+    malformed,
+    unsendable,
+)
+
+VERSION = 1
+
+BROKER = Struct(
+    BrokerInfo,
+    (
+        Field("creator_id", STRING),
+        Field("id", INT32),
+        Field("host", STRING),
+        Field("port", Number("int32", primitives.INT32, 0, 65535)),
+    ),
+)
+COORDINATOR_ID = Number("int16", primitives.INT16, NO_COORDINATOR)
+OFFSET = Struct(
+    Offset,
+    (
+        Field("topic", STRING),
+        Field("partition", STRING),
+        Field("offset", Number("int64", primitives.INT64, NO_OFFSET)),
+    ),
+)
+RETRIES = Number("int16", primitives.INT16, 0)
+MILLISECONDS = Number("int32", primitives.INT32, 1)
+OFFSETS = Array(OFFSET, INT32)
+
+REGISTER_FIELDS = (
+    Field("group_id", STRING),
+    Field("consumer_id", STRING),
+    Field("topic_count", STRING),
+    Field("auto_commit", BOOL),
+    Field("auto_offset_reset", OFFSET_RESET),
+    Field("ping_interval_ms", MILLISECONDS),
+    Field("max_ping_retries", RETRIES),
+)
+"""What both forms send; version 1 adds the session timeout."""
+
+BODIES: dict[type[Any], Struct[Any]] = {
+    Consult: Struct(Consult),
+    ConsultResponse: Struct(
+        ConsultResponse,
+        (Field("coordinator_id", COORDINATOR_ID), Field("brokers", Array(BROKER, INT32))),
+    ),
+    Register: Struct(Register, (*REGISTER_FIELDS, Field("session_timeout_ms", MILLISECONDS))),
+    RegisterResponse: Struct(RegisterResponse),
+    Commit: Struct(Commit, (Field("offsets", OFFSETS),)),
+    CommitResponse: Struct(CommitResponse),
+    Ping: Struct(Ping, (Field("num_retries", RETRIES),)),
+    PingResponse: Struct(PingResponse, (Field("offsets", Perhaps(OFFSETS)),)),
+    Stop: Struct(Stop),
+    StopResponse: Struct(StopResponse, (Field("offsets", Perhaps(OFFSETS)),)),
+    Start: Struct(Start, (Field("partitions", OFFSETS),)),
+    StartResponse: Struct(StartResponse),
+    Leave: Struct(Leave),
+    LeaveResponse: Struct(LeaveResponse),
+}
+"""What follows the header; an `error_code` is in the header, hence in no body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The part of a header that every version has."""
+
+    direction: int
+    type_id: int
+    version_id: int
+    correlation_id: int
+
+    def write(self, writer: Writer) -> None:
+        """Write it; `Unsendable` if the correlation id does not fit."""
+        HEADER_STRUCT.write(writer, self)
+
+
+HEADER = (
+    Field("direction", INT8),
+    Field("type_id", INT16),
+    Field("version_id", INT16),
+    Field("correlation_id", INT32),
+)
+EPOCHS = (Field("epoch", INT64), Field("generation", INT32))
+AFTER_OF_A_REQUEST = (Field("client_id", STRING), *EPOCHS)
+AFTER_OF_A_RESPONSE = (Field("error", ERROR_CODE), *EPOCHS)
+
+HEADER_STRUCT = Struct(Header, HEADER)
+AFTER: dict[int, Struct[Any]] = {
+    Direction.REQUEST: Struct(dict, AFTER_OF_A_REQUEST),
+    Direction.RESPONSE: Struct(dict, AFTER_OF_A_RESPONSE),
+}
+"""What follows the common part of the header, and is followed by the body."""
+
+
+def encode(frame: Frame) -> bytes:
+    """
+    A frame's bytes, its size (int32) first.
+
+    A request's error cannot be sent, nor an error beside another in the body: `Unsendable`, as is
+    any value that is outside its field. A response's `client_id` is not sent.
+    """
+    message = frame.message
+    direction = DIRECTIONS[type(message)]
+    spoken = replace(frame, error=_error_of(frame))
+    writer = Writer()
+    try:
+        Header(direction, TYPE_IDS[type(message)], VERSION, frame.correlation_id).write(writer)
+        AFTER[direction].write(writer, spoken)
+        BODIES[type(message)].write(writer, message)
+    except WireError as wrong:
+        raise wrong.within(type(message).__name__) from None
+    return sized(writer.written())
+
+
+def sized(payload: bytes) -> bytes:
+    """A frame's bytes behind their size."""
+    return primitives.INT32.pack(len(payload)) + payload
+
+
+def _error_of(frame: Frame) -> ErrorCode:
+    """The one error that a frame tells of: its own, or that of its message."""
+    inner: ErrorCode = getattr(frame.message, "error_code", ErrorCode.NONE)
+    name = type(frame.message).__name__
+    if frame.error not in (ErrorCode.NONE, inner) and hasattr(frame.message, "error_code"):
+        raise unsendable(f"two errors, {frame.error.name} and {inner.name}").within(name)
+    if frame.error and DIRECTIONS[type(frame.message)] is Direction.REQUEST:
+        raise unsendable(f"a request has no error, but {frame.error.name}").within(name)
+    return frame.error or inner
+
+
+def decode(payload: bytes) -> Frame:
+    """
+    The frame that these bytes are, its size not among them.
+
+    A response's error is both `Frame.error` and, where its message has one, its `error_code`. After
+    an error the body may be missing. `WireError` carries the code to answer with, and what could be
+    read of the header.
+    """
+    reader = Reader(payload)
+    try:
+        header = HEADER_STRUCT.read(reader)
+        try:
+            return _decode_after(header, reader)
+        except WireError as error:
+            error.type_id = header.type_id
+            error.correlation_id = header.correlation_id
+            raise
+    except WireError as error:
+        error.answerable = payload[:1] != bytes([Direction.RESPONSE])
+        raise
+
+
+def _decode_after(header: Header, reader: Reader) -> Frame:
+    if header.version_id != VERSION:
+        why = f"version {header.version_id} is not spoken here, but {VERSION}"
+        raise WireError(ErrorCode.UNKNOWN_VERSION, why, 3)
+    if header.direction == Direction.REQUEST:
+        return _decode_request(header, reader)
+    if header.direction == Direction.RESPONSE:
+        return _decode_response(header, reader)
+    raise malformed(f"direction {header.direction} is neither 0 (request) nor 1 (response)", 0)
+
+
+def _decode_request(header: Header, reader: Reader) -> Frame:
+    message_type = REQUESTS.get(header.type_id)
+    if message_type is None:
+        raise WireError(ErrorCode.UNKNOWN_TYPE, f"there is no type {header.type_id}", 1)
+    try:
+        beside = AFTER[Direction.REQUEST].read(reader)
+        message = _body(message_type, reader, {})
+    except WireError as error:
+        raise error.within(message_type.__name__) from None
+    return Frame(message, header.correlation_id, **beside)
+
+
+def _decode_response(header: Header, reader: Reader) -> Frame:
+    message_type = RESPONSES.get(header.type_id)
+    name = message_type.__name__ if message_type else f"response to type {header.type_id}"
+    try:
+        beside = AFTER[Direction.RESPONSE].read(reader)
+        if message_type is None:
+            raise _unknown_response(header.type_id, beside["error"])
+        message = _response(message_type, reader, beside["error"])
+    except WireError as error:
+        raise error.within(name) from None
+    return Frame(message, header.correlation_id, **beside)
+
+
+def _response(message_type: type[Any], reader: Reader, error: ErrorCode) -> Message:
+    given: dict[str, Any] = {}
+    if hasattr(message_type, "error_code"):
+        given["error_code"] = error
+    if error and not reader.left and message_type is ConsultResponse:
+        return ConsultResponse(error, NO_COORDINATOR, ())
+    return _body(message_type, reader, given)
+
+
+def _body(message_type: type[Any], reader: Reader, given: dict[str, Any]) -> Message:
+    message: Message = BODIES[message_type].read_beside(reader, given)
+    reader.end()
+    return message
+
+
+def _unknown_response(type_id: int, error: ErrorCode) -> WireError:
+    """What a response is that belongs to no request of ours: mostly the peer's complaint."""
+    if not error:
+        return WireError(ErrorCode.UNKNOWN_TYPE, f"there is no type {type_id}", 1)
+    wrong = WireError(error, "the peer could not read a frame of ours", None)
+    wrong.told = True
+    return wrong
+
+
+def refusal(error: WireError, epoch: int = 0, generation: int = 0) -> bytes:
+    """
+    The answer to a frame that cannot be read: its type and correlation id, the error, no body.
+
+    What could not be read of these is `NO_TYPE`, `NO_CORRELATION`. Empty bytes for a bad response:
+    it is not answered.
+    """
+    if not error.answerable:
+        return b""
+    writer = Writer()
+    Header(Direction.RESPONSE, error.type_id, VERSION, error.correlation_id).write(writer)
+    ERROR_CODE.write(writer, error.code)
+    Struct(Frame, EPOCHS).write(writer, Frame(Stop(), epoch=epoch, generation=generation))
+    return sized(writer.written())

@@ -1,0 +1,1 @@
+"""Electors in gates, simulated or on a real ZooKeeper: held to the spec step by step."""

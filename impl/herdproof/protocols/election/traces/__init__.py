@@ -1,0 +1,1 @@
+"""Traces of the election: read, replayed in its spec, audited."""

@@ -1,0 +1,1 @@
+"""What traces allow: a spec that is led along lines of an implementation."""

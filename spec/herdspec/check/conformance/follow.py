@@ -1,0 +1,410 @@
+"""
+The *conform* reading of traces that name nearly everything: a spec is led along a trace.
+
+Where every node tells each of its steps, few states are possible after a line, and what the world
+did in between (a session lost, a connection cut) shows in the next line that could not be without.
+So whoever makes lines of a trace says for each in which *ways* the spec could come to it: calls of
+the spec's own actions, those supposed first. A way that the guards allow, and that leads to what
+the line claims, is taken; where a line leaves open what happened (a write that was never answered),
+every such way is, and the states are carried on side by side.
+
+Steps that no trace tells are *silent*: the states that are carried are closed under those that may
+come before a line. A line that tells since when it was under way may be explained at any moment
+from then on (`begin`); what is carried knows which of these steps it has taken already.
+
+What is found is an execution of the spec: a trace that conforms, conforms. One that differs may do
+so only for want of a way that nobody thought of; which line and why is told.
+
+This module knows no implementation and no file format.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from linecache import getline
+from traceback import FrameSummary, extract_tb
+from typing import Any, NamedTuple, Protocol
+
+from herdspec.check.conformance.mismatch import Miss
+from herdspec.check.running.run import NOT_THERE, Machine
+from herdspec.language.surface import Disabled, Spec
+
+CAP = 64
+"""How many states may be carried where nobody says otherwise."""
+
+FEW = 8
+"""So many states are compared with each other one by one."""
+
+Call = tuple[str, tuple[Any, ...]]
+"""An action of the spec, and its arguments."""
+Way = Sequence[Call]
+ELSE: Way = (("else", ()),)
+"""Among ways: those after it are tried only where none before it leads to the line."""
+
+
+class TooManyStates(Exception):
+    """More states are possible than are carried: nothing can be said."""
+
+
+def fits(state: Any) -> Sequence[str]:
+    """The claims of a line that claims nothing of the state that it leads to."""
+    del state
+    return ()
+
+
+@dataclass(slots=True)
+class Led:
+    """How the spec is to be led along a line of a trace."""
+
+    ways: Sequence[Way] | Callable[[Any], Iterable[Way]]
+    """In which ways the spec can come to it, or can from a state; the likeliest first."""
+    claims: Callable[[Any], Sequence[str]] = fits
+    """What is otherwise in the state that was reached than the line says; nothing if it fits."""
+    every: bool = False
+    """Whether the line leaves open which way it was: all that are possible are taken."""
+    silent: Sequence[str] = ()
+    """The actions that may come before it, however often, and that no line tells."""
+
+    def ways_from(self, state: Any) -> Iterable[Way]:
+        """In which ways the spec can come to the line from a state."""
+        return self.ways(state) if callable(self.ways) else self.ways
+
+
+class Steps(Protocol):
+    """How steps are taken: by the spec's own Python, or compiled (`scripted.py`)."""
+
+    @property
+    def machine(self) -> Machine:
+        """The spec at its sizes."""
+
+    def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
+        """The state after; None where the step is not possible."""
+
+    def plain(self, state: Any) -> Spec:
+        """A state as the spec's own Python has it."""
+
+    def of(self, state: Spec) -> Any:
+        """The reverse of `plain`."""
+
+    def key(self, state: Any) -> Hashable:
+        """What tells a state apart from others."""
+
+    def initial(self, changes: Mapping[tuple[str, Any], int]) -> Any:
+        """The declared initial state, but for these entries (field, element) of its maps."""
+
+
+@dataclass(frozen=True)
+class PlainSteps:
+    """Steps by the spec's own Python."""
+
+    machine: Machine
+
+    def take(self, before: Spec, action: str, arguments: tuple[Any, ...]) -> Spec | None:
+        """A step of a copy; None where it is not possible."""
+        after = before.copy()
+        try:
+            self.machine.method(after, action, arguments)
+        except (Disabled, AssertionError, *NOT_THERE):
+            return None
+        return after
+
+    def plain(self, state: Spec) -> Spec:
+        """The state itself."""
+        return state
+
+    def of(self, state: Spec) -> Spec:
+        """The state itself."""
+        return state
+
+    def key(self, state: Spec) -> Hashable:
+        """Its numbers."""
+        return self.machine.numbers(state)
+
+    def initial(self, changes: Mapping[tuple[str, Any], int]) -> Spec:
+        """The declared initial state, but for these entries (field, element) of its maps."""
+        state = self.machine.initial()
+        for (field_name, element), number in changes.items():
+            getattr(state, field_name)[element] = number
+        return state
+
+
+class Promises(Protocol):
+    """Promises about single states (`invariants.py`): a sentence for each that is broken."""
+
+    def begun(self, state: Any) -> Sequence[str]:
+        """What an initial state breaks."""
+
+    def after(
+        self, action: str, arguments: tuple[Any, ...], before: Any, after: Any
+    ) -> Sequence[str]:
+        """What the state after a step breaks, if the one before breaks nothing."""
+
+
+class Carried(NamedTuple):
+    """A state that is possible, and how the spec came to it."""
+
+    state: Any
+    silent: frozenset[str] = frozenset()
+    """The silent actions on the way to it."""
+    early: frozenset[int] = frozenset()
+    """The steps under way that it has taken already, by their numbers."""
+    broken: Sequence[str] = ()
+    """What the first state on the way to it that breaks a promise breaks."""
+
+
+@dataclass
+class Follower:
+    """
+    A spec on its way along a trace; `begins` are the states that it may begin in.
+
+    Whoever follows a trace does so in `sizes_of_sorts` of the machine's sizes.
+    """
+
+    steps: Steps
+    begins: list[Any]
+    taken: Counter[str] = field(default_factory=Counter)
+    """How often each action was taken."""
+    tried: int = 0
+    largest: int = 1
+    watch: Callable[[Any, str, tuple[Any, ...], Any], None] | None = None
+    """Told of each step of the spec that was taken: before, action, arguments, after."""
+    cap: int = CAP
+    """How many states may be carried."""
+    put_off: frozenset[str] = frozenset()
+    """Silent actions that are tried only where a line is not explained without."""
+    has_put_off: bool = False
+    """Whether some of these might have been taken, and were not tried."""
+    promises: Promises | None = None
+    """What is evaluated in every state that is reached."""
+
+    def __post_init__(self) -> None:
+        self.carried = [Carried(state) for state in self.begins]
+        if self.promises is not None:
+            self.hold_to(self.promises)
+        self._under_way: dict[int, Led] = {}
+        self._silent: dict[str, list[Call]] = {}
+
+    @property
+    def states(self) -> list[Any]:
+        """The states that it may be in."""
+        return [carried.state for carried in self.carried]
+
+    @property
+    def silently(self) -> frozenset[str]:
+        """The silent actions that led to one of the states."""
+        return self.carried[0].silent if self.carried else frozenset()
+
+    @property
+    def doubts(self) -> Sequence[str]:
+        """The promises that are broken on the way to some of the states, and not to others."""
+        return next((carried.broken for carried in self.carried if carried.broken), ())
+
+    def hold_to(self, promises: Promises) -> None:
+        """From now on these are evaluated in every state; in those that are carried first."""
+        self.promises = promises
+        self.carried = [c._replace(broken=promises.begun(c.state)) for c in self.carried]
+
+    def begin(self, number: int, line: Led) -> None:
+        """From now on this step may be taken, until `follow` is told of its end."""
+        self._under_way[number] = line
+
+    def follow(self, line: Led, ends: int | None = None) -> Miss | None:
+        """
+        Go along one line; what is wrong with it, if no way leads there.
+
+        `ends` is the number of a step under way which this line ends.
+        """
+        silent, possible = line.silent, self.carried
+        if silent or self._under_way:
+            possible = self._closed(silent, self.put_off)
+        after = self._after(possible, line, ends)
+        if silent and self.put_off.intersection(silent):
+            self.has_put_off = True
+            if not after:
+                after = self._after(self._closed(silent), line, ends)
+        if ends is not None:
+            self._under_way.pop(ends, None)
+        if not after:
+            return self._missed(line)
+        if len(after) > 1:
+            after = self._distinct(after)
+            self.largest = max(self.largest, len(after))
+            if len(after) > self.cap:
+                raise TooManyStates
+        self.carried = after
+        if self.promises is None or not all(carried.broken for carried in after):
+            return None
+        return Miss(0, "promise", tuple(after[0].broken))
+
+    def _after(self, possible: Sequence[Carried], line: Led, ends: int | None) -> list[Carried]:
+        """What a line leads to from these; who has taken its step already stays."""
+        after: list[Carried] = []
+        for carried in possible:
+            if ends is not None and ends in carried.early:
+                after.append(carried._replace(early=carried.early - {ends}))
+            else:
+                self._lead(carried, line, after)
+        return after
+
+    def _lead(self, carried: Carried, line: Led, found: list[Carried]) -> None:
+        """Add the states that a line leads to from one; the plain loops of a long trace."""
+        take, taken, before = self.steps.take, self.taken, carried.state
+        known = len(found)
+        for way in line.ways_from(before):
+            if way is ELSE:
+                if len(found) > known:
+                    break
+                continue
+            path = [before]
+            for action, arguments in way:
+                self.tried += 1
+                after = take(path[-1], action, arguments)
+                if after is None:
+                    break
+                path.append(after)
+            else:
+                if line.claims(path[-1]):
+                    continue
+                found.append(self._on(carried, way, path))
+                for action, _ in way:
+                    taken[action] += 1
+                if self.watch is not None:
+                    for (action, arguments), (was, became) in zip(way, pairwise(path), strict=True):
+                        self.watch(was, action, arguments, became)
+                if not line.every:
+                    break
+
+    def _on(self, carried: Carried, way: Way, path: Sequence[Any]) -> Carried:
+        """The end of a way, and what was broken on it."""
+        if self.promises is None or carried.broken:
+            return Carried(path[-1], carried.silent, carried.early, carried.broken)
+        for (action, arguments), before, after in zip(way, path, path[1:], strict=False):
+            if broken := self.promises.after(action, arguments, before, after):
+                return Carried(path[-1], carried.silent, carried.early, broken)
+        return Carried(path[-1], carried.silent, carried.early)
+
+    # ── Silent steps ────────────────────────────────────────────────────────────────────────
+
+    def _closed(
+        self, silent: Sequence[str], without: frozenset[str] = frozenset()
+    ) -> list[Carried]:
+        """What is carried, and what silent steps and those under way lead to from there."""
+        names = [name for name in silent if name not in without]
+        if not names and not self._under_way:
+            return self.carried
+        known = {(self.steps.key(c.state), c.early) for c in self.carried}
+        found = list(self.carried)
+        for carried in found:  # it grows
+            for new in self._reached(carried, names):
+                key = (self.steps.key(new.state), new.early)
+                if key not in known:
+                    known.add(key)
+                    found.append(new)
+            if len(found) > self.cap:
+                raise TooManyStates
+        self.largest = max(self.largest, len(found))
+        return found
+
+    def _reached(self, carried: Carried, names: Iterable[str]) -> Iterable[Carried]:
+        """What one silent step, or one that is under way, leads to."""
+        for name in names:
+            for action, arguments in self._calls(name):
+                self.tried += 1
+                after = self.steps.take(carried.state, action, arguments)
+                if after is not None:
+                    if self.watch is not None:
+                        self.watch(carried.state, action, arguments, after)
+                    new = self._on(carried, [(action, arguments)], [carried.state, after])
+                    yield new._replace(silent=carried.silent | {name})
+        for number, line in self._under_way.items():
+            if number not in carried.early:
+                after_it: list[Carried] = []
+                self._lead(carried, line, after_it)
+                for new in after_it:
+                    yield new._replace(early=carried.early | {number})
+
+    def _calls(self, name: str) -> list[Call]:
+        """An action with every choice of its arguments."""
+        if name not in self._silent:
+            machine = self.steps.machine
+            action = machine.spec.action(name)
+            self._silent[name] = [
+                (name, machine.arguments(action, numbers))
+                for numbers in machine.ground.choices(action)
+            ]
+        return self._silent[name]
+
+    def _distinct(self, found: Sequence[Carried]) -> list[Carried]:
+        """Each state once; the first way to it counts, and one on which nothing was broken."""
+        if len(found) <= FEW:  # to compare them is quicker than to take them apart
+            return self._unequal(found)
+        kept: dict[Hashable, Carried] = {}
+        for carried in found:
+            key = (self.steps.key(carried.state), carried.early)
+            if key not in kept or (kept[key].broken and not carried.broken):
+                kept[key] = carried
+        return list(kept.values())
+
+    @staticmethod
+    def _unequal(found: Sequence[Carried]) -> list[Carried]:
+        kept: list[Carried] = []
+        for new in found:
+            for k, old in enumerate(kept):
+                if old.early == new.early and old.state == new.state:
+                    if old.broken and not new.broken:
+                        kept[k] = new
+                    break
+            else:
+                kept.append(new)
+        return kept
+
+    # ── Why not ─────────────────────────────────────────────────────────────────────────────
+
+    def _missed(self, line: Led) -> Miss:
+        """The way that came furthest, and what stopped it there."""
+        best = Miss(1, "nothing", ("the spec has no way to it",))
+        for carried in self._closed(line.silent, self.put_off):
+            for way in line.ways_from(carried.state):
+                if way is ELSE:
+                    continue
+                best = min(best, self._miss(carried.state, way, line), key=lambda m: m.distance)
+        return best
+
+    def _miss(self, before: Any, way: Way, line: Led) -> Miss:
+        state = before
+        for number, (action, arguments) in enumerate(way):
+            self.tried += 1
+            after = self.steps.take(state, action, arguments)
+            if after is None:
+                return Miss(-number, "guard", self._refused(state, action, arguments))
+            state = after
+        return Miss(-len(way), "after", tuple(line.claims(state)))
+
+    def _refused(self, state: Any, action: str, arguments: tuple[Any, ...]) -> tuple[str, ...]:
+        """The condition that does not allow a step, as the spec's source has it."""
+        call = f"{action}({', '.join(map(repr, arguments))}) is not possible"
+        try:
+            self.steps.machine.method(self.steps.plain(state).copy(), action, arguments)
+        except (Disabled, AssertionError, *NOT_THERE) as error:
+            frames = [f for f in extract_tb(error.__traceback__) if f.name != "require"]
+            return (call, *map(source_of, frames[-1:]))
+        return (call,)
+
+
+def source_of(frame: FrameSummary) -> str:
+    """The statement that a frame is in, in one line."""
+    first = frame.lineno or 1
+    lines = (getline(frame.filename, n) for n in range(first, (frame.end_lineno or first) + 1))
+    return " ".join(line.strip() for line in lines)
+
+
+def differences(wanted: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """For each named value that the spec (first) and the trace (second) tell otherwise, a line."""
+    return [
+        f"{name}: the spec has {ours}, the trace {theirs}"
+        for name, (ours, theirs) in wanted.items()
+        if ours != theirs
+    ]

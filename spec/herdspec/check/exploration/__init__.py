@@ -1,0 +1,1 @@
+"""Every reachable state at given sizes: searched, counted, drawn."""

@@ -1,0 +1,1 @@
+"""What must happen in the end, if what is fair is not put off for ever."""

@@ -1,0 +1,1 @@
+"""Small mistakes put into a spec: do its promises notice?"""

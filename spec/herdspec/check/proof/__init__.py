@@ -1,0 +1,1 @@
+"""What holds for any number of elements, by induction, with z3."""

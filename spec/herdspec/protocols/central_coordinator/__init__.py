@@ -1,0 +1,1 @@
+"""System B: one broker, elected through ZooKeeper, coordinates every group."""

@@ -1,0 +1,142 @@
+"""What is checked of system B, and system B as every command knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from herdspec.check.cache import Result
+from herdspec.check.plans import (
+    QUICK,
+    Looked,
+    Scale,
+    exploration,
+    flawed,
+    liveness,
+    proof,
+    said_of,
+)
+from herdspec.check.protocol import Protocol
+from herdspec.check.verdict import counted, measured_by, refined
+from herdspec.check.verify import Check, Plan, Tell, levels
+from herdspec.language.specification import Specification
+
+if TYPE_CHECKING:
+    from herdspec.check.refinement.refine import Refinement
+    from herdspec.protocols.flaws import Flaw
+
+
+def verified() -> Specification:
+    """The verified central coordinator."""
+    from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
+
+    return CENTRAL_COORDINATOR
+
+
+def contract() -> Specification:
+    """What every group protocol owes its users."""
+    from herdspec.protocols.contract.properties import CONTRACT
+
+    return CONTRACT
+
+
+def drafted() -> Flaw:
+    """The central coordinator as drafted, with its own consumer."""
+    from herdspec.protocols.central_coordinator.flaws import DRAFTED_002
+
+    return DRAFTED_002
+
+
+def flaws() -> Mapping[str, Flaw]:
+    """The verified central coordinator with one mistake each, and `002` with `000`'s consumer."""
+    from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, FLAWS, FOUND
+
+    return {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
+
+
+def planned(scale: Scale) -> Plan:
+    """The plan of system B: the verified protocol, the two drafts, and single mistakes."""
+    from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
+    from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
+    from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
+    from herdspec.protocols.contract.properties import CONTRACT
+
+    quick = scale == QUICK
+    flaws = {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
+    checks = (
+        exploration(central(CENTRAL_COORDINATOR, 2, 2, 2, faults=1)),
+        exploration(central(CENTRAL_COORDINATOR, 2, 1, 2, faults=2)),
+        liveness(central(HELD, 2, 1, 2, faults=1)),
+        *(() if quick else (liveness(central(HELD, 2, 2, 1, faults=1)),)),
+        proof("verified", CENTRAL_COORDINATOR, ()),
+        seen_as("verified", REFINEMENT, faults=1),
+        *(() if quick else (seen_as("verified", REFINEMENT_FENCED, faults=2),)),
+        exploration(owed(2, 1, 2, faults=2)),
+        liveness(owed(2, 1, 1, faults=2)),
+        proof("contract", CONTRACT, ()),
+        *flawed("drafted", DRAFTED_002),
+        *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
+    )
+    specs = {"verified": CENTRAL_COORDINATOR, "contract": CONTRACT, "drafted": DRAFTED_002.spec}
+    assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
+    return Plan(
+        "central_coordinator", checks, others=("contract",), flaws=tuple(flaws), assumed=assumed,
+        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
+    )  # fmt: skip
+
+
+def central(
+    spec: Specification, members: int, partitions: int, brokers: int, *, faults: int
+) -> Looked:
+    """The verified central coordinator, at a size at which nothing is cut."""
+    sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
+    return Looked("verified", spec, sizes, faults, bound=4 + faults)
+
+
+def mistaken() -> list[Looked]:
+    """All that the central coordinator promises, at sizes at which most of its mistakes show."""
+    from herdspec.protocols.central_coordinator.properties import NOTICING
+
+    return [
+        central(NOTICING, 1, 1, 1, faults=1),
+        central(NOTICING, 1, 2, 1, faults=1),
+        central(NOTICING, 1, 1, 2, faults=2),
+        central(NOTICING, 2, 1, 1, faults=1),
+    ]
+
+
+def owed(members: int, partitions: int, brokers: int, *, faults: int) -> Looked:
+    """The contract of every group protocol, at a size at which nothing is cut."""
+    from herdspec.protocols.contract.properties import CONTRACT
+
+    sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
+    return Looked("contract", CONTRACT, sizes, faults, bound=14)
+
+
+def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
+    """Every step of the central coordinator is the contract's: seen where nothing is cut."""
+    sizes, bound = {"Broker": 2, "Member": 2, "Partition": 1}, 4 + faults
+
+    def run(tell: Tell) -> Result:
+        from herdspec.check.refinement.refine import refine_by_exploration
+
+        seen = refine_by_exploration(
+            through, sizes, faults=faults, bound=bound, progress=levels(tell)
+        )
+        assert seen.exploration is not None, "it was explored"
+        return Result(tuple(refined(subject, seen)), measured_by(seen.exploration))
+
+    def rests_on() -> tuple[Any, ...]:
+        image = {leaf.data: e for leaf, e in through.image.items()}
+        specs = (through.concrete, through.abstract)
+        return subject, specs, image, through.actions, sizes, faults, bound
+
+    size = ", ".join([counted(n, name.lower()) for name, n in sizes.items()])
+    named = f"refine {subject} to {through.abstract.name}"
+    return Check(f"{named}: {size}, {counted(faults, 'fault')}", run, rests_on)
+
+
+PROTOCOL = Protocol(
+    "central_coordinator", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
+    flaws=flaws, plan=planned, mistaken=mistaken, builds_on=("election",),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""What every group coordination protocol owes its users: the spec that the others refine."""
