@@ -26,8 +26,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.simulated.contract import Sentence
 from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
+from herdproof.protocols.sentences import Sentence
 from properties.central_mutants import MUTANTS, Mutant
 
 PAGE = Path(__file__).parents[1] / "docs" / "central_coordinator.md"

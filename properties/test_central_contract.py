@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 import pytest
 
-from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract, Sentence
+from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract
 from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, TopicPartition
+from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Check, Create, Delete, Multi, Set
 

@@ -30,7 +30,7 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
     draw_faults,
 )
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.contract import Broken, Owner, Sentence
+from herdproof.protocols.central_coordinator.simulated.contract import Broken, Owner
 from herdproof.protocols.central_coordinator.simulated.kafka import Log
 from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
 from herdproof.protocols.central_coordinator.simulated.shrink import (
@@ -39,6 +39,7 @@ from herdproof.protocols.central_coordinator.simulated.shrink import (
     shrink,
 )
 from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run, Violation
+from herdproof.protocols.sentences import Sentence
 
 CONSUMERS = frozenset({
     Kind.KILL_CONSUMER, Kind.PAUSE_CONSUMER, Kind.CUT, Kind.PART, Kind.JOIN, Kind.LEAVE,

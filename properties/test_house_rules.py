@@ -17,21 +17,23 @@ ROOT = Path(__file__).parent.parent
 CODE = ("spec", "impl", "properties", "integration", "benchmarks", "conftest.py")
 SEE_BOTH_SIDES = (
     "impl/herdproof/conformance",
-    "impl/herdproof/link",
     "impl/herdproof/cli",
     "impl/herdproof/pipeline",
-    "impl/herdproof/protocols",
+    "impl/herdproof/protocols/implementation.py",
+    "impl/herdproof/protocols/imports.py",
     "impl/herdproof/report",
 )
+ROOMS = Path("impl/herdproof/protocols")
+JUDGES = ("entry.py", "campaign.py", "held", "traces")
+"""What holds a protocol's code to its spec, in the protocol's room: it sees both sides, too."""
+TRIALS = ("simulated", "simulated.py")
+"""The worlds in which code is tried, in a protocol's room."""
+PRODUCTION = ("impl/herdproof/zookeeper", "impl/herdproof/consumer.py", str(ROOMS))
+DOORS = ("impl/herdproof/cli/run", "impl/herdproof/consumer.py")
+"""What a user starts: commands of one protocol, and the consumer, which picks one."""
 KNOW_KAZOO = (
     "impl/herdproof/zookeeper/client.py",
     "impl/herdproof/zookeeper/kazoo_frames.py",
-)
-PRODUCTION = (
-    "impl/herdproof/central_coordinator",
-    "impl/herdproof/zookeeper",
-    "impl/herdproof/wire",
-    "impl/herdproof/consumer.py",
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -119,7 +121,42 @@ def implementation_imports_of_the_spec(root: Path) -> list[str]:
     That goes for what runs in production and for the simulator. Only what holds one side against
     the other, or shows it, sees both.
     """
-    return forbidden_imports(root, "impl", {"herdspec", "spec"}, except_in=SEE_BOTH_SIDES)
+    return forbidden_imports(
+        root, "impl", {"herdspec", "spec"},
+        except_in=(*SEE_BOTH_SIDES, *parts_of_rooms(root, JUDGES)),
+    )  # fmt: skip
+
+
+def parts_of_rooms(root: Path, names: tuple[str, ...]) -> list[str]:
+    """The folders and files of these names in the protocols' rooms."""
+    return [
+        str(part.relative_to(root))
+        for room in (root / ROOMS).glob("*/")
+        for part in room.iterdir()
+        if part.name in names
+    ]
+
+
+def names_of_rooms(root: Path) -> list[str]:
+    """
+    Imports that would let anything outside of a protocol's rooms know it by name.
+
+    A protocol may be built on another one, and names that.
+    """
+    return [
+        f"{module.path}:{node.lineno} names {node.module}"
+        for module in modules(root, "spec", "impl")
+        if "protocols" not in module.path.parts
+        and not any(module.path.is_relative_to(door) for door in DOORS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and is_in_a_room(node.module or "")
+    ]
+
+
+def is_in_a_room(module: str) -> bool:
+    """Whether a module's name leads into a protocol's room, on either side."""
+    package, _, rest = module.partition(".protocols.")
+    return package in ("herdproof", "herdspec") and "." in rest
 
 
 def imports_of_kazoo(root: Path) -> list[str]:
@@ -137,9 +174,11 @@ def flaws_in_production(root: Path) -> list[str]:
 
     A known mistake is a subclass, put in the core's place by whoever wants to see it caught.
     """
+    apart = parts_of_rooms(root, (*JUDGES, *TRIALS))
     return [
         f"{module.path}:{number} mentions flaws"
         for module in modules(root, *PRODUCTION)
+        if not any(module.path.is_relative_to(part) for part in apart)
         for number, line in enumerate(module.text.splitlines(), start=1)
         if "flaw" in line.lower()
     ]
@@ -202,6 +241,11 @@ RULES: dict[Callable[[Path], list[str]], Planted] = {
         path="impl/herdproof/zookeeper/a.py",
         text='"""A."""\n\n\ndef f(flaws: str) -> str:\n    return f\n',
         offence="impl/herdproof/zookeeper/a.py:4 mentions flaws",
+    ),
+    names_of_rooms: Planted(
+        path="impl/herdproof/pipeline/a.py",
+        text='"""A."""\nfrom herdproof.protocols.election.elector import x\n',
+        offence="impl/herdproof/pipeline/a.py:2 names herdproof.protocols.election.elector",
     ),
     imports_of_kazoo: Planted(
         path="impl/herdproof/zookeeper/a.py",

@@ -26,7 +26,7 @@ from herdproof.pipeline.offsets.source import (
 )
 from herdproof.pipeline.spark.outgoing import OUT_ARROW
 from herdproof.pipeline.spark.tables import ARROW, TABLES, Row, Rows
-from herdproof.protocols.central_coordinator.simulated.contract import Sentence
+from herdproof.protocols.sentences import Sentence
 from properties.offset_records import Pair, commit, generation, in_log, key, modern
 
 P0, P1, P2 = ("t", "0"), ("t", "1"), ("t", "2")

@@ -67,20 +67,19 @@ def replayed(
     traces: list[Path], slack_ns: int, told: Progress, *, invariants: bool = True
 ) -> Outcome:
     """Replay traces in the spec of the protocol that they name."""
-    from herdproof.conformance.traces.line import SCHEMA, protocol_of
-    from herdproof.protocols.election.tracing import ELECTION
+    from herdproof.conformance.traces.line import protocol_of, read_files
     from herdproof.protocols.implementation import implementation
     from herdspec.check.protocol import names
 
-    version, named = protocol_of(traces[0])
-    if version == SCHEMA and named not in names():
+    _, named = protocol_of(traces[0])
+    if named not in names():
+        read_files(traces)  # says what is wrong with it, if it is no trace at all
         raise UsageError(
             f"{traces[0]} is a trace of {named}, which is no protocol that is installed:"
             f" say its spec by --spec FILE.py:SPEC, and by --map FILE.py:MAP what its lines are to"
             f" the spec, if that is not called {named}"
         )
-    # A trace that names none is the election's to refuse: its reader says what is wrong.
-    replay = implementation(named if named in names() else ELECTION).conform
+    replay = implementation(named).conform
     return replay(traces, slack_ns, told, invariants=invariants)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from herdproof.pipeline.judging import events as e
 from herdproof.pipeline.judging.figures import FIGURES
 from herdproof.pipeline.spark.tables import Row, Rows
-from herdproof.protocols.central_coordinator.simulated.contract import Sentence
+from herdproof.protocols.sentences import Sentence
 
 SENTENCES: Mapping[str, str] = {sentence.name: sentence.value for sentence in Sentence}
 """The contract: by name, what is promised."""

@@ -17,7 +17,6 @@ from herdproof.pipeline.campaign.runs import Asked, Broken, Configured, Ran
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.protocols.central_coordinator.simulated.chance import ALL, TROUBLE, Config, Kind
-from herdproof.protocols.central_coordinator.simulated.contract import Sentence
 from herdproof.protocols.central_coordinator.simulated.shrink import NothingToShrink, shrink
 from herdproof.protocols.central_coordinator.simulated.story import Line as Logged
 from herdproof.protocols.central_coordinator.simulated.story import sentence
@@ -26,6 +25,7 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.replays import replay_central
 from herdproof.protocols.central_coordinator.traces.runs import Tracers
 from herdproof.protocols.election.held.flawed import FLAWS as ELECTOR_FLAWS
+from herdproof.protocols.sentences import Sentence
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 
 CONSUMERS = frozenset({

@@ -13,14 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.contract import (
-    Contract,
-    Owned,
-    Sentence,
-    shown,
-)
+from herdproof.protocols.central_coordinator.simulated.contract import Contract, Owned, shown
 from herdproof.protocols.central_coordinator.simulated.kafka import Log
 from herdproof.protocols.central_coordinator.wire.messages import TopicPartition
+from herdproof.protocols.sentences import Sentence
 
 
 def settles(

@@ -31,7 +31,7 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
     draw_members,
 )
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract, Sentence
+from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract
 from herdproof.protocols.central_coordinator.simulated.faults import strike
 from herdproof.protocols.central_coordinator.simulated.kafka import IDS, TOPICS, Kafka
 from herdproof.protocols.central_coordinator.simulated.network import Lateness, Network, Side
@@ -40,6 +40,7 @@ from herdproof.protocols.central_coordinator.simulated.session import Client, Op
 from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
 from herdproof.protocols.central_coordinator.simulated.story import Line, digest, story
 from herdproof.protocols.election.held.flawed import elector_with
+from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.clock import Clock, Timeline
 
 Observe: TypeAlias = Callable[[Process, object, Sequence[object]], None]

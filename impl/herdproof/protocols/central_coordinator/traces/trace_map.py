@@ -1,10 +1,9 @@
 """
 What the traces of system B are to its spec: a table, and what a group's replay remembers.
 
-Coordinators and consumers tell every step that they take
-(`protocols/central_coordinator/tracing.py`). What nobody tells is supposed where a line could not
-be without it: an election, a lost session, a connection that broke, a topic that appeared, records
-that were produced and finished.
+Coordinators and consumers tell every step that they take (`tracing.py`). What nobody tells is
+supposed where a line could not be without it: an election, a lost session, a connection that broke,
+a topic that appeared, records that were produced and finished.
 
 - A connection is a `Member`: the same one as its consumer's connection before, where nobody counts
   on that any more.
