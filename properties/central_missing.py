@@ -1,7 +1,7 @@
 """
 Promises that the central coordinator does not make: each would notice mistakes that survive.
 
-`central_coordinator_survivors.py` names them as reasons; `test_mutate_central.py` shows that each
+`central_coordinator/survivors.py` names them as reasons; `test_mutate_central.py` shows that each
 holds, and kills what it is said to kill.
 """
 

@@ -1,7 +1,7 @@
 """
 The central coordinator's mutation score: what survives, and that the reasons for it are true.
 
-`central_coordinator_survivors.py` says of most survivors which promise is missing. Those promises
+`central_coordinator/survivors.py` says of most survivors which promise is missing. Those promises
 stand in `central_missing.py`. They are no part of the protocol; each holds of it, and would kill
 what it is said to kill. The guards, the barrier and the fences are killed one by one, in the short
 part.

@@ -1,7 +1,7 @@
 """
 The election's mutation score: what survives, and that the reasons for it are true.
 
-`election_survivors.py` says of most survivors which promise is missing. Those promises stand here.
+`election/survivors.py` says of most survivors which promise is missing. Those promises stand here.
 They are no part of the election; each holds of it, and would kill what it is said to kill.
 """
 

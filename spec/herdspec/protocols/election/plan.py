@@ -12,16 +12,16 @@ from herdspec.check.protocol import Protocol
 
 def _later(name: str) -> Callable[[], Any]:
     """What stands under this name (`MODULE:NAME`), read when it is asked for."""
-    return partial(resolve_name, f"herdspec.protocols.{name}")
+    return partial(resolve_name, f"herdspec.protocols.election.{name}")
 
 
 PROTOCOL = Protocol(
     "election",
-    verified=_later("election_properties:ELECTION"),
-    declared=_later("election_flaws:AT_ONCE"),
-    contract=_later("election_contract:CONTRACT"),
+    verified=_later("properties:ELECTION"),
+    declared=_later("flaws:AT_ONCE"),
+    contract=_later("contract:CONTRACT"),
     within=True,
-    refinement=_later("election_contract:REFINEMENT"),
-    drafted=_later("election_flaws:DRAFTED"),
-    flaws=_later("election_flaws:FLAWS"),
+    refinement=_later("contract:REFINEMENT"),
+    drafted=_later("flaws:DRAFTED"),
+    flaws=_later("flaws:FLAWS"),
 )

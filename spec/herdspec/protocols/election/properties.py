@@ -3,7 +3,7 @@ What the election promises, each promise under its sentence.
 
 `ELECTION` is the verified protocol with its properties: `PROMISES`, what must be possible, and the
 lemmas that make the promises inductive. `one_coordinator_at_a_time` is what nobody can promise
-without clocks; it is declared to fail (`election_flaws.AT_ONCE`).
+without clocks; it is declared to fail (`flaws.AT_ONCE`).
 """
 
 from __future__ import annotations

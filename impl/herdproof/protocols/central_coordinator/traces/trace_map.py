@@ -7,8 +7,7 @@ a topic that appeared, records that were produced and finished.
 
 - A connection is a `Member`: the same one as its consumer's connection before, where nobody counts
   on that any more.
-- Offsets and epochs are ranks, since the spec only compares them; offset 0 of the spec is "none
-  stored".
+- Offsets and epochs are ranks, since the spec only compares them; offset 0 is "none stored".
 - ZooKeeper does what a broker has sent by the time at which the answer is told; or before a broker
   starts, coordinates or steps down, if it does it at all.
 - That a consumer gives its connection up, or has to, the spec hears where somebody relies on it: a
