@@ -127,4 +127,4 @@ def test_the_zip_for_spark_enters_every_protocol(tmp_path: Path) -> None:
 
     assert text.splitlines()[0] == f"[{GROUP}]"
     for each in names():
-        assert f"{each} = herdproof.protocols.{each}:IMPLEMENTATION" in text
+        assert f"{each} = herdproof.protocols.{each}.entry:IMPLEMENTATION" in text
