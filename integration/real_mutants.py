@@ -4,7 +4,7 @@ Some of the elector's known mistakes, switched on in real brokers on a real ZooK
 Each is taken through the story that the checker told of the spec with that mistake, twice: beside
 the flawed spec, which it must follow to the end (so that the broken promise is really broken), and
 beside the verified one, which it must leave on the way. On the simulated ZooKeeper,
-`properties/test_election_link.py` tries all of them.
+`properties/protocols/election/test_election_link.py` tries all of them.
 """
 
 from __future__ import annotations

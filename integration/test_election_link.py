@@ -3,8 +3,8 @@ Real brokers on a real ZooKeeper, with real faults, do what the election's spec 
 
 Every edge of the smallest graph; random plans with three brokers; three mistakes of the core, each
 caught by the story that the checker told of it. What one server cannot show is driven on an
-ensemble with a lagging follower. `properties/test_election_link.py` does the same, and more of it,
-on the simulated ZooKeeper.
+ensemble with a lagging follower. `properties/protocols/election/test_election_link.py` does the
+same, and more of it, on the simulated ZooKeeper.
 """
 
 from __future__ import annotations

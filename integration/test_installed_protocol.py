@@ -16,7 +16,7 @@ from typing import TypeAlias
 import pytest
 
 from integration.commands import COMMAND
-from properties.test_tutorial import blocks
+from properties.rules.test_tutorial import blocks
 
 PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
 HOLDS, FAILS = 0, 1

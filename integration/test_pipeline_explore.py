@@ -1,8 +1,8 @@
 """
 Exploring on a real Spark: the local explorer's answers, whatever dies on the way.
 
-The search itself is tested without Spark (`properties/test_pipeline_explore.py`); here it is what
-Spark adds: workers that compile, files between them, lost tasks and a lost driver.
+The search itself is tested without Spark (`properties/pipeline/test_pipeline_explore.py`); here it
+is what Spark adds: workers that compile, files between them, lost tasks and a lost driver.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from herdproof.pipeline.exploration.explore import SparkExplorer, explore_on, on
 from herdspec.check.exploration.bounds import first_bound
 from herdspec.check.exploration.explore import explore
 from herdspec.check.protocol import names, protocol
+from properties.check.exploration.test_published import ROWS, Published, name_of
+from properties.pipeline.test_pipeline_explore import assert_same
 from properties.specs import TWO_PHASE_COMMIT
-from properties.test_pipeline_explore import assert_same
-from properties.test_published import ROWS, Published, name_of
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = [*known(), *(f"{of}/{flaw}" for of in names() for flaw in protocol(of).flaws())]

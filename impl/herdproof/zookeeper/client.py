@@ -2,7 +2,7 @@
 A session with a real ZooKeeper, typed: its one connection at a time, and one order of all it tells.
 
 This module and `kazoo_frames.py`, which has kazoo's words for ours, are the only ones that import
-kazoo (`properties/test_house_rules.py`).
+kazoo (`properties/rules/test_house_rules.py`).
 
 What a client promises, beyond what kazoo does:
 

@@ -2,7 +2,7 @@
 kazoo's words and ours: frames and operations, results and answers, errors and refusals.
 
 Functions between two vocabularies, without a connection. This module and `client.py`, which has the
-connection, are the only ones that import kazoo (`properties/test_house_rules.py`).
+connection, are the only ones that import kazoo (`properties/rules/test_house_rules.py`).
 
 Source: kazoo 2.11, `kazoo.protocol.serialization` (undocumented) and `kazoo.exceptions`.
 """

@@ -6,7 +6,7 @@ compiles once; never the spec's class, which may come from a file that only the 
 
 An *expander* makes the successors of some states, sorted by the shard that each belongs to. A
 *shard* is a part of the visited set: it tells which of the successors are new. Both engines give
-the same entries in the same order (`properties/test_pipeline_explore.py`).
+the same entries in the same order (`properties/pipeline/test_pipeline_explore.py`).
 """
 
 from __future__ import annotations

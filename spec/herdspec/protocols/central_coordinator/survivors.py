@@ -4,9 +4,9 @@ Mistakes in the central coordinator that none of its promises notices, and why t
 `herdproof mutate central_coordinator` puts mistakes into the spec, one at a time, and explores each
 at four small sizes in turn (`central_mistaken` in `check/plans.py`). Most break a promise. Those
 below do not, and each has its reason: mostly the promise that is missing. Such promises are tested
-(`properties/test_mutate_central.py`): each holds of the protocol, and kills the mutants that it
-stands beside. Some mutants are noticed at a larger size only, which is tested as well; of the rest
-the reason is said in words.
+(`properties/protocols/central_coordinator/spec/test_mutate_central.py`): each holds of the
+protocol, and kills the mutants that it stands beside. Some mutants are noticed at a larger size
+only, which is tested as well; of the rest the reason is said in words.
 
 What survives for want of a promise does so for one cause: what the contract owes is about who
 consumes, from where on, and that the group settles. A rebalance too many, an offset that is noted

@@ -3,8 +3,9 @@ Mistakes in the election that none of its properties notices, and why they may l
 
 `herdproof mutate election` puts mistakes into the spec, one at a time, and explores each at 2
 brokers and 1 fault. Most break a property. Those below do not, and each has its reason: mostly the
-promise that is missing. Such promises are tested (`properties/test_mutate_election.py`): each holds
-of the election, and kills the mutants that it stands beside.
+promise that is missing. Such promises are tested
+(`properties/protocols/election/test_mutate_election.py`): each holds of the election, and kills the
+mutants that it stands beside.
 
 Nearly all of them are missing for one cause: what the election promises is safety through a fence,
 and that it recovers. A node that goes too early, a look too many, a call that is dropped cost time

@@ -1,0 +1,67 @@
+"""
+The generated parts of docs/pipeline.md: what each source can decide, and the tables.
+
+    python -m properties.pipeline.pipeline_page
+
+writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from herdproof.pipeline.audit.protocols import auditors
+from herdproof.pipeline.judging.figures import FIGURES
+from herdproof.pipeline.judging.findings import SENTENCES
+from herdproof.pipeline.offsets import TOPIC
+from herdproof.pipeline.offsets.judge import OBSERVABLE
+from herdproof.pipeline.spark.tables import TABLES
+
+PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
+
+SENTENCE_HEAD = "| sentence | what is promised |"
+
+
+def sources() -> dict[str, Mapping[str, str]]:
+    """Of each source, by sentence, why it cannot show that it holds; empty where it can."""
+    return {**{name: a.observable for name, a in auditors().items()}, TOPIC: OBSERVABLE}
+
+
+def sentences() -> Iterator[str]:
+    """The table of the sentences, and whether each source can decide them."""
+    told = sources()
+    names = " | ".join(f"`{name}`" for name in told)
+    yield f"{SENTENCE_HEAD} {names} |"
+    yield "|---|---|" + "---|" * len(told)
+    for sentence, promise in SENTENCES.items():
+        cells = " | ".join("not observable" if o[sentence] else "judged" for o in told.values())
+        yield f"| `{sentence}` | {promise} | {cells} |"
+
+
+def tables() -> Iterator[str]:
+    """Every table and its columns, and the figures."""
+    for table in TABLES.values():
+        yield f"### {table.name}\n\n{table.says}\n\n| column | kind | what it says |\n|---|---|---|"
+        for column in table.columns[2:]:
+            yield f"| `{column.name}` | {column.kind} | {column.says} |"
+        yield ""
+    yield "Figures. Those of each occurrence have its time; the others are of the whole group.\n"
+    yield "| name | unit | of each | what it says |\n|---|---|---|---|"
+    for name, figure in FIGURES.items():
+        yield f"| `{name}` | {figure.unit} | {'yes' if figure.each else ''} | {figure.says} |"
+
+
+def renewed(page: str) -> str:
+    """The page with its generated parts made anew."""
+    found = re.compile(re.escape(SENTENCE_HEAD) + r".*\n(?:\|.*\n)*")
+    page = found.sub(lambda _: "\n".join(sentences()) + "\n", page, count=1)
+    before, rest = page.split("### generations\n", 1)
+    after = rest.split("\n## ", 1)
+    made = before + "\n".join(tables()) + "\n"
+    return made + (f"\n## {after[1]}" if len(after) > 1 else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

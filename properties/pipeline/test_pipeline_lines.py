@@ -1,0 +1,352 @@
+"""
+Lines as the audit reads them: quickly, and with the same word for what is wrong as the readers.
+
+And their order, and elections, whose lines the same pipeline takes.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from itertools import pairwise, permutations
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from herdproof.conformance.traces.line import ANY_PROTOCOL, TraceError
+from herdproof.conformance.traces.line import read_line as read_any_line
+from herdproof.conformance.traces.ordering import Ordered, ordered
+from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.pipeline.audit.judge import CONFORMS, judge
+from herdproof.pipeline.audit.lines import Reader
+from herdproof.pipeline.audit.protocols import auditor, auditors, read_line
+from herdproof.pipeline.judging.findings import SENTENCES
+from herdproof.pipeline.spark.tables import Rows
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep, read_central_line
+from herdproof.protocols.central_coordinator.tracing import CENTRAL
+from herdproof.protocols.central_coordinator.tracing import NAMES as WRITTEN
+from herdproof.protocols.election.tracing import ELECTION, FORMATS
+from properties.pipeline.pipeline_traces import run_of, trace, violated
+from properties.protocols.election.test_conform import walk
+
+ELECTIONS = auditor(ELECTION)
+
+# ── Reading ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_are_read_as_their_reader_reads_them(seed: int) -> None:
+    """Every field of every line, and where it stands; and written again as they were."""
+    for number, line in enumerate(run_of(seed)):
+        text = line.written()
+        read = read_line(text, f"f, line {number}")
+
+        assert replace(read, place="") == read_central_line(text) == replace(line, place="")
+        assert (read.place, read.written()) == (f"f, line {number}", text)
+
+
+def raw(**changes: Any) -> dict[str, Any]:
+    """A line's fields, with some changed; None takes one away."""
+    fields = {**json.loads(run_of(0)[40].written()), **changes}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False),
+    st.text(max_size=5), st.sampled_from(["7", "1.0", " 3 ", "1e3", "true"]),
+    st.lists(st.one_of(st.integers(), st.text(max_size=2)), max_size=3),
+    st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2), st.integers(-5, 5)), max_size=2),
+    st.lists(st.lists(st.text(max_size=2), min_size=3, max_size=3), max_size=2),
+)  # fmt: skip
+NAMES = st.sampled_from([*WRITTEN, "unknown", "place", "(place)"])
+
+
+def as_its_reader_reads(text: str) -> CentralStep | str:
+    """A line, or what is wrong with it."""
+    try:
+        return read_central_line(text)
+    except TraceError as problem:
+        return str(problem)
+
+
+@given(changes=st.dictionaries(NAMES, ODD, min_size=1, max_size=3))
+@settings(max_examples=600, deadline=None)
+def test_what_the_reader_takes_is_taken_and_what_it_refuses_is_refused(
+    changes: dict[str, Any],
+) -> None:
+    """With the same value, or for the same reason."""
+    text = json.dumps(raw(**changes))
+    wanted = as_its_reader_reads(text)
+    if isinstance(wanted, str):
+        with pytest.raises(Malformed) as refused:
+            auditor(CENTRAL).read(text, "f:1")
+        assert refused.value.why == wanted
+        return
+    read = auditor(CENTRAL).read(text, "f:1")
+    assert (replace(read, place=""), read.place) == (wanted, "f:1")
+    told = json.loads(read.written())
+    assert all(told[n] == value for n, value in json.loads(text).items() if n in WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "why"),
+    [
+        ("", "malformed", "no JSON"),
+        ("{", "malformed", "no JSON"),
+        ("[" * 100_000, "malformed", "no JSON"),
+        ("[]", "malformed", "a JSON object"),
+        ("null", "malformed", "a JSON object"),
+        ("{}", "unknown_protocol", "the protocol is None"),
+        (json.dumps(raw(protocol="raft")), "unknown_protocol", "the protocol is 'raft'"),
+        (json.dumps(raw(protocol=7)), "unknown_protocol", "the protocol is 7"),
+        (json.dumps(raw(protocol=[])), "unknown_protocol", r"the protocol is \[\]"),
+        (json.dumps(raw(schema=2)), "unknown_version", "this reader knows version 1"),
+        (json.dumps(raw(schema=None)), "unknown_version", "this reader knows version 1"),
+        (json.dumps(raw(node=None)), "malformed", "`node`"),
+        (json.dumps(raw(sequence="x")), "malformed", "`sequence`"),
+        (json.dumps(raw(time_ns=2**63)), "malformed", "`time_ns` is beyond 64 bits"),
+        (json.dumps(raw(until_ns=-(2**63) - 1)), "malformed", "`until_ns` is beyond 64 bits"),
+        (json.dumps(raw(partitions=[["t", "0"]])), "malformed", r"`partitions\.0"),
+        (json.dumps(raw(consumer="\ud800")), "malformed", "no JSON .*hex escape"),
+    ],
+)  # fmt: skip
+def test_what_is_no_line_is_said_why(text: str, reason: str, why: str) -> None:
+    """The quarantine's reason, and what exactly is wrong."""
+    with pytest.raises(Malformed, match=why) as refused:
+        read_line(text, "f:1")
+
+    assert refused.value.reason == reason
+
+
+def test_a_line_of_another_version_is_refused_by_who_reads_any_protocol() -> None:
+    """It has all the fields; its number alone says that it is another."""
+    text = '{"schema":3,"protocol":"Toy","run":"","node":"n","sequence":1,"time_ns":1,"action":"a"}'
+
+    with pytest.raises(Malformed, match="this reader knows version 2") as refused:
+        Reader(ANY_PROTOCOL)(text, "f:1")
+
+    assert refused.value.reason == "unknown_version"
+    assert Reader(ANY_PROTOCOL)(text.replace(":3", ":2"), "f:1").place == "f:1"
+
+
+@given(text=st.one_of(st.text(), st.binary().map(lambda b: b.decode("latin-1"))))
+@settings(max_examples=300, deadline=None)
+def test_anything_else_is_malformed(text: str) -> None:
+    """Whatever stands there, no other error comes of it."""
+    with pytest.raises(Malformed):
+        read_line(text, "f:1")
+
+
+@pytest.mark.parametrize("offset", ["1_0", " 7 ", "+3", "007", "-0", "٣", "7.0", ""])
+def test_a_text_that_no_number_is_written_as_is_no_offset(offset: str) -> None:
+    """Only what Parquet makes of a number is one; Python's own `int` takes more."""
+    with pytest.raises(Malformed, match=r"`partitions\.0\.2` is text"):
+        read_line(json.dumps(raw(partitions=[["t", "0", offset]])), "f:1")
+
+
+@pytest.mark.parametrize("offset", [0, 7, -1, 2**40])
+def test_an_offset_may_be_the_text_of_a_number(offset: int) -> None:
+    """As Parquet's columns have it."""
+    one, other = (
+        read_line(json.dumps(raw(partitions=[["t", "0", written]])), "f:1")
+        for written in (offset, str(offset))
+    )
+
+    assert one == other
+
+
+def test_whitespace_and_the_order_of_fields_are_of_no_matter() -> None:
+    """Another implementation writes its JSON as it likes."""
+    fields = raw()
+    text = json.dumps(dict(reversed(fields.items())), indent=2)
+
+    assert replace(read_line(text, "f:1"), place="") == read_central_line(json.dumps(fields))
+
+
+def test_an_error_survives_a_pickle() -> None:
+    """Workers hand it on."""
+    error = pickle.loads(pickle.dumps(Malformed("malformed", "it is blue")))
+
+    assert (error.reason, error.why, str(error)) == ("malformed", "it is blue", "it is blue")
+
+
+# ── Order ───────────────────────────────────────────────────────────────────────────────────
+
+
+def numbers(found: Ordered[Any]) -> list[tuple[str, int]]:
+    """Who told which line."""
+    return [(line.node, line.sequence) for line in found.lines]
+
+
+def test_lines_come_by_number_and_time() -> None:
+    """A process's lines by their numbers, though its clock goes back; the others' by time."""
+    some = run_of(0)[0]
+    lines = [
+        replace(some, node=node, role="consumer", sequence=sequence, time_ns=time_ns)
+        for node, sequence, time_ns in [
+            ("a", 1, 10), ("a", 2, 30), ("a", 3, 20), ("b", 1, 15), ("b", 2, 25), ("b", 3, 35),
+            ("a", 1, 40), ("a", 2, 41),
+        ]
+    ]  # fmt: skip
+    Random(2).shuffle(lines)
+
+    assert numbers(ordered(lines)) == [
+        ("a", 1), ("b", 1), ("b", 2), ("a", 2), ("a", 3), ("b", 3), ("a", 1), ("a", 2),
+    ]  # fmt: skip
+    assert ordered(lines).gaps == {}
+
+
+def test_gaps_and_doubles_are_told() -> None:
+    """What is missing at its beginning, too."""
+    some = run_of(0)[0]
+    lines = [
+        replace(some, node="a", sequence=sequence, time_ns=10 * sequence, place=f"f:{sequence}")
+        for sequence in (3, 4, 8)
+    ]
+    again = replace(lines[1], place="g:1")
+
+    found = ordered([*lines, again])
+
+    assert numbers(found) == [("a", 3), ("a", 4), ("a", 8)]
+    assert found.gaps == {0: "of a, lines 1 to 2", 2: "of a, lines 5 to 7"}
+    assert [line.place for line in found.twice] == ["g:1"]
+
+
+def test_a_process_without_its_first_line_is_not_taken_for_the_next_one() -> None:
+    """What came before the first start is of another process, where it has the same numbers."""
+    some = run_of(0)[0]
+    times = {(2, 10), (3, 20), (1, 30), (2, 40), (3, 50)}
+    lines = [replace(some, node="a", sequence=n, time_ns=t, place=f"f:{t}") for n, t in times]
+
+    found = ordered(lines)
+
+    assert [line.time_ns for line in found.lines] == [10, 20, 30, 40, 50]
+    assert found.gaps == {0: "of a, lines 1 to 1"}
+    assert found.twice == []
+
+
+def test_of_many_copies_the_first_place_counts_however_they_come() -> None:
+    """So what is set aside is the same, and in the same order, for any order of the input."""
+    some = run_of(0)[0]
+    copies = [replace(some, sequence=1, place=place) for place in ("f:1", "g:1", "h:1")]
+
+    for lines in permutations(copies):
+        found = ordered(lines)
+        assert [line.place for line in found.lines] == ["f:1"]
+        assert [line.place for line in found.twice] == ["g:1", "h:1"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_true_times_are_kept(seed: int) -> None:
+    """Where clocks agree, causes change nothing: every line stands at its time."""
+    found = auditor(CENTRAL).ordered(trace(seed))
+
+    assert all(a.time_ns <= b.time_ns for a, b in pairwise(found.lines))
+    assert found.lines == ordered(trace(seed)).lines
+
+
+def test_lines_that_contradict_each_other_are_ordered_all_the_same() -> None:
+    """Who claims to have obeyed a Start before it sent what caused it gets no endless loop."""
+    lines = [line for line in trace(0) if line.action in ("send_start", "handle_start_response")]
+    start, response = lines[0], next(x for x in lines if x.action == "handle_start_response")
+    odd = [
+        replace(response, role="coordinator", node="x", sequence=1, time_ns=1),
+        replace(start, role="coordinator", node="x", sequence=2, time_ns=2),
+        replace(start, action="handle_start", role="consumer", node="c", sequence=1, time_ns=3),
+    ]
+
+    found = auditor(CENTRAL).ordered(odd)
+
+    assert sorted(numbers(found)) == [("c", 1), ("x", 1), ("x", 2)]
+
+
+# ── Elections ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def election(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The lines of an election in which all kinds of things happen."""
+    path = tmp_path_factory.mktemp("election") / "trace"
+    walk(path, 2, brokers=3, steps=130)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def elected(lines: Sequence[dict[str, Any]], *, replay: bool = False) -> Rows:
+    """The rows of an election's run."""
+    run = str(lines[0]["run"])
+    read = [read_line(json.dumps(line), f"f, line {n}") for n, line in enumerate(lines, start=1)]
+    return judge(ELECTION, run, "", read, replay=replay)
+
+
+def of(rows: Rows) -> dict[str, str]:
+    """The verdicts."""
+    return {row["property"]: row["verdict"] for row in rows["verdicts"]}
+
+
+def test_an_election_is_audited_by_the_same_code(election: list[dict[str, Any]]) -> None:
+    """The run is judged; of groups and members it says nothing."""
+    rows = elected(election, replay=True)
+
+    assert violated(rows) == set()
+    found = of(rows)
+    assert {found[s] for s in ("ONE_COORDINATOR", "FENCED_WRITE", CONFORMS)} == {"holds"}
+    assert {found[s] for s in SENTENCES if ELECTIONS.observable[s]} == {"not observable"}
+    taken = {row["action"]: row["taken"] for row in rows["coverage"]}
+    assert taken["stand"] == sum(line["action"] == "stand" for line in election) > 1
+
+
+def test_elections_are_read_as_their_reader_reads_them(election: list[dict[str, Any]]) -> None:
+    """Every field, and written again as it was."""
+    for line in election:
+        text = json.dumps(line, separators=(",", ":"))
+        read = read_line(text, "f:1")
+        assert replace(read, place="") == read_any_line(text, formats=FORMATS)
+        assert read.written() == text
+    with pytest.raises(Malformed, match=r"`state\.due`") as refused:
+        read_line(json.dumps({**election[0], "state": {**election[0]["state"], "due": 1}}), "f:1")
+    assert refused.value.reason == "malformed"
+
+
+def test_two_leaders_of_one_epoch_are_found(election: list[dict[str, Any]]) -> None:
+    """A broker says that it leads, in an epoch that was another one's."""
+    leads = [line for line in election if line["state"]["leads"]]
+    one = leads[0]
+    two = next(x for x in leads if x["node"] != one["node"])
+    lied = {**two, "state": {**two["state"], "token": one["state"]["token"]}}
+
+    rows = elected([lied if line is two else line for line in election])
+
+    assert violated(rows) == {"ONE_COORDINATOR"}
+
+
+def test_a_write_of_a_past_epoch_is_found(election: list[dict[str, Any]]) -> None:
+    """It was sent when another one led, and was done."""
+    first = next(line for line in election if line["state"]["leads"])
+    later = next(
+        line
+        for line in election
+        if line["state"]["leads"] and line["state"]["token"] > first["state"]["token"]
+    )
+    writes = [line for line in election if line["action"] == "write"]
+    write = next(
+        x for x in writes if x["answered"]["outcome"] == "done" and x["since_ns"] > later["time_ns"]
+    )
+    lied = {**write, "answered": {**write["answered"], "epoch": first["state"]["token"]}}
+
+    rows = elected([lied if line is write else line for line in election])
+
+    assert violated(rows) == {"FENCED_WRITE"}
+    assert violated(elected(election)) == set()
+
+
+def test_every_protocol_says_what_its_traces_can_decide() -> None:
+    """Of every sentence."""
+    assert set(auditors()) == {CENTRAL, ELECTION}
+    for name, found in auditors().items():
+        assert found.name == name
+        assert set(found.observable) == set(SENTENCES)

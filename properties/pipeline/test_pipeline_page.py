@@ -1,0 +1,36 @@
+"""docs/pipeline.md says of tables, figures and sentences what the code says."""
+
+from __future__ import annotations
+
+from herdproof.pipeline.judging.figures import FIGURES
+from herdproof.pipeline.judging.findings import SENTENCES
+from herdproof.pipeline.spark.tables import TABLES
+from properties.pipeline.pipeline_page import PAGE, renewed, sources
+from properties.pipeline.pipeline_traces import judged, trace
+
+
+def test_the_generated_parts_of_the_page_are_as_they_were_generated() -> None:
+    """Else: `python -m properties.pipeline.pipeline_page`."""
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert renewed(page) == page
+    assert all(f"\n### {name}\n" in page for name in TABLES)
+    assert all(f"| `{name}` |" in page for name in (*FIGURES, *SENTENCES))
+    assert renewed(page.replace("| `churn` |", "| `chum` |")) == page
+
+
+def test_every_source_says_of_every_sentence_whether_it_can_decide_it() -> None:
+    """None is left out, and none is made up."""
+    for name, observable in sources().items():
+        assert set(observable) == set(SENTENCES), name
+
+
+def test_every_figure_is_measured() -> None:
+    """Runs with faults have occurrences of all, and of no other."""
+    seen: dict[str, set[bool]] = {}
+    for seed in range(6):
+        for row in judged(trace(seed))["figures"]:
+            seen.setdefault(row["name"], set()).add(row["time_ns"] is not None)
+            assert row["unit"] == FIGURES[row["name"]].unit
+
+    assert seen == {name: {figure.each} for name, figure in FIGURES.items()}

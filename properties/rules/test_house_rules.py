@@ -1,0 +1,280 @@
+"""The house rules, as tests: what a reader may rely on in every file of this repository.
+
+Each rule is a function from a tree of files to its offenders, one line each. Each has two tests:
+the repository has no offender, and a planted tree has exactly the one that was planted.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+LONGEST_FUNCTION_LINES = 70
+LONGEST_FILE_LINES = 600
+ROOT = Path(__file__).parents[2]
+CODE = ("spec", "impl", "properties", "integration", "benchmarks", "conftest.py")
+SEE_BOTH_SIDES = (
+    "impl/herdproof/conformance",
+    "impl/herdproof/cli",
+    "impl/herdproof/pipeline",
+    "impl/herdproof/protocols/implementation.py",
+    "impl/herdproof/protocols/imports.py",
+    "impl/herdproof/report",
+)
+ROOMS = Path("impl/herdproof/protocols")
+JUDGES = ("entry.py", "campaign.py", "held", "traces")
+"""What holds a protocol's code to its spec, in the protocol's room: it sees both sides, too."""
+TRIALS = ("simulated", "simulated.py")
+"""The worlds in which code is tried, in a protocol's room."""
+PRODUCTION = ("impl/herdproof/zookeeper", "impl/herdproof/consumer.py", str(ROOMS))
+DOORS = ("impl/herdproof/cli/run", "impl/herdproof/consumer.py")
+"""What a user starts: commands of one protocol, and the consumer, which picks one."""
+KNOW_KAZOO = (
+    "impl/herdproof/zookeeper/client.py",
+    "impl/herdproof/zookeeper/kazoo_frames.py",
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """One Python file: its path below the root, its text and its syntax tree."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+
+def modules(root: Path, *places: str) -> Iterator[Module]:
+    """Every Python file in these places (folders or files) below `root`, in order of path."""
+    for place in places:
+        top = root / place
+        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            yield Module(path=path.relative_to(root), text=text, tree=ast.parse(text, str(path)))
+
+
+def functions(module: Module) -> Iterator[Function]:
+    """Every function of a module, methods and inner functions included."""
+    return (node for node in ast.walk(module.tree) if isinstance(node, Function))
+
+
+def imported(module: Module) -> Iterator[tuple[int, str]]:
+    """The line and the top-level package of every absolute import in a module."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module.partition(".")[0]
+
+
+def long_functions(root: Path) -> list[str]:
+    """Functions that do not fit on a screen."""
+    return [
+        f"{module.path}:{node.lineno} {node.name} has {length} lines"
+        for module in modules(root, *CODE)
+        for node in functions(module)
+        if (length := (node.end_lineno or node.lineno) - node.lineno + 1) >= LONGEST_FUNCTION_LINES
+    ]
+
+
+def long_files(root: Path) -> list[str]:
+    """Files too long to be read in one go."""
+    return [
+        f"{module.path} has {length} lines"
+        for module in modules(root, *CODE)
+        if (length := len(module.text.splitlines())) > LONGEST_FILE_LINES
+    ]
+
+
+def modules_without_docstring(root: Path) -> list[str]:
+    """Modules that do not open with what they are for."""
+    return [
+        f"{module.path} opens without a docstring"
+        for module in modules(root, *CODE)
+        if not ast.get_docstring(module.tree)
+    ]
+
+
+def sentenceless_tests(root: Path) -> list[str]:
+    """Test functions that do not say in a sentence what they show."""
+    return [
+        f"{module.path}:{node.lineno} {node.name} has no docstring"
+        for module in modules(root, "properties", "integration")
+        for node in functions(module)
+        if node.name.startswith("test_") and not ast.get_docstring(node)
+    ]
+
+
+def spec_imports_of_the_implementation(root: Path) -> list[str]:
+    """Imports that would let the implementation shape what it is judged by."""
+    return forbidden_imports(root, "spec", {"herdproof", "impl", "properties", "integration"})
+
+
+def implementation_imports_of_the_spec(root: Path) -> list[str]:
+    """
+    Imports that would let what is judged agree with the spec by copying it.
+
+    That goes for what runs in production and for the simulator. Only what holds one side against
+    the other, or shows it, sees both.
+    """
+    return forbidden_imports(
+        root, "impl", {"herdspec", "spec"},
+        except_in=(*SEE_BOTH_SIDES, *parts_of_rooms(root, JUDGES)),
+    )  # fmt: skip
+
+
+def parts_of_rooms(root: Path, names: tuple[str, ...]) -> list[str]:
+    """The folders and files of these names in the protocols' rooms."""
+    return [
+        str(part.relative_to(root))
+        for room in (root / ROOMS).glob("*/")
+        for part in room.iterdir()
+        if part.name in names
+    ]
+
+
+def names_of_rooms(root: Path) -> list[str]:
+    """
+    Imports that would let anything outside of a protocol's rooms know it by name.
+
+    A protocol may be built on another one, and names that.
+    """
+    return [
+        f"{module.path}:{node.lineno} names {node.module}"
+        for module in modules(root, "spec", "impl")
+        if "protocols" not in module.path.parts
+        and not any(module.path.is_relative_to(door) for door in DOORS)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and is_in_a_room(node.module or "")
+    ]
+
+
+def is_in_a_room(module: str) -> bool:
+    """Whether a module's name leads into a protocol's room, on either side."""
+    package, _, rest = module.partition(".protocols.")
+    return package in ("herdproof", "herdspec") and "." in rest
+
+
+def imports_of_kazoo(root: Path) -> list[str]:
+    """Imports that would let kazoo, which is untyped, out of its two typed modules."""
+    return [
+        offender
+        for place in CODE
+        for offender in forbidden_imports(root, place, {"kazoo"}, except_in=KNOW_KAZOO)
+    ]
+
+
+def flaws_in_production(root: Path) -> list[str]:
+    """
+    Lines of a core, or of what runs it, that know of mistakes that a core can be made to have.
+
+    A known mistake is a subclass, put in the core's place by whoever wants to see it caught.
+    """
+    apart = parts_of_rooms(root, (*JUDGES, *TRIALS))
+    return [
+        f"{module.path}:{number} mentions flaws"
+        for module in modules(root, *PRODUCTION)
+        if not any(module.path.is_relative_to(part) for part in apart)
+        for number, line in enumerate(module.text.splitlines(), start=1)
+        if "flaw" in line.lower()
+    ]
+
+
+def forbidden_imports(
+    root: Path, place: str, forbidden: set[str], except_in: tuple[str, ...] = ()
+) -> list[str]:
+    """Imports of a forbidden package by a module in `place`, but not in these places below it."""
+    return [
+        f"{module.path}:{line} imports {package}"
+        for module in modules(root, place)
+        if not any(module.path.is_relative_to(exception) for exception in except_in)
+        for line, package in imported(module)
+        if package in forbidden
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A file that breaks one rule: where it stands, what is in it, and what the rule says."""
+
+    path: str
+    text: str
+    offence: str
+
+
+RULES: dict[Callable[[Path], list[str]], Planted] = {
+    long_functions: Planted(
+        path="impl/a.py",
+        text='"""A."""\n\n\ndef f() -> None:\n' + "    print()\n" * 69,
+        offence="impl/a.py:4 f has 70 lines",
+    ),
+    long_files: Planted(
+        path="spec/herdspec/a.py",
+        text='"""A."""\n' + "# line\n" * 600,
+        offence="spec/herdspec/a.py has 601 lines",
+    ),
+    modules_without_docstring: Planted(
+        path="integration/a.py",
+        text="x = 1\n",
+        offence="integration/a.py opens without a docstring",
+    ),
+    sentenceless_tests: Planted(
+        path="properties/test_a.py",
+        text='"""A."""\n\n\nclass TestA:\n    def test_b(self) -> None:\n        assert True\n',
+        offence="properties/test_a.py:5 test_b has no docstring",
+    ),
+    spec_imports_of_the_implementation: Planted(
+        path="spec/herdspec/a.py",
+        text='"""A."""\n\ndef f() -> None:\n    from herdproof.zookeeper import x\n',
+        offence="spec/herdspec/a.py:4 imports herdproof",
+    ),
+    implementation_imports_of_the_spec: Planted(
+        path="impl/herdproof/simulator/a.py",
+        text='"""A."""\nimport json, herdspec.check\n',
+        offence="impl/herdproof/simulator/a.py:2 imports herdspec",
+    ),
+    flaws_in_production: Planted(
+        path="impl/herdproof/zookeeper/a.py",
+        text='"""A."""\n\n\ndef f(flaws: str) -> str:\n    return f\n',
+        offence="impl/herdproof/zookeeper/a.py:4 mentions flaws",
+    ),
+    names_of_rooms: Planted(
+        path="impl/herdproof/pipeline/a.py",
+        text='"""A."""\nfrom herdproof.protocols.election.elector import x\n',
+        offence="impl/herdproof/pipeline/a.py:2 names herdproof.protocols.election.elector",
+    ),
+    imports_of_kazoo: Planted(
+        path="impl/herdproof/zookeeper/a.py",
+        text='"""A."""\nfrom kazoo.client import KazooClient\n',
+        offence="impl/herdproof/zookeeper/a.py:2 imports kazoo",
+    ),
+}
+
+
+def test_the_rules_look_at_real_files() -> None:
+    """The rules look at real files: each place that exists here holds at least one module."""
+    for place in ("spec", "impl", "properties", "integration", "impl/herdproof/simulator"):
+        assert any(modules(ROOT, place)), f"no Python file in {place}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_house_rule_is_kept(rule: Callable[[Path], list[str]]) -> None:
+    """Every house rule is kept in every file of the repository."""
+    assert rule(ROOT) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_house_rule_can_be_broken(rule: Callable[[Path], list[str]], tmp_path: Path) -> None:
+    """Every house rule tells the file that breaks it, and no other rule minds that file."""
+    planted = RULES[rule]
+    file = tmp_path / planted.path
+    file.parent.mkdir(parents=True)
+    file.write_text(planted.text, encoding="utf-8")
+
+    told = {other.__name__: other(tmp_path) for other in RULES}
+
+    assert told == {other.__name__: [] for other in RULES} | {rule.__name__: [planted.offence]}
