@@ -149,7 +149,7 @@ class Herd(ABC):
         """Start a process with these members, each with how long it winds up, in seconds."""
         told = {
             "members": members, "group": self.group, "topics": f"^{self.topics}.*",
-            "brokers": [self.wire(broker) for broker in self._coordinators],
+            "coordinators": [self.wire(broker) for broker in self._coordinators],
             "session_timeout_s": SESSION_S, "ping_interval_s": PING_S,
         }  # fmt: skip
         log = self._new_log(f"consumers-{process}")

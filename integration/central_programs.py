@@ -32,7 +32,8 @@ from herdproof.protocols.central_coordinator.events import (
     Report,
 )
 from herdproof.protocols.central_coordinator.held.flawed import coordinator_with
-from herdproof.protocols.central_coordinator.wire.messages import Stop, TopicPartition
+from herdproof.protocols.central_coordinator.wire.messages import Stop
+from herdproof.record import TopicPartition
 
 _one_line = threading.Lock()
 
@@ -45,7 +46,7 @@ def report(event: str, consumer: str, **more: object) -> None:
         sys.stdout.flush()
 
 
-def names(partitions: Sequence[TopicPartition]) -> list[tuple[str, str]]:
+def names(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
     """Partitions as they are reported."""
     return [(partition.topic, partition.partition) for partition in partitions]
 
@@ -85,9 +86,10 @@ def consume(
     """One member's life: report each record, and trace each step."""
     reporter = Reporter(consumer, winds_up_s)
     with Consumer(
-        group, consumer_id=consumer, listener=reporter, observe=reporter.observe,
+        group, consumer_id=consumer, listener=reporter,
         auto_offset_reset="smallest", trace=f"{traces}/{consumer}.trace", **more,
     ) as member:  # fmt: skip
+        member._observe = reporter.observe
         member.subscribe(topics)
         for record in member:
             report(

@@ -31,9 +31,8 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Start,
     Stop,
     StopResponse,
-    TopicPartition,
 )
-from herdproof.record import Record
+from herdproof.record import Record, TopicPartition
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.clients import eventually
 from integration.commands import Command
@@ -71,9 +70,11 @@ class Made:
     def __call__(self, brokers: str, topics: Any, group: str = "g", **more: Any) -> Consumer:
         """A consumer that has subscribed."""
         arguments = {"auto_offset_reset": "smallest", **more}
+        observe = arguments.pop("observe", None)
         consumer = Consumer(
-            group, brokers=brokers, bootstrap_servers=self._kafka.bootstrap, **arguments
+            group, coordinators=brokers, bootstrap_servers=self._kafka.bootstrap, **arguments
         )
+        consumer._observe = observe or consumer._observe
         self._stack.enter_context(consumer)
         consumer.subscribe(topics)
         return consumer
@@ -366,9 +367,33 @@ def test_a_pattern_takes_in_a_topic_that_appears(
 
     # The record that was at hand during the rebalance was not finished with: it comes once more.
     assert sorted(record.topic for record in take(reader, 4)) == [topic, later, later, later]
-    both = (TopicPartition(topic, "0"), TopicPartition(topic, "1"))
+    both = (TopicPartition(topic, 0), TopicPartition(topic, 1))
     assert told.told[:2] == [("assigned", both), ("revoked", both)]
-    assert ("assigned", (*both, TopicPartition(later, "0"))) in told.told
+    assert ("assigned", (*both, TopicPartition(later, 0))) in told.told
+
+
+def test_an_application_goes_where_it_wants_and_pauses_what_it_wants(
+    real_coordinator: str, consumer: Made, topic: str
+) -> None:
+    """`seek` back and on, `pause` and `resume`, on real Kafka; what is stored never goes back."""
+    reader = consumer(real_coordinator, topic, f"g-{topic}", **QUICK)
+    take(reader, 120)
+    first, second = reader.assignment
+
+    reader.pause(second)
+    reader.seek(first, 10)
+    assert values(take(reader, 90)) == {0: numbered(0, range(10, 100))}
+    assert (reader.position(first), reader.poll(0.5), reader.paused) == (100, None, (second,))
+    reader.commit()
+    assert reader.committed(first) == 100
+
+    reader.seek(second, 40)
+    reader.resume(second)
+    records = take(reader, 30)
+    assert values(records) == {1: numbered(1, range(40, 70))}
+    reader.seek(second, 97)
+    assert values(take(reader, 3)) == {1: numbered(1, range(97, 100))}
+    assert (records[0].topic, records[0].partition) in reader.assignment
 
 
 def test_the_frames_of_a_consumer_can_be_observed(

@@ -1,7 +1,9 @@
 """
 A member of a consumer group: it shares the group's partitions with the others, and reads its own.
 
-    with Consumer("group", brokers=["127.0.0.1:9191"], bootstrap_servers="127.0.0.1:9092") as own:
+    with Consumer(
+        "group", coordinators=["127.0.0.1:9191"], bootstrap_servers="127.0.0.1:9092"
+    ) as own:
         own.subscribe(["orders"])
         for record in own:
             …
@@ -30,7 +32,12 @@ from herdproof.conformance.traces.tracer import open_trace
 from herdproof.errors import HerdError
 from herdproof.protocols.central_coordinator.client.clock import now_ms
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
-from herdproof.protocols.central_coordinator.client.fetchers import Fetchers, KafkaUnusable
+from herdproof.protocols.central_coordinator.client.fetchers import (
+    Fetchers,
+    KafkaUnusable,
+    Pause,
+    Seek,
+)
 from herdproof.protocols.central_coordinator.client.listener import (
     ListenerThread,
     RebalanceListener,
@@ -41,20 +48,20 @@ from herdproof.protocols.central_coordinator.client.session import (
     Observe,
     RegistrationRefused,
     Session,
+    by_number,
     ignore_event,
 )
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
-from herdproof.protocols.central_coordinator.client.streams import Reader, Streams
+from herdproof.protocols.central_coordinator.client.streams import Place, Reader, Streams
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, ConsumerTracer
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Offset,
     OffsetReset,
-    TopicPartition,
 )
 from herdproof.protocols.central_coordinator.wire.subscription import Subscription, named, wildcard
-from herdproof.record import Record
+from herdproof.record import Record, TopicPartition
 
 __all__ = [
     "AllKnownBrokersNotAvailable",
@@ -67,7 +74,10 @@ __all__ = [
     "Record",
     "RegistrationRefused",
     "Stream",
+    "TopicPartition",
 ]
+
+_UNRESOLVED = "where {}-{} begins is not known yet: ask again when its first record has come"
 
 PROTOCOLS = ("central",)
 """What `protocol` may be."""
@@ -117,8 +127,8 @@ class Consumer:
     """
     One member of `group`; safe to be used from several threads.
 
-    `brokers` are where coordinators listen ("host:port", several as a list or with commas), of
-    which one that answers is enough; `bootstrap_servers` are Kafka's own addresses.
+    `coordinators` are where these listen ("host:port", several as a list or with commas), of which
+    one that answers is enough; `bootstrap_servers` are Kafka's own addresses.
 
     - `auto_offset_reset` ("smallest" or "largest", also "earliest" or "latest"): where to begin
       where no offset is stored, or where it is out of range.
@@ -132,20 +142,19 @@ class Consumer:
     - `max_queued_records`: how many records each stream keeps ready.
     - `trace`: a file to append a line to for each step of the protocol (docs/trace.md); `run` is
       what the traces of one run, coordinators' and consumers', are called.
-    - `observe` is told each of the core's events.
 
     Raises `BadArgument`, `BadSettings` or `KafkaUnusable` at once for what can be known at once.
     """
 
     def __init__(
-        self, group: str, *, brokers: str | Sequence[str], bootstrap_servers: str | Sequence[str],
+        self, group: str, *, coordinators: str | Sequence[str],
+        bootstrap_servers: str | Sequence[str],
         protocol: str = "central", consumer_id: str | None = None,
         auto_offset_reset: str = "largest", auto_commit: bool = True,
         session_timeout_s: float = 10.0, ping_interval_s: float = 3.0, max_ping_retries: int = 3,
         gives_up: bool = False, listener: RebalanceListener | None = None,
         tls: ssl.SSLContext | None = None, kafka: KafkaSettings | None = None,
         max_queued_records: int = 5_000, trace: str | Path | None = None, run: str = CENTRAL,
-        observe: Observe = ignore_event,
     ) -> None:  # fmt: skip
         if protocol not in PROTOCOLS:
             raise BadArgument(
@@ -171,7 +180,7 @@ class Consumer:
             gives_up=gives_up,
             listens=listener is not None,
         )
-        self._brokers = addresses("brokers", brokers)
+        self._coordinators = addresses("coordinators", coordinators)
         self._kafka: KafkaSettings = {
             "client.id": self.consumer_id,
             "group.id": group,  # librdkafka wants one, though nothing is done with it
@@ -186,7 +195,7 @@ class Consumer:
         }
         self._rebalance_listener = listener
         self._tls = tls
-        self._observe = observe
+        self._observe: Observe = ignore_event
         self._trace = None if trace is None else opened(Path(trace))
         self._run = run
         self._streams = Streams(max_records=max_queued_records)
@@ -217,7 +226,7 @@ class Consumer:
 
     def _begin(self, subscription: Subscription) -> Session:
         core = ConsumerCore(
-            self.group, self.consumer_id, subscription.text(), self._settings, self._brokers,
+            self.group, self.consumer_id, subscription.text(), self._settings, self._coordinators,
             secrets.randbelow(2**31),
         )  # fmt: skip
         if self._rebalance_listener is not None:
@@ -240,7 +249,9 @@ class Consumer:
     def assignment(self) -> tuple[TopicPartition, ...]:
         """The partitions that are consumed here at present."""
         session = self._session
-        return () if session is None else session.core.consumption.partitions()
+        if session is None:
+            return ()
+        return tuple(map(by_number, session.core.consumption.partitions()))
 
     # ── Records ─────────────────────────────────────────────────────────────────────────────
 
@@ -279,6 +290,82 @@ class Consumer:
             self._reader = Reader(0)
         return [Stream(self._streams, queue) for queue in range(core.consumption.stream_count())]
 
+    # ── Partitions ──────────────────────────────────────────────────────────────────────────
+
+    def position(self, partition: Place) -> int:
+        """
+        The offset of the partition's next record.
+
+        Raises `Misused` for a partition that is not assigned, or whose start is being looked up.
+        """
+        self._generation_of(partition)
+        position = self._streams.position(partition)
+        if position is None:
+            raise Misused(_UNRESOLVED.format(*partition))
+        return position
+
+    def committed(self, partition: Place) -> int | None:
+        """
+        The offset that is stored of an assigned partition, as far as this consumer was told.
+
+        That is the one with which it was assigned, or that of the last `commit` since; with
+        `auto_commit` more may be stored. None where none was.
+        """
+        self._generation_of(partition)
+        return self._streams.stored(partition)
+
+    def seek(self, partition: Place, offset: int) -> None:
+        """
+        Read on from this offset of an assigned partition; whatever was read before.
+
+        What the group has stored never goes back: of records that are read again, only those
+        beyond it count. What is skipped counts as finished with the first record behind it. Raises
+        `Misused` as `position` does.
+        """
+        if offset < 0:
+            raise BadArgument(f"offset is {offset}: it must be at least 0")
+        generation, fetchers = self._generation_of(partition), self._fetchers()
+        if not self._streams.seek(partition, offset):
+            raise Misused(_UNRESOLVED.format(*partition))
+        fetchers.order(Seek(partition, generation, offset))
+
+    def pause(self, *partitions: Place) -> None:
+        """
+        Hand out no record of these assigned partitions until `resume`; they stay this consumer's.
+
+        A new assignment begins without pauses.
+        """
+        for partition in partitions:
+            generation = self._generation_of(partition)
+            self._streams.pause(partition)
+            self._fetchers().order(Pause(partition, generation, is_paused=True))
+
+    def resume(self, *partitions: Place) -> None:
+        """Go on with partitions that were paused; of others, nothing changes."""
+        for partition in partitions:
+            generation = self._generation_of(partition)
+            self._streams.resume(partition)
+            self._fetchers().order(Pause(partition, generation, is_paused=False))
+
+    @property
+    def paused(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are paused."""
+        return tuple(TopicPartition(*place) for place in self._streams.paused())
+
+    def _generation_of(self, partition: Place) -> int:
+        self._subscribed()
+        generation = self._streams.generation_of(partition)
+        if generation is None:
+            raise Misused(
+                "{}-{} is not assigned to this consumer: ask its `assignment`".format(*partition)
+            )
+        return generation
+
+    def _fetchers(self) -> Fetchers:
+        fetchers = self._subscribed().fetchers
+        assert fetchers is not None, "they are made with the session"
+        return fetchers
+
     # ── Commits ─────────────────────────────────────────────────────────────────────────────
 
     def commit(self, record: Record | None = None, *, timeout_s: float = 10.0) -> None:
@@ -289,18 +376,21 @@ class Consumer:
         """
         session = self._subscribed()
         offsets, generation = None, None
+        finished = self._streams.finished()
         if record is not None:
             name = session.core.consumption.name_of(record.topic, record.partition)
             if name is None:
                 raise CommitFailed(ErrorCode.STALE_GENERATION)
             offsets = (Offset(record.topic, name, record.offset + 1),)
             generation = record.generation
+            finished = {(record.topic, record.partition): record.offset + 1}
         try:
             code = session.commit(offsets, generation).result(timeout_s)
         except TooLate:
             code = ErrorCode.NOT_STORED
         if code is not ErrorCode.NONE:
             raise CommitFailed(code)
+        self._streams.are_stored(finished)
 
     # ── The end ─────────────────────────────────────────────────────────────────────────────
 

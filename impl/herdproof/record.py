@@ -1,8 +1,16 @@
-"""A record of a topic, as a consumer hands it to its application."""
+"""Records and partitions of topics, as a consumer tells its application of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, by its number; it equals the plain pair of both."""
+
+    topic: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,10 @@ MayEndOption = Annotated[
     bool, typer.Option("--may-end", help="A state without a next step is no failure.")
 ]
 
+BOOTSTRAP_SERVERS = typer.Option(
+    "--bootstrap-servers", "--bootstrap", "--kafka", metavar="HOSTS",
+    help="Where Kafka listens: host:port,host:port.",
+)  # fmt: skip
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="Append a line for each step to it.")
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from herdproof.cli.options import BOOTSTRAP_SERVERS
 from herdproof.report.render import COLOURS, JsonOption, Output, spoken, table_of
 from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
@@ -35,9 +36,7 @@ SourcesArgument = Annotated[
     ),
 ]
 OutOption = Annotated[str, typer.Option("--out", metavar="DIR", help="Where the tables go.")]
-KafkaOption = Annotated[
-    str | None, typer.Option("--kafka", metavar="HOST:PORT", help="A Kafka that has --topic.")
-]
+KafkaOption = Annotated[str | None, BOOTSTRAP_SERVERS]
 TopicOption = Annotated[
     str | None, typer.Option("--topic", metavar="NAME", help="The topic with the lines.")
 ]
@@ -87,9 +86,9 @@ def audit(
 
     output = Output(json)
     if (kafka is None) != (topic is None):
-        raise UsageError("--kafka and --topic go together")
+        raise UsageError("--bootstrap-servers and --topic go together")
     if not sources and kafka is None:
-        raise UsageError("name a SOURCE, or --kafka and --topic")
+        raise UsageError("name a SOURCE, or --bootstrap-servers and --topic")
     if until_idle is not None and not follow:
         raise UsageError("--until-idle is for --follow")
     find = followed_sources if follow else find_sources

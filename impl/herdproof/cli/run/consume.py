@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from herdproof.cli.options import RunOption, TraceOption
+from herdproof.cli.options import BOOTSTRAP_SERVERS, RunOption, TraceOption
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.consumer import RebalanceListener, Record
-    from herdproof.protocols.central_coordinator.wire.messages import TopicPartition
+    from herdproof.record import TopicPartition
 
 
 def consume(
@@ -29,12 +29,16 @@ def consume(
         list[str],
         typer.Argument(metavar="TOPIC...", help='Topics, or one pattern that begins with "^".'),
     ],
-    brokers: Annotated[
-        str, typer.Option(metavar="HOSTS", help="Where coordinators listen: host:port,host:port")
+    coordinators: Annotated[
+        str,
+        typer.Option(
+            "--coordinators",
+            "--brokers",
+            metavar="HOSTS",
+            help="Where coordinators listen: host:port,host:port",
+        ),
     ],
-    bootstrap: Annotated[
-        str, typer.Option(metavar="HOSTS", help="Where Kafka listens: host:port,host:port")
-    ],
+    bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
     reset: Annotated[
         str, typer.Option("--reset", metavar="WHERE", help="Without an offset: smallest, largest.")
     ] = "largest",
@@ -71,7 +75,8 @@ def consume(
     if len(topics) > 1 and any(topic.startswith("^") for topic in topics):
         raise UsageError("TOPIC: either one pattern or names of topics, not both")
     with Consumer(
-        group, brokers=brokers, bootstrap_servers=bootstrap, consumer_id=consumer_id,
+        group, coordinators=coordinators, bootstrap_servers=bootstrap_servers,
+        consumer_id=consumer_id,
         auto_offset_reset=reset, auto_commit=commit, session_timeout_s=session_timeout,
         ping_interval_s=ping_interval, gives_up=gives_up, listener=teller(), trace=trace, run=run,
     ) as consumer:  # fmt: skip

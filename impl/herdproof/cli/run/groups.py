@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from herdproof.cli.options import BOOTSTRAP_SERVERS
 from herdproof.report.render import JsonOption, Output, table_of
 from herdspec.check.verdict import counted
 from herdspec.language.errors import UsageError
@@ -32,7 +33,6 @@ ZooKeeperOption = Annotated[
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="The coordinators' settings (TOML).")
 ]
-BOOTSTRAP = typer.Option("--bootstrap", metavar="HOSTS", help="Kafka brokers: host:port,host:port.")
 
 groups = typer.Typer(
     name="groups",
@@ -88,7 +88,7 @@ def describe(
 
 @groups.command()
 def lag(
-    group: GroupArgument, bootstrap: Annotated[str, BOOTSTRAP],
+    group: GroupArgument, bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
     """How many records of each partition a group has not committed yet."""
@@ -97,7 +97,7 @@ def lag(
     out = Output(json)
     with stored(zookeeper, config) as here:
         found = here.read(group)
-    ranges = watermarks(bootstrap, found.partitions)
+    ranges = watermarks(bootstrap_servers, found.partitions)
     table = table_of("topic", "partition", "offset", "end", "lag")
     for partition in found.partitions:
         offset, end = found.offsets.get(partition), ranges[partition].latest
@@ -126,7 +126,7 @@ def reset_offsets(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", metavar="N", help="Only these; all if none.")
     ] = None,
-    bootstrap: Annotated[str | None, BOOTSTRAP] = None,
+    bootstrap_servers: Annotated[str | None, BOOTSTRAP_SERVERS] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
@@ -138,7 +138,7 @@ def reset_offsets(
         found = here.read(group)
         admin.require_empty(found)
         wanted = chosen(topic, here.partitions_of(topic), partition)
-        offsets = resolved(to, wanted, bootstrap)
+        offsets = resolved(to, wanted, bootstrap_servers)
         table = table_of("topic", "partition", "offset", "becomes")
         for p, offset in offsets.items():
             table.add_row(*map(escape, p), text(found.offsets.get(p)), str(offset))
@@ -215,17 +215,21 @@ def chosen(topic: str, partitions: Sequence[str], only: list[int] | None) -> lis
     return [(topic, number) for number in partitions if not only or int(number) in only]
 
 
-def resolved(to: str, wanted: Sequence[Partition], bootstrap: str | None) -> dict[Partition, int]:
+def resolved(
+    to: str, wanted: Sequence[Partition], bootstrap_servers: str | None
+) -> dict[Partition, int]:
     """The offset that each partition is to get."""
     from herdproof.protocols.central_coordinator.client.watermarks import watermarks
 
     if to not in ("earliest", "latest") and not to.isdecimal():
         raise UsageError(f"--to {to}: it is earliest, latest or an offset")
-    if bootstrap is None:
+    if bootstrap_servers is None:
         if not to.isdecimal():
-            raise UsageError(f"--to {to} needs --bootstrap: Kafka knows where a partition ends")
+            raise UsageError(
+                f"--to {to} needs --bootstrap-servers: Kafka knows where a partition ends"
+            )
         return dict.fromkeys(wanted, int(to))
-    ranges = watermarks(bootstrap, wanted)
+    ranges = watermarks(bootstrap_servers, wanted)
     if to == "earliest":
         return {partition: ranges[partition].earliest for partition in wanted}
     if to == "latest":

@@ -99,9 +99,8 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
 def consuming(stack: ExitStack) -> tuple[Consumer, Watched, PlayedCoordinator]:
     """A consumer that has registered with a played coordinator."""
     coordinator, watched = stack.enter_context(PlayedCoordinator()), Watched()
-    consumer = Consumer(
-        "g", bootstrap_servers="127.0.0.1:1", brokers=coordinator.address, observe=watched.observe
-    )
+    consumer = Consumer("g", bootstrap_servers="127.0.0.1:1", coordinators=coordinator.address)
+    consumer._observe = watched.observe
     stack.callback(consumer.close, 2)
     consumer.subscribe("t")
     return consumer, watched, coordinator

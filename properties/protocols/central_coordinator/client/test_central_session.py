@@ -48,9 +48,8 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
     StopResponse,
-    TopicPartition,
 )
-from herdproof.record import Record
+from herdproof.record import Record, TopicPartition
 from integration.played_coordinator import PlayedCoordinator
 
 T0 = Offset("t", "0", 40)
@@ -106,8 +105,10 @@ class Stage:
 
     def consumer(self, topics: Any = "t", **arguments: Any) -> Consumer:
         """A consumer that has subscribed; it is closed after the test."""
-        arguments = {"brokers": self.coordinator.address, **arguments}
+        arguments = {"coordinators": self.coordinator.address, **arguments}
+        observe = arguments.pop("observe", None)
         consumer = Consumer("g", bootstrap_servers="127.0.0.1:1", **arguments)
+        consumer._observe = observe or consumer._observe
         self._stack.callback(consumer.close, 2)
         consumer.subscribe(topics)
         return consumer
@@ -156,7 +157,7 @@ def test_it_registers_consumes_and_answers_with_what_is_finished(stage: Stage) -
     assert stage.offsets() == (T0,)
     assert take(consumer) == 41
     assert stage.offsets() == (Offset("t", "0", 41),)
-    assert consumer.assignment == (TopicPartition("t", "0"),)
+    assert consumer.assignment == (TopicPartition("t", 0),)
     [register] = stage.coordinator.registrations
     assert (register.group_id, register.consumer_id, register.topic_count) == (
         "g",
@@ -346,7 +347,7 @@ def test_a_record_of_a_past_assignment_cannot_be_committed(stage: Stage) -> None
 
 def test_without_a_coordinator_a_commit_says_so(stage: Stage) -> None:
     """A commit that was never sent is told apart from one that got no answer."""
-    consumer = stage.consumer(brokers="127.0.0.1:1")
+    consumer = stage.consumer(coordinators="127.0.0.1:1")
 
     with pytest.raises(CommitFailed, match="no coordinator at present"):
         consumer.commit()
@@ -385,7 +386,7 @@ def test_a_listener_commits_before_its_stop_is_answered(stage: Stage) -> None:
 
     assert stop.message == StopResponse(None)
     assert stage.coordinator.commits == [(Offset("t", "0", 41),)]
-    t0 = (TopicPartition("t", "0"),)
+    t0 = (TopicPartition("t", 0),)
     assert told.told == [("assigned", t0), ("revoked", t0)]
 
 
@@ -439,7 +440,10 @@ def test_a_close_commits_what_is_finished_and_ends_iterations(stage: Stage) -> N
 def test_whoever_gives_up_says_which_brokers_it_knows() -> None:
     """`AllKnownBrokersNotAvailable`, with every address and the last reason."""
     with Consumer(
-        "g", brokers=["127.0.0.1:1", "127.0.0.1:2"], bootstrap_servers="127.0.0.1:1", gives_up=True
+        "g",
+        coordinators=["127.0.0.1:1", "127.0.0.1:2"],
+        bootstrap_servers="127.0.0.1:1",
+        gives_up=True,
     ) as consumer:
         consumer.subscribe("t")
 
@@ -471,7 +475,7 @@ def test_a_refusal_that_may_change_is_logged_and_tried_again(
 def test_a_trouble_is_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
     """A broker that is away for an hour must not fill a log."""
     caplog.set_level(logging.WARNING)
-    with Consumer("g", brokers="127.0.0.1:1", bootstrap_servers="127.0.0.1:1") as consumer:
+    with Consumer("g", coordinators="127.0.0.1:1", bootstrap_servers="127.0.0.1:1") as consumer:
         consumer.subscribe("t")
         consumer.poll(0.4)  # it consults several times meanwhile
 
@@ -500,7 +504,7 @@ def test_coordinators_can_be_spoken_to_by_tls(monkeypatch: pytest.MonkeyPatch) -
     with PlayedCoordinator(server) as coordinator:
         for tls in (trusting, ssl.create_default_context()):
             consumer = Consumer(
-                "g", brokers=coordinator.address, bootstrap_servers="127.0.0.1:1", tls=tls,
+                "g", coordinators=coordinator.address, bootstrap_servers="127.0.0.1:1", tls=tls,
                 gives_up=True,
             )  # fmt: skip
             with consumer:
@@ -535,7 +539,7 @@ def test_topics_are_named_counted_or_matched(stage: Stage, topics: Any, text: st
 
 def test_calls_that_do_not_go_together_are_refused(stage: Stage) -> None:
     """Subscribe first, and once; flags of a pattern cannot be sent."""
-    unsubscribed = Consumer("g", brokers="h:1", bootstrap_servers="h:1")
+    unsubscribed = Consumer("g", coordinators="h:1", bootstrap_servers="h:1")
     with pytest.raises(Misused, match="subscribe first"):
         unsubscribed.poll(0)
     with pytest.raises(BadArgument, match="flags cannot be sent"):

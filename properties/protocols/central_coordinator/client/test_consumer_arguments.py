@@ -24,8 +24,11 @@ from herdproof.record import Record
     ("arguments", "said"),
     [
         ({"protocol": "paxos"}, "protocol is 'paxos': what is known is 'central'"),
-        ({"brokers": "nowhere"}, "brokers: 'nowhere' is no address: it must be host:port"),
-        ({"brokers": []}, "brokers is empty"),
+        (
+            {"coordinators": "nowhere"},
+            "coordinators: 'nowhere' is no address: it must be host:port",
+        ),
+        ({"coordinators": []}, "coordinators is empty"),
         ({"bootstrap_servers": "h:0"}, "bootstrap_servers: 'h:0' is no address"),
         ({"auto_offset_reset": "none"}, "auto_offset_reset is 'none': it must be one of"),
         ({"group": ""}, "group is empty"),
@@ -35,7 +38,7 @@ from herdproof.record import Record
 def test_an_argument_that_cannot_work_is_refused(arguments: dict[str, Any], said: str) -> None:
     """The error names the argument, and says what it must be."""
     arguments = {
-        "group": "g", "brokers": "127.0.0.1:1", "bootstrap_servers": "127.0.0.1:1", **arguments
+        "group": "g", "coordinators": "127.0.0.1:1", "bootstrap_servers": "127.0.0.1:1", **arguments
     }  # fmt: skip
     with pytest.raises(BadArgument, match=re.escape(said)):
         Consumer(**arguments)
@@ -44,12 +47,14 @@ def test_an_argument_that_cannot_work_is_refused(arguments: dict[str, Any], said
 def test_settings_that_do_not_go_together_are_refused() -> None:
     """A session that ends before the second ping could only flap."""
     with pytest.raises(BadSettings, match="more than twice ping_interval_ms"):
-        Consumer("g", brokers="h:1", bootstrap_servers="h:1", session_timeout_s=1)
+        Consumer("g", coordinators="h:1", bootstrap_servers="h:1", session_timeout_s=1)
 
 
 def test_a_wrong_setting_of_kafkas_client_is_refused() -> None:
     """The error has librdkafka's own reason."""
-    consumer = Consumer("g", brokers="h:1", bootstrap_servers="h:1", kafka={"no.such.thing": 1})
+    consumer = Consumer(
+        "g", coordinators="h:1", bootstrap_servers="h:1", kafka={"no.such.thing": 1}
+    )
 
     with pytest.raises(KafkaUnusable, match=r"no\.such\.thing"):
         consumer.subscribe("t")
@@ -61,7 +66,7 @@ def test_a_wrong_setting_of_kafkas_client_is_refused() -> None:
 )
 def test_topics_that_cannot_be_are_refused(topics: Any, said: str) -> None:
     """The consumer says so before it asks anybody."""
-    consumer = Consumer("g", brokers="h:1", bootstrap_servers="h:1")
+    consumer = Consumer("g", coordinators="h:1", bootstrap_servers="h:1")
     with pytest.raises(InvalidSubscription, match=said):
         consumer.subscribe(topics)
 

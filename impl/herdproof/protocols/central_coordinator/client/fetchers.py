@@ -19,6 +19,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from confluent_kafka import (
@@ -31,7 +32,7 @@ from confluent_kafka import (
 )
 
 from herdproof.errors import HerdError
-from herdproof.protocols.central_coordinator.client.streams import Streams
+from herdproof.protocols.central_coordinator.client.streams import Place, Streams
 from herdproof.protocols.central_coordinator.client.watermarks import silent
 from herdproof.protocols.central_coordinator.events import (
     ConsumerEvent,
@@ -46,9 +47,26 @@ from herdproof.record import Record
 
 log = logging.getLogger(__name__)
 
-Order = StartFetchers | StopFetchers | Deliver
-Place = tuple[str, int]
-"""A topic and the number of a partition."""
+
+@dataclass(frozen=True)
+class Pause:
+    """Fetch no more of a partition, or again; the application wants it so."""
+
+    place: Place
+    generation: int
+    is_paused: bool
+
+
+@dataclass(frozen=True)
+class Seek:
+    """Go on from this offset of a partition; the application wants it so."""
+
+    place: Place
+    generation: int
+    offset: int
+
+
+Order = StartFetchers | StopFetchers | Deliver | Pause | Seek
 
 POLL_S = 0.05
 """How long a poll waits for a record; an order waits as long."""
@@ -103,6 +121,9 @@ class Fetchers:
         self._look_up: dict[Place, float] = {}
         self._begins: dict[Place, int] = {}
         self._paused: set[int] = set()
+        """Queues that are full."""
+        self._held: set[Place] = set()
+        """Partitions that the application has paused."""
         self._found: set[Place] = set()
         self._told: dict[int, float] = {}
         try:
@@ -158,6 +179,10 @@ class Fetchers:
                         self._start(start)
                     case Deliver() as deliver:
                         self._begin(deliver)
+                    case Pause() as pause if pause.generation == self._generation:
+                        self._pause(pause.place, pause.is_paused)
+                    case Seek() as seek if seek.generation == self._generation:
+                        self._seek(seek.place, seek.offset)
         return True
 
     def _stop(self) -> None:
@@ -165,6 +190,29 @@ class Fetchers:
         for table in (self._queue_of, self._names, self._look_up, self._begins):
             table.clear()
         self._paused.clear()
+        self._held.clear()
+
+    def _pause(self, place: Place, is_paused: bool) -> None:
+        """Fetch no more of a partition, or again; unless its queue is full anyhow."""
+        (self._held.add if is_paused else self._held.discard)(place)
+        is_fetched = place not in self._look_up and place not in self._begins
+        if is_fetched and self._queue_of[place] not in self._paused:
+            (self._kafka.pause if is_paused else self._kafka.resume)([TopicPartition(*place)])
+
+    def _seek(self, place: Place, offset: int) -> None:
+        """Fetch from there; nothing of before comes after this."""
+        with contextlib.suppress(KafkaException):  # it is not fetched at present: out of range
+            self._kafka.incremental_unassign([TopicPartition(*place)])
+        self._look_up.pop(place, None)
+        self._begins.pop(place, None)
+        self._streams.fetches_from_there(place)
+        self._assign(place, offset)
+
+    def _assign(self, place: Place, offset: int) -> None:
+        """Fetch a partition, if nothing is in the way of that."""
+        self._kafka.incremental_assign([TopicPartition(*place, offset)])
+        if place in self._held or self._queue_of[place] in self._paused:
+            self._kafka.pause([TopicPartition(*place)])
 
     def _start(self, start: StartFetchers) -> None:
         self._stop()
@@ -203,9 +251,8 @@ class Fetchers:
         offset = self._begins.pop(place, None)
         if deliver.generation != self._generation or offset is None:
             return
-        self._kafka.incremental_assign([TopicPartition(*place, offset)])
-        if self._queue_of[place] in self._paused:
-            self._kafka.pause([TopicPartition(*place)])
+        self._streams.resolved(place, offset)
+        self._assign(place, offset)
 
     def _resolve(self) -> None:
         """Look up where partitions begin that have no offset."""
@@ -285,7 +332,10 @@ class Fetchers:
         return [
             TopicPartition(*place)
             for place, its in self._queue_of.items()
-            if its == queue and place not in self._look_up and place not in self._begins
+            if its == queue
+            and place not in self._held
+            and place not in self._look_up
+            and place not in self._begins
         ]
 
     def _troubled(self, problem: KafkaError) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
-from herdproof.protocols.central_coordinator.wire.messages import TopicPartition
+from herdproof.record import TopicPartition
 
 log = logging.getLogger(__name__)
 

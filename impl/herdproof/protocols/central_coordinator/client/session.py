@@ -53,6 +53,9 @@ from herdproof.protocols.central_coordinator.events import (
 )
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame, Offset
+from herdproof.protocols.central_coordinator.wire.messages import TopicPartition as Named
+from herdproof.protocols.central_coordinator.wire.partition import number_of
+from herdproof.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +88,11 @@ def ignore_event(
     core: ConsumerCore, event: ConsumerEvent, effects: Sequence[ConsumerEffect]
 ) -> None:
     """Who observes a session that nobody observes."""
+
+
+def by_number(partition: Named) -> TopicPartition:
+    """A partition of the wire as applications call it."""
+    return TopicPartition(partition.topic, number_of(partition.partition))
 
 
 class Session:
@@ -263,11 +271,12 @@ class Session:
     def _tell_listener(self, effect: Revoked | Assigned) -> None:
         if self._listener is None:
             return
+        partitions = [by_number(partition) for partition in effect.partitions]
         if isinstance(effect, Revoked):
-            self._listener.revoked(effect.partitions, lambda: self.post(RevocationHandled()))
+            self._listener.revoked(partitions, lambda: self.post(RevocationHandled()))
         else:
             generation = self.core.consumption.generation
-            self._listener.assigned(effect.partitions, lambda: self._streams.open(generation))
+            self._listener.assigned(partitions, lambda: self._streams.open(generation))
 
     def _tell(self, what: str, why: str) -> None:
         """Log what the core reports; the same trouble only once in a while."""

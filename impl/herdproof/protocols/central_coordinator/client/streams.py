@@ -15,13 +15,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from herdproof.errors import HerdError
 from herdproof.protocols.central_coordinator.client.clock import now_ms
 from herdproof.protocols.central_coordinator.events import Consumed, StartFetchers
-from herdproof.protocols.central_coordinator.wire.messages import Offset
+from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.wire.partition import number_of
 from herdproof.record import Record
+
+Place: TypeAlias = tuple[str, int]
+"""A topic, and the number of a partition."""
 
 
 class Reader:
@@ -54,7 +58,15 @@ class Streams:
         self._generation: int | None = None
         self._open = False
         self._until_ms = 0
-        self._names: Mapping[tuple[str, int], str] = {}
+        self._names: Mapping[Place, str] = {}
+        self._queue_of: Mapping[Place, int] = {}
+        self._aside: dict[Place, deque[Record]] = {}
+        """Of partitions that are paused, the records that were fetched before."""
+        self._sought: set[Place] = set()
+        """Partitions whose fetcher has not heard yet from where on it is to fetch."""
+        self._positions: dict[Place, int] = {}
+        self._finished: dict[Place, int] = {}
+        self._stored: dict[Place, int] = {}
         self._consumed: dict[tuple[str, str, int], int] = {}
         self._ended = False
         self._error: HerdError | None = None
@@ -67,10 +79,15 @@ class Streams:
             self._clear()
             self._generation = start.generation
             self._open = is_open
-            self._names = {
-                (offset.topic, number_of(offset.partition)): offset.partition
-                for offset in start.partitions
+            places = [(o.topic, number_of(o.partition)) for o in start.partitions]
+            self._names = dict(zip(places, (o.partition for o in start.partitions), strict=True))
+            self._queue_of = dict(zip(places, start.queues, strict=True))
+            self._positions = {
+                place: offset.offset
+                for place, offset in zip(places, start.partitions, strict=True)
+                if offset.offset != NO_OFFSET
             }
+            self._stored = dict(self._positions)
             for queue in start.queues:
                 self._queues.setdefault(queue, deque())
             self._changed.notify_all()
@@ -103,6 +120,12 @@ class Streams:
             for (topic, partition, generation), offset in consumed.items()
         ]
 
+    def resolved(self, place: Place, offset: int) -> None:
+        """Where a partition begins that had no offset."""
+        with self._changed:
+            if place in self._queue_of:
+                self._positions[place] = self._stored[place] = offset
+
     def end(self, error: HerdError | None = None) -> None:
         """No record comes any more; readers are told so, or raise this error."""
         with self._changed:
@@ -119,9 +142,20 @@ class Streams:
                 return
             waiting = self._queues[queue]
             for record in records:
+                place = record.topic, record.partition
+                if place in self._sought:
+                    continue
+                if place in self._aside:
+                    self._aside[place].append(record)
+                    continue
                 waiting.append(record)
                 self._bytes[queue] = self._bytes.get(queue, 0) + _size(record)
             self._changed.notify_all()
+
+    def fetches_from_there(self, place: Place) -> None:
+        """The fetcher has heard of a `seek`: what it brings from now on is of there."""
+        with self._changed:
+            self._sought.discard(place)
 
     def is_full(self, queue: int, share: float = 1.0) -> bool:
         """Whether a queue holds as much as it may, or as this share of it."""
@@ -160,6 +194,70 @@ class Streams:
                 raise self._error
             return None
 
+    def position(self, place: Place) -> int | None:
+        """The offset of the next record of a partition; None where nobody knows, or has it."""
+        with self._changed:
+            return self._positions.get(place)
+
+    def finished(self) -> dict[Place, int]:
+        """By partition of this assignment, the first offset that is not finished with."""
+        with self._changed:
+            return dict(self._finished)
+
+    def stored(self, place: Place) -> int | None:
+        """The offset of a partition that is stored, as far as anybody was told."""
+        with self._changed:
+            return self._stored.get(place)
+
+    def are_stored(self, offsets: Mapping[Place, int]) -> None:
+        """A commit of these was accepted."""
+        with self._changed:
+            for place, offset in offsets.items():
+                if place in self._queue_of:
+                    self._stored[place] = max(offset, self._stored.get(place, 0))
+
+    def generation_of(self, place: Place) -> int | None:
+        """The assignment that a partition is in at present; None if it is in none."""
+        with self._changed:
+            return self._generation if place in self._queue_of else None
+
+    def pause(self, place: Place) -> None:
+        """Hand nothing of a partition out until `resume`; what is fetched is kept."""
+        with self._changed:
+            if place not in self._aside and place in self._queue_of:
+                self._aside[place] = self._taken_out(place)
+
+    def resume(self, place: Place) -> None:
+        """Hand out what was kept, and what comes."""
+        with self._changed:
+            kept = self._aside.pop(place, None)
+            if kept is not None:
+                queue = self._queue_of[place]
+                self._queues[queue].extend(kept)
+                self._bytes[queue] = self._bytes.get(queue, 0) + sum(map(_size, kept))
+                self._changed.notify_all()
+
+    def paused(self) -> tuple[Place, ...]:
+        """The partitions of which nothing is handed out."""
+        with self._changed:
+            return tuple(self._aside)
+
+    def seek(self, place: Place, offset: int) -> bool:
+        """
+        Go on from there: what was fetched is dropped, until the fetcher has heard of it.
+
+        False, and nothing, where it is not known yet where the partition begins.
+        """
+        with self._changed:
+            if place not in self._positions:
+                return False
+            self._taken_out(place)
+            if place in self._aside:
+                self._aside[place].clear()
+            self._sought.add(place)
+            self._positions[place] = offset
+            return True
+
     @property
     def ended(self) -> bool:
         """Whether no record comes any more."""
@@ -174,6 +272,8 @@ class Streams:
         # Whether the assignment still stands is for the core to say.
         name = self._names.get((record.topic, record.partition), str(record.partition))
         self._consumed[record.topic, name, record.generation] = record.offset + 1
+        if record.generation == self._generation:
+            self._finished[record.topic, record.partition] = record.offset + 1
 
     def _next(self, reader: Reader) -> Record | None:
         if not self._open or self._clock() >= self._until_ms:
@@ -183,6 +283,7 @@ class Streams:
             return None
         record = self._queues[queue].popleft()
         self._bytes[queue] -= _size(record)
+        self._positions[record.topic, record.partition] = record.offset + 1
         return record
 
     def _filled(self) -> int | None:
@@ -195,9 +296,23 @@ class Streams:
                 return queue
         return None
 
+    def _taken_out(self, place: Place) -> deque[Record]:
+        """The records of a partition, out of its queue."""
+        queue = self._queue_of[place]
+        taken, left = deque[Record](), deque[Record]()
+        for record in self._queues[queue]:
+            (taken if (record.topic, record.partition) == place else left).append(record)
+        self._queues[queue] = left
+        self._bytes[queue] = self._bytes.get(queue, 0) - sum(map(_size, taken))
+        return taken
+
     def _clear(self) -> None:
-        self._queues.clear()
-        self._bytes.clear()
+        for table in (self._queues, self._bytes, self._aside):
+            table.clear()
+        for offsets in (self._positions, self._finished, self._stored):
+            offsets.clear()
+        self._sought.clear()
+        self._queue_of = {}
         self._turn = 0
 
 

@@ -54,7 +54,7 @@ def watermarks(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partitio
         except (KafkaException, TimeoutError) as problem:
             raise KafkaUnreachable(
                 f"Kafka at {bootstrap} did not tell the offsets of {partition[0]} "
-                f"{partition[1]}: {problem}. Check --bootstrap, and that the topic exists."
+                f"{partition[1]}: {problem}. Check --bootstrap-servers, and that the topic exists."
             ) from problem
         found[partition] = Range(earliest, latest)
     return found
