@@ -74,6 +74,19 @@ class QuickDoor(Adapter):
         self.is_open = snapshot
 
 
+class LazyDoor(QuickDoor):
+    """The same; nobody hears a knock."""
+
+    undue: ClassVar[tuple[str, ...]] = ("unlock",)
+
+    def knock(self) -> None:
+        """It stays closed."""
+
+    def observe(self) -> dict[str, bool]:
+        """Whether it is open."""
+        return {"is_open": self.is_open}
+
+
 class PlainDoor(QuickDoor):
     """The same; nothing is said of what follows a knock."""
 
@@ -94,6 +107,26 @@ def test_what_follows_at_once_is_allowed_where_it_is_named() -> None:
 
     with Held(Door, PlainDoor) as held, pytest.raises(Differs, match="is_open"):
         held.offer("knock")
+
+
+def test_what_nobody_waits_for_is_not_due() -> None:
+    """A door that is never unlocked owes that; unless it is named, and then it may still come."""
+    with Held(Door, LazyDoor) as held:
+        held.offer("knock")
+        held.wait()
+        held.code.is_open = True  # type: ignore[union-attr]
+        held.wait()
+        assert [at.step and at.step.action.name for at in held.states] == ["unlock"]
+
+    class Due(LazyDoor):
+        undue: ClassVar[tuple[str, ...]] = ()
+
+    with Held(Door, Due) as held:
+        held.offer("knock")
+        with pytest.raises(Differs, match="does not do what is due"):
+            held.wait()
+    assert cover(Door, LazyDoor).mismatch is None
+    assert cover(Door, Due).mismatch is not None
 
 
 def test_what_code_may_refuse_is_no_difference_and_is_counted() -> None:
@@ -120,15 +153,20 @@ def test_edges_that_code_refuses_are_named() -> None:
 
 
 def test_tables_that_name_no_action_are_refused() -> None:
-    """In both tables."""
+    """In each table."""
 
     class Misspelt(QuickDoor):
         reluctant: ClassVar[tuple[str, ...]] = ("shutt",)
+
+    class Unlocked(QuickDoor):
+        undue: ClassVar[tuple[str, ...]] = ("unlok",)
 
     class Followed(QuickDoor):
         follows: ClassVar = {"knock": ("unlok",)}
 
     with pytest.raises(AdapterError, match="reluctant names 'shutt'"):
         Held(Door, Misspelt)
+    with pytest.raises(AdapterError, match="undue names 'unlok'"):
+        Held(Door, Unlocked)
     with pytest.raises(AdapterError, match="follows names 'unlok'"):
         Held(Door, Followed)

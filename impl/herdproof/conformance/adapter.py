@@ -8,7 +8,7 @@ action's own name, and observes those of the spec's fields that can be seen. Eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import Parameter, signature
 from typing import Any, ClassVar, TypeVar
 
@@ -47,6 +47,8 @@ class Adapter:
     """Actions that the code takes by itself, at any time, or when it is pumped."""
     reluctant: ClassVar[Collection[str]] = ()
     """Actions that the code may refuse where the spec allows them: it has reasons of its own."""
+    undue: ClassVar[Collection[str]] = ()
+    """Of the silent actions, those that nobody waits for, though the spec calls them fair."""
     disturbed: ClassVar[Mapping[str, Collection[str]]] = {}
     """Methods that are no actions (a restart): by name, the actions that they may bring about."""
     chosen: ClassVar[Mapping[str, Collection[str]]] = {}
@@ -133,6 +135,37 @@ def _indices(value: Any) -> Any:
     if isinstance(value, set):
         return sorted(map(_indices, value))
     return value.index if isinstance(value, Sort) else value
+
+
+NO_SUCH_STEP = "the code has no step of this name"
+"""Why an action that a variant adds is absent."""
+
+
+def varied(
+    adapter: type[_A], spec: Specification, variant: Specification, **members: Any
+) -> type[_A]:
+    """
+    A spec's adapter for a variant of it, with these `members` of its own.
+
+    What the variant leaves out is not asked for; what it adds, and nothing does, is absent.
+    """
+    names = [action.name for action in variant.actions]
+
+    def known(some: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in some if name in names)
+
+    tables: dict[str, Any] = {
+        table: known(getattr(adapter, table))
+        for table in ("offered", "silent", "undue", "reluctant")
+    }
+    for table in ("chosen", "absent", "follows"):
+        tables[table] = {n: of for n, of in getattr(adapter, table).items() if n in names}
+    tables["follows"] = {name: known(some) for name, some in tables["follows"].items()}
+    for name in names:
+        if getattr(adapter, method_of(name), None) is None and name not in tables["silent"]:
+            tables["absent"].setdefault(name, NO_SUCH_STEP)
+    dropped = {method_of(a.name): None for a in spec.actions if a.name not in names}
+    return type(f"Varied{adapter.__name__}", (adapter,), {**tables, **dropped, **members})
 
 
 def controlled(spec: Specification, adapter: type[Adapter]) -> list[Action]:
@@ -229,7 +262,7 @@ def _check_names(
             )
     named = {
         "offered": [*adapter.offered], "silent": [*adapter.silent], "absent": [*adapter.absent],
-        "reluctant": [*adapter.reluctant],
+        "reluctant": [*adapter.reluctant], "undue": [*adapter.undue],
         "chosen": [*adapter.chosen],
         "disturbed": [name for some in adapter.disturbed.values() for name in some],
         "follows": [*adapter.follows, *(n for some in adapter.follows.values() for n in some)],

@@ -137,6 +137,20 @@ def test_silent_steps_are_supposed() -> None:
     assert without.matched == 4
 
 
+def test_a_variant_without_a_silent_step_has_no_such_step_and_keeps_the_row() -> None:
+    """Its map says nothing of the step; to lines of the action that is gone nothing leads."""
+    table = TraceMap(LEASE, {"grant": Row(silent=["expire"]), "look": Row(None, before=["expire"])})
+    endless = table.of(LEASE.drop("Endless", "expire"))
+
+    granted = [ask("a"), ask("b"), grant("a")]
+    outcome = conform_lines(lines_of(*granted), endless)
+    assert outcome.verdict is Verdict.CONFORMS, told(outcome)
+    for more in (grant("b", holder="b", term=2), ("expire",)):
+        assert conform_lines(lines_of(*granted, more), table).verdict is Verdict.CONFORMS
+        outcome = conform_lines(lines_of(*granted, more), endless)
+        assert (outcome.verdict, outcome.matched) == (Verdict.DIFFERS, 4), told(outcome)
+
+
 FUSE = '''
 """A machine that may lose its guard before it is started, and shows it when it stops."""
 from herdspec import *

@@ -26,6 +26,7 @@ from herdproof.conformance.holding.held import (
 )
 from herdproof.conformance.holding.seen import Look, Seen
 from herdproof.conformance.holding.told import program
+from herdproof.conformance.stories import unlike_initially
 from herdproof.conformance.walks.shorten import shortened
 from herdspec.language.surface import twin
 
@@ -77,6 +78,9 @@ def deeds_of(path: Path) -> list[Deed]:
 
 class EdgeWalk:
     """Takes steps on code, and keeps count of the edges that it certainly went along."""
+
+    is_whole = True
+    """Whether it takes all that it can, and not only a part of that."""
 
     def __init__(self, graph: Graph, seconds: float | None = None) -> None:
         self.graph = graph
@@ -140,6 +144,13 @@ class EdgeWalk:
         return Wrong(deeds_of(self.path), what)
 
     # ── What is done to it ──────────────────────────────────────────────────────────────────
+
+    def start(self, state: int) -> Belief:
+        """Have fresh code begin in another of the initial states, by the adapter's `start`."""
+        plain = self.graph.plain(state)
+        self._did(Deed("start", "", (unlike_initially(self.graph.machine, plain),)))
+        self.call("start", self.code.start, plain.copy(), may_refuse=False)
+        return self._filtered(self.graph.closed({state}, self.silent), self.silent)
 
     def offer(self, at: Belief, name: str, given: tuple[Any, ...]) -> Belief:
         """Have it take a step that is possible in some of these states; where it may be then."""

@@ -137,14 +137,16 @@ class Coverage:
 
 def cover(
     spec: type[Spec] | Specification, adapter: type[Adapter], *, faults: int = 0,
-    bound: int | None = None, by: str | None = None, seconds: float | None = None, **sizes: int,
+    bound: int | None = None, by: str | None = None, seconds: float | None = None,
+    part: float = 1.0, seed: int = 0, **sizes: int,
 ) -> Coverage:  # fmt: skip
     """
     Take every edge of a spec at these sizes on the code.
 
     `faults` is the budget of actions that disturb, `bound` the largest natural (by default raised
     while steps are cut off by it). `by` chooses `snapshots` or `tours`; by default the former where
-    the adapter has them. After `seconds` no further step is begun.
+    the adapter has them. After `seconds` no further step is begun. About a `part` of the edges is
+    taken, drawn by `seed`, if it is less than 1: by snapshots, and without a word of the others.
 
     States are taken up to renaming only if the adapter can rename (see `exact.py`).
     """
@@ -154,16 +156,19 @@ def cover(
     graph = Graph(explored(made, sizes, faults=faults, bound=bound, symmetry=symmetry), adapter)
     if symmetry is None and not renames(graph):
         graph = Graph(explored(made, sizes, faults=faults, bound=bound, symmetry=False), adapter)
-    return covered(graph, by=by, seconds=seconds)
+    if part == 1.0:
+        return covered(graph, by=by, seconds=seconds)
+    return covered(graph, by=SNAPSHOTS, seconds=seconds, part=part, seed=seed)
 
 
 def covered(
     graph: Graph, *, by: str | None = None, seconds: float | None = None, **options: Any
 ) -> Coverage:
-    """The same for a graph; `options` are those of `Exact`, for code that nothing is silent of."""
+    """The same for a graph; `options` are those of `Snapshots`, or of `Exact`."""
     _check_way(graph.adapter, by)
     by = by or (SNAPSHOTS if has_snapshots(graph.adapter) else TOURS)
-    kind = Tours if by == TOURS else Exact if is_exact(graph) else Snapshots
+    exact = is_exact(graph) and "part" not in options
+    kind = Tours if by == TOURS else Exact if exact else Snapshots
     is_symmetric = graph.explorer.packing.blocks > 1
     if is_symmetric and (kind is not Exact or not renames(graph)):
         raise AdapterError(
@@ -212,7 +217,7 @@ def _conclude(coverage: Coverage, walk: EdgeWalk) -> None:
     coverage.unseen = tuple(walk.seen.unseen) if walk.seen.fields else ()
     reads_all = isinstance(walk, Exact) and hasattr(walk.adapter, "reader")
     coverage.saw_nothing = not reads_all and not walk.seen.fields
-    if coverage.mismatch is None and getattr(walk, "shares", 1) == 1:
+    if coverage.mismatch is None and walk.is_whole:
         coverage.missed = list(missed(walk, np.flatnonzero(~taken).tolist()))
 
 

@@ -143,6 +143,7 @@ class Exact(EdgeWalk):
     ) -> None:  # fmt: skip
         super().__init__(graph, seconds)
         self.share, self.shares, self.progress = share, shares, progress
+        self.is_whole = shares == 1
         self._held: dict[int, Any] = {}
         self._reached = 1
         self._at = 0, 0

@@ -212,7 +212,7 @@ class Graph:
     def _fair(self, state: int, names: Collection[str]) -> frozenset[object]:
         """The fair steps that are possible in a state, by whom they are owed to."""
         some = (self.instances[e.instance] for e in self.moves(state, names))
-        return frozenset(owed_to(i) for i in some if i[0].fair is not None)
+        return frozenset(owed_to(i) for i in some if self.possible.must(i[0]))
 
     def leaks(self, states: Iterable[int], names: Collection[str]) -> bool:
         """Whether some step by these actions leads out of the graph, beyond a bound or a budget."""

@@ -5,6 +5,9 @@ The code that is the first to arrive somewhere is held there, until all that is 
 been tried: so at most two levels of the search are held. Where code may do something by itself that
 was not seen yet, other code that comes there is held, too: it may have a memory of its own, such as
 the order of a queue.
+
+A part of the edges is taken in an order by chance: whoever is held may be next. Then nothing is
+waited for, if all that the code does by itself can be asked of it, too.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from random import Random
 from typing import Any
 
 from herdproof.conformance.graphs.edge_walk import Belief, EdgeWalk, Outside, Path
@@ -25,21 +29,44 @@ VARIANTS = 16
 
 
 class Snapshots(EdgeWalk):
-    """A walk over all that the code can be brought to, by `snapshot` and `restore`."""
+    """
+    A walk over all that the code can be brought to, by `snapshot` and `restore`.
 
-    def __init__(self, graph: Graph, seconds: float | None = None) -> None:
+    It ends when about this `part` of the edges is taken, drawn by `seed`. Where the adapter has
+    `start`, it is walked from each initial state; of a part, for a share of that.
+    """
+
+    def __init__(
+        self, graph: Graph, seconds: float | None = None, *, part: float = 1.0, seed: int = 0
+    ) -> None:
         super().__init__(graph, seconds)
+        self.is_whole = part == 1.0
+        self._wanted = round(part * len(graph))
+        self._enough = self._wanted
+        self._chance = Random(seed)
+        hidden = {*self.waited} - {*graph.possible.controlled}
+        self._waits = bool(hidden or (self.waited and self.is_whole))
         self._known: dict[Belief, list[Any]] = {}
         """Where the code has been: its snapshots there, as long as more may be wanted."""
         self._todo: deque[tuple[Belief, Any, Path]] = deque()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, or enough was taken."""
+        return super().is_over or (not self.is_whole and self.taken.count(1) >= self._enough)
+
     def run(self) -> None:
         """Walk to the end; raises `Wrong`."""
-        self.on_new_code(self._run)
+        starts = [*self.graph.initial] if hasattr(self.adapter, "start") else [None]
+        for number, state in enumerate(starts, 1):
+            self._enough = self._wanted * number // len(starts)
+            self.on_new_code(partial(self._run, state))
 
-    def _run(self, begun: Belief) -> None:
-        self._arrive(begun)
+    def _run(self, state: int | None, begun: Belief) -> None:
+        self._arrive(begun if state is None else self.start(state))
         while self._todo and not self.is_over:
+            if not self.is_whole:
+                self._todo.rotate(self._chance.randrange(len(self._todo)))
             at, snapshot, path = self._todo.popleft()
             for attempt in self._tries(at):
                 self.path = path
@@ -50,6 +77,9 @@ class Snapshots(EdgeWalk):
                     self.outside += 1
             if not self._unseen(at):
                 self._known[at].clear()
+        for at, *_ in self._todo:  # whoever was not tried, as it is over, may come there again
+            self._known.pop(at, None)
+        self._todo.clear()
 
     def _arrive(self, at: Belief) -> None:
         """Hold the code here, if it is the first, or may do by itself what no other did."""
@@ -65,13 +95,15 @@ class Snapshots(EdgeWalk):
 
     def _unseen(self, at: Belief) -> bool:
         """Whether something that code does by itself here was not seen, as it may do now."""
+        if not self._waits:
+            return False
         moves = (e for k in at for e in self.graph.moves(k, self.waited))
         return any(not self.taken[e.number] for e in moves)
 
     def _tries(self, at: Belief) -> Iterator[Try]:
         """All that can be tried where the code may be in these states."""
         graph, offered = self.graph, set[tuple[str, Any]]()
-        if self.waited:
+        if self._waits:
             yield self.wait
         for state in graph.closed(at, self.silent):
             for edge in graph.leaving(state):

@@ -88,7 +88,7 @@ class Closure:
         """
         known = self._known(states, instances, deed)
         for one in known.values():
-            one.possible = frozenset(owed_to(i) for i, _ in one.after if i[0].fair is not None)
+            one.possible = frozenset(owed_to(i) for i, _ in one.after if self.possible.must(i[0]))
         todo = list(dict.fromkeys(self.machine.numbers(c.state) for c in states))
         for key in todo:
             known[key].owed = known[key].possible

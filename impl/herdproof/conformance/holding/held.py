@@ -521,7 +521,7 @@ class Held:
         """A fair step that the code owes in this state."""
         with sizes_of_sorts(self.machine.sizes):
             for action, arguments in self._waited:
-                if action.fair is not None and self.possible.takes(state, action, arguments):
+                if self.possible.must(action) and self.possible.takes(state, action, arguments):
                     return Step(action, arguments, state)
         raise AssertionError("nothing is owed in this state")
 

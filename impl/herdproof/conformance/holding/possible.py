@@ -48,6 +48,7 @@ class Possible:
         self.machine = machine
         self.actions = {a.name: a for a in machine.spec.actions}
         self.controlled = [a.name for a in controlled(machine.spec, adapter)]
+        self._undue = frozenset(adapter.undue)
         self._chosen = {name: frozenset(of) for name, of in adapter.chosen.items() if of}
         self._counts: dict[tuple[str, bool], int] = {}
         self._solvers: dict[str, Solver] = {}
@@ -56,6 +57,10 @@ class Possible:
         self._listed: dict[str, list[tuple[Any, ...]]] = {}
         rich = any(_is_rich(kind) for kind in machine.spec.rich.values())
         self._guards = {} if rich else {a.name: guard(a, machine) for a in machine.spec.actions}
+
+    def must(self, action: Action) -> bool:
+        """Whether a silent action is due where it is possible: it is fair, and waited for."""
+        return action.fair is not None and action.name not in self._undue
 
     def takes(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool:
         """Whether a step with all of its arguments is possible in a state."""

@@ -103,6 +103,11 @@ class Row:
     then: Ways | None = None
     """The same, right after the line."""
 
+    def without(self, gone: Collection[str]) -> Row:
+        """The row where these actions never come before its lines."""
+        silent = [name for name in self.silent if name not in gone]
+        return replace(self, silent=silent, before=[n for n in self.before if n not in gone])
+
 
 @dataclass(slots=True)
 class Told:
@@ -270,20 +275,26 @@ class TraceMap:
         """
         The map of a variant of the spec: with these rows added, or in the place of its own.
 
-        To a line whose action the variant does without, nothing leads.
+        To a line whose action the variant does without, nothing leads; what may come before one,
+        and the variant does without, does not come.
         """
         made = spec if isinstance(spec, Specification) else specification(spec)
         here = {a.name for a in made.actions}
         gone = {a.name for a in self.specification.actions} - here
-        kept = {name: row for name, row in self.rows.items() if not gone & self._needs(name)}
+        kept = {name: row for name, row in self.table.items() if not gone & self._taken(name)}
         lost = dict.fromkeys([*(self.rows.keys() - kept.keys()), *gone], Row(None, ways=_nothing))
-        return replace(self, spec=made, rows={**lost, **kept, **(rows or {})}, protocol=self.name)
+        left = {name: row.without(gone) for name, row in kept.items()}
+        silent = [name for name in self.silent if name not in gone]
+        return replace(
+            self, spec=made, rows={**lost, **left, **(rows or {})}, silent=silent,
+            protocol=self.name,
+        )  # fmt: skip
 
-    def _needs(self, name: str) -> set[str]:
-        """The spec's actions without which a row cannot be."""
-        row = self.table[name]
-        taken = [a.name for a in self.actions_of(name) if a is not None and row.ways is None]
-        return {*taken, *row.silent, *row.before}
+    def _taken(self, name: str) -> set[str]:
+        """The spec's actions that a row's lines are."""
+        if self.table[name].ways is not None:
+            return set()
+        return {a.name for a in self.actions_of(name) if a is not None}
 
     def row_of(self, name: str) -> Row:
         """The row of an action that a line names; NoValue if there is none, nor such an action."""

@@ -54,7 +54,7 @@ def simulated_runs(subject: str) -> Check:
     return Check(f"simulate and replay {SIMULATED_RUNS} runs", run, of_central_coordinator)
 
 
-EDGES_FAULTS, EDGES_SHARE, EDGES_SEED = 2, 0.1, 13
+EDGES_FAULTS, EDGES_BOUND, EDGES_PART, EDGES_SEED = 2, 5, 0.1, 13
 
 
 def edges(subject: str) -> Check:
@@ -65,18 +65,22 @@ def edges(subject: str) -> Check:
     )
 
     def run(tell: Tell) -> Result:
-        from herdproof.protocols.central_coordinator.held.edges import cover, graph_of
+        from herdproof.conformance.graphs.edges import cover
+        from herdproof.protocols.central_coordinator.held.adapter import CentralEdges
 
         tell("in the gated world", None)
-        found = cover(graph_of(EDGES_FAULTS), share=EDGES_SHARE, seed=EDGES_SEED)
-        taken, every = sum(found.taken.values()), sum(found.edges.values())
-        bounds = f"{taken:,} of {counted(every, 'edge')}, seed {EDGES_SEED}"
+        sizes: dict[str, Any] = dict.fromkeys(PROTOCOL.verified().sorts, 1)
+        found = cover(
+            PROTOCOL.verified(), CentralEdges, faults=EDGES_FAULTS, bound=EDGES_BOUND,
+            part=EDGES_PART, seed=EDGES_SEED, **sizes,
+        )  # fmt: skip
+        bounds = f"{found.covered:,} of {counted(found.edges, 'edge')}, seed {EDGES_SEED}"
         if found.mismatch is not None:
             story = found.mismatch.story
             return Result((differs(subject, row, sentence, bounds, story),), bounds)
-        never = [name for name, n in found.edges.items() if n and not found.taken[name]]
+        never = [name for name, n in found.taken.items() if not n]
         note = f"never taken: {', '.join(never)}" if never else ""
-        make = conforms if taken else unknown
+        make = conforms if found.covered else unknown
         return Result((make(subject, row, sentence, bounds, note),), bounds)
 
     size = f"1 broker, 1 member, 1 partition, {counted(EDGES_FAULTS, 'fault')}"

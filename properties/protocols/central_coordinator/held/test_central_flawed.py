@@ -31,9 +31,10 @@ from herdproof.protocols.central_coordinator.held.flawed import (
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
-from herdproof.protocols.central_coordinator.traces.lines import Placed
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.runs import traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
+from herdproof.protocols.central_coordinator.traces.variants import conform_variant
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
@@ -245,7 +246,7 @@ def test_a_core_with_member_by_id_follows_its_own_variant_of_the_spec(seed: int)
     assert verified.verdict is Verdict.DIFFERS
     assert verified.mismatch is not None
     assert "what is given: the spec has set()" in "\n".join(verified.mismatch.lines)
-    own = conform_lines(lines, specification=spec.FOUND["member_by_id"].spec)
+    own = conform_variant(lines, "member_by_id")
     assert own.verdict is Verdict.CONFORMS
     assert conform_lines(traced(seed, COMES_BACK).lines).verdict is Verdict.CONFORMS
 
@@ -262,19 +263,24 @@ FOLLOWED: dict[str, tuple[Config, tuple[int, ...]]] = {
     "deposed_goes_on": (DEPOSED, (0, 2, 3)),
     "partial_failover": (DEPOSED, (0, 2, 4)),
     "no_lease": (LATE, (0, 2, 3)),
+    "lost_trigger": (USUAL, (2, 6, 8)),
+    "stale_offsets": (USUAL, (5, 6, 7)),
+    "owners_written_late": (USUAL, (0, 4, 8)),
+    "reconnects_fetching": (LATE, (0, 2, 3)),
 }
 """Flaws that show in traces: the world in which they do, and seeds whose runs differ."""
 UNSEEN: dict[str, tuple[Config, str]] = {
     "flag_stuck": (LATE, "that nobody tries again is no step: only `settles` misses one"),
     "empty_group_hangs": (COMES_BACK, "that nobody abandons a rebalance is no step either"),
     "stop_keeps_ack": (COMES_BACK, "it takes a write that fails when the plan is the old one"),
+    "unfenced": (DEPOSED, "who is deposed hears of it before it sends another write"),
     "stale_commit": (DEPOSED, "who speaks of the past has stopped, as long as leases hold"),
     "ignores_epoch": (USUAL, "a coordinator that is deposed closes its channels before"),
 }
 """Flaws that these runs do not show, and why; they are runs of their variants all the same."""
 
 
-def traced_with(flaw: str, config: Config, seed: int) -> list[Placed]:
+def traced_with(flaw: str, config: Config, seed: int) -> list[CentralStep]:
     """The trace of a run of cores with this flaw, the coordinator's and the consumer's."""
     flaws = frozenset({flaw})
     if flaw in COORDINATORS:
@@ -294,7 +300,7 @@ def test_a_flawed_core_follows_its_own_variant_and_not_the_verified_spec(
     lines = traced_with(flaw, FOLLOWED[flaw][0], seed)
 
     assert conform_lines(lines).verdict is Verdict.DIFFERS
-    own = conform_lines(lines, specification=VARIANTS[flaw].spec)
+    own = conform_variant(lines, flaw)
     assert own.verdict is Verdict.CONFORMS, own.mismatch
 
 
@@ -305,7 +311,7 @@ def test_a_flaw_that_no_trace_shows_conforms_to_its_variant(flaw: str, seed: int
     lines = traced_with(flaw, UNSEEN[flaw][0], seed)
 
     assert conform_lines(lines).verdict is Verdict.CONFORMS
-    own = conform_lines(lines, specification=VARIANTS[flaw].spec)
+    own = conform_variant(lines, flaw)
     assert own.verdict is Verdict.CONFORMS, own.mismatch
 
 
@@ -314,7 +320,7 @@ def test_a_flawed_core_does_not_follow_another_flaws_variant(flaw: str, other: s
     """That a run conforms to its variant says something: to another one it does not."""
     config, (seed, *_) = FOLLOWED[flaw]
 
-    found = conform_lines(traced_with(flaw, config, seed), specification=VARIANTS[other].spec)
+    found = conform_variant(traced_with(flaw, config, seed), other)
     assert found.verdict is Verdict.DIFFERS
 
 

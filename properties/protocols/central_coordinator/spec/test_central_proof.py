@@ -19,7 +19,7 @@ from herdspec.check.exploration.explore import explore
 from herdspec.check.proof import induction, smtlib
 from herdspec.check.proof.prove import Outcome, Proof, Prover, provable, prove, prover_of
 from herdspec.language.surface import Expectation
-from herdspec.protocols.central_coordinator.flaws import (
+from herdspec.protocols.central_coordinator.mistakes import (
     accept_any_epoch,
     any_version,
     offsets_of_the_past,

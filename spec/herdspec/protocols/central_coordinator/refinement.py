@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from herdspec.check.refinement.refine import STUTTER, Refinement
 from herdspec.language.surface import Nat
-from herdspec.protocols.central_coordinator.flaws import gone_is_gone
+from herdspec.protocols.central_coordinator.mistakes import gone_is_gone
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, present
 from herdspec.protocols.central_coordinator.spec import (
     CentralCoordinator,

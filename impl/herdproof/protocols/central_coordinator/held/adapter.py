@@ -2,10 +2,11 @@
 The cores of system B in their gated world, as an adapter of the central coordinator's spec.
 
 What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
-properties alone look at), `interest` and `acked` of whom no coordinator knows, `stopped` but while
-Stops are out, `noted` what is stored already, `begin` of what a Start does not give, and `dirty` of
-a flag that is clear where a topic concerns nobody, or a back-off was cut short. A group that nobody
-is in counts as idle, whatever its core still waits for.
+properties alone look at), `term`, `interest` and `acked` of whom no coordinator knows, `stopped`
+but while Stops are out, `noted` what is stored already, `begin` of what a Start does not give,
+`dirty` while a lease is waited for, and of a flag that is clear where a topic concerns nobody, a
+group is new, or a back-off was cut short. A group that nobody is in counts as idle, whatever its
+core still waits for.
 
 A ping that is sent before its sender hears of a new generation says the one before, where the spec
 has it say ZooKeeper's: nobody reads it, so it is not compared.
@@ -15,12 +16,12 @@ A write of a commit is sent at once; another one waits for the answer to the one
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Adapter, Refused, forwards
+from herdproof.conformance.adapter import Adapter, Refused, forwards, varied
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase as CorePhase
 from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
@@ -106,13 +107,14 @@ class CentralCores(Adapter):
         "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
         "on_lost_connection", "serve_owners", "serve_offsets", "refuse_stale", "answered",
     )  # fmt: skip
+    undue = ("on_lost_connection",)
     absent: ClassVar = {
         "refuse": "nobody but the coordinators writes what they write",
     }
     pumped = True
     follows: ClassVar = {
         **dict.fromkeys((*MAY_WRITE, *RETIRES), (*LAST, "step_down")),
-        "handle_register": ("requeue", "step_down"),
+        "handle_register": ("requeue", "begin_rebalance", "step_down"),
         "fail_rebalance": ("requeue", "begin_rebalance", *LAST, "step_down"),
         "lose_answer": ("requeue", "begin_rebalance", *LAST, "step_down"),
         "handle_closed": GONE,
@@ -134,13 +136,10 @@ class CentralCores(Adapter):
     """The mistakes of the cores."""
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
-    there: ClassVar[bool] = True
-    """Whether the first partition exists from the beginning; the others appear."""
 
     def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803 - sorts
-        """So many brokers, members, and partitions."""
-        there = range(1 if self.there else 0)
-        self.world = type(self).world_of(Broker, Member, Partition, there=there)
+        """So many brokers, members, and partitions, the first of which is there."""
+        self.world = type(self).world_of(Broker, Member, Partition, there=[0])
 
     def start(self, state: Any) -> None:
         """Begin with the partitions that are there in this initial state."""
@@ -154,32 +153,30 @@ class CentralCores(Adapter):
     def begin_rebalance(self, b: Broker, uneven: bool) -> None:
         """A handler takes the group; whether its shares are uneven is given."""
         world, group = self.world, self.world.brokers[b.index].group
-        if group is None or group.phase not in (CorePhase.QUEUED, CorePhase.WAITING):
+        if group is None or self._phase(b) is not Phase.QUEUED:
             raise Refused("the group is not queued")
         if group.members:
             if group.ghosts:
                 raise Refused("somebody who is gone may still fetch")
-            if not uneven and self._is_only_uneven(group, world.why_necessary(b.index)):
+            if not uneven and self._is_only_uneven(b, group):
                 raise Refused("shares are uneven")
         world.begin_rebalance(b.index, uneven=uneven)
 
-    @staticmethod
-    def _is_only_uneven(group: Group, why: str | None) -> bool:
-        """Whether all have started what they own, and the plan is another one all the same."""
-        return (
-            why is not None
-            and why.startswith("3.4")
-            and all(member.acked == group.generation for member in group.members.values())
-            and all(
-                owner.registration in group.members
-                and group.members[owner.registration].subscription.streams(topic)
-                for (topic, _), owner in group.owners.items()
-            )
+    def _is_only_uneven(self, b: Broker, group: Group) -> bool:
+        """Whether all have started what they own, and the plan is another; or it gives nothing."""
+        why = self.world.why_necessary(b.index)
+        plan = self.world.brokers[b.index].core.rebalancer.plan(group)
+        if why is None or not why.startswith("3.4"):
+            is_queued = group.phase is not CorePhase.IDLE
+            return why is not None and is_queued and not (group.generation or plan)
+        return all(member.acked == group.generation for member in group.members.values()) and all(
+            owner.registration in group.members
+            and group.members[owner.registration].subscription.streams(topic)
+            for (topic, _), owner in group.owners.items()
         )
 
     def handle_stop(self, m: Member) -> None:
         """A Stop is taken."""
-        self._may_report(m)
         self.world.handle_request(m.index, messages.Stop)
 
     def flush_offsets(self, b: Broker, again: bool) -> None:
@@ -235,16 +232,7 @@ class CentralCores(Adapter):
 
     def handle_ping(self, m: Member) -> None:
         """A ping is taken."""
-        self._may_report(m)
         self.world.handle_request(m.index, messages.Ping)
-
-    def _may_report(self, m: Member) -> None:
-        """The spec keeps one report a member: none while a commit of other offsets is under way."""
-        connection = self.world.members[m.index].connection
-        now = self.world.members[m.index].core.consumption.consumed()
-        for frame in connection.up if connection else ():
-            if isinstance(frame.message, messages.Commit) and frame.message.offsets != now:
-                raise Refused("a commit of other offsets is under way")
 
     # ── By itself ───────────────────────────────────────────────────────────────────────────
 
@@ -255,15 +243,13 @@ class CentralCores(Adapter):
             for b, broker in enumerate(world.brokers):
                 if broker.leads and world.seat != b and "step_down" in self.silent:
                     world.step_down(b)
-            for m, member in enumerate(world.members):
-                if member.connection is not None and not member.connection.stands:
-                    world.on_lost_connection(m)
             for b, broker in enumerate(world.brokers):
                 if broker.leads:
                     self._go_on(b)
 
     def _go_on(self, b: int) -> None:
         world = self.world
+        world.end_connections(b)
         if world.has_failed(b):
             world.requeue(b)
         world.begin_rebalance(b)
@@ -317,8 +303,8 @@ class CentralCores(Adapter):
 
     def _see_consumers(self, look: dict[str, Any]) -> None:
         """What travels, and what consumers know."""
-        for name in ("link", "down", "up", "given", "begin", "reported", "via", "seen", "barred",
-                     "at", "fetching", "position"):  # fmt: skip
+        for name in ("link", "down", "up", "given", "begin", "reported", "committing", "via",
+                     "seen", "barred", "at", "fetching", "position"):  # fmt: skip
             look[name] = {}
         for m in Member:
             member = self.world.members[m.index]
@@ -331,23 +317,23 @@ class CentralCores(Adapter):
             for p in Partition:
                 look["fetching"][m, p] = member.is_fetching(p.index)
                 look["position"][m, p] = member.position(p.index)
-            self._see_connection(look, m, connection)
+            self._see_connection(look, m, self.world.connection(m.index))
 
     def _see_connection(
         self, look: dict[str, Any], m: Member, connection: Connection | None
     ) -> None:
-        stands = connection is not None and connection.stands
-        look["link"][m] = stands
-        look["up"][m] = shown(connection.up) if connection and stands else []
-        down = shown(connection.down) if connection and stands else []
+        look["link"][m] = connection is not None and connection.stands
+        up, down = (connection.up, connection.down) if connection else ((), ())
+        look["up"][m] = shown(up)
         if not (down and connection and connection.lags):
-            look["down"][m] = down
-        start = connection.start if connection and stands else None
-        given = numbers(start.partitions) if start else {}
-        reported = numbers(connection.reported) if connection and stands else {}
+            look["down"][m] = shown(down)
+        given = numbers(connection.start.partitions) if connection and connection.start else {}
+        reported, *_ = [*told(up, messages.PingResponse, messages.StopResponse), {}]
+        commits = told(up, messages.Commit)
         for p in Partition:
             look["given"][m, p] = p.index in given
             look["reported"][m, p] = reported.get(p.index, 0)
+            look["committing"][m, p] = [offsets.get(p.index, 0) for offsets in commits]
             if p.index in given:
                 look["begin"][m, p] = given[p.index]
 
@@ -380,7 +366,9 @@ class CentralCores(Adapter):
         self._see_write(look, b)
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
-        if flag is not None and (flag.dirty or self._heeds_all(b)):
+        group = broker.group
+        waits = group and group.ghosts and PHASES[group.phase] is Phase.QUEUED
+        if flag is not None and not waits and (flag.dirty or self._heeds_all(b)):
             look["dirty"][b] = flag.dirty
         known = broker.core.offsets.known.get(GROUP, {})
         for p in Partition:
@@ -404,9 +392,9 @@ class CentralCores(Adapter):
                 look["sent"][b, p] = sent.get(p.index, 0)
 
     def _heeds_all(self, b: Broker) -> bool:
-        """Whether a coordinator's group heeds every topic, and waits for no back-off."""
+        """Whether a coordinator's group heeds all that comes: it is not new, nor backs off."""
         group = self.world.brokers[b.index].group
-        if group is None or group.phase is CorePhase.IDLE:
+        if group is None or group.phase is CorePhase.IDLE or self._is_new(b):
             return False
         if group.failures and group.phase is CorePhase.QUEUED:
             return False  # what comes during a back-off queues the group, and ends that
@@ -415,6 +403,11 @@ class CentralCores(Adapter):
             any(s.streams(topic_of(p.index)) for s in subscriptions) for p in Partition
         )
 
+    def _is_new(self, b: Broker) -> bool:
+        """Whether nobody has looked yet if there is anything to consume for a new group."""
+        broker = self.world.brokers[b.index]
+        return broker.gates.new is not None and broker.gates.new is broker.group
+
     def _phase(self, b: Broker) -> Phase:
         """How far a coordinator is; where nobody is in its group it is idle, but for what runs."""
         group = self.world.brokers[b.index].group
@@ -422,8 +415,10 @@ class CentralCores(Adapter):
             return Phase.IDLE
         if group.phase is CorePhase.WAITING and not group.members:
             return Phase.IDLE
-        if group.members and self.world.has_failed(b.index):
+        if self.world.has_failed(b.index):
             return Phase.FAILED
+        if group.phase is CorePhase.IDLE and self._is_new(b):
+            return Phase.QUEUED
         return PHASES[group.phase]
 
     # ── ZooKeeper's nodes ───────────────────────────────────────────────────────────────────
@@ -451,66 +446,21 @@ class CentralCores(Adapter):
 
 
 class CentralEdges(CentralCores):
-    """The same, for edges at one member: little happens to it that is not asked for."""
+    """The same, for edges: nothing is offered that the spec forbids; walks do that."""
 
     offered = ()
-    silent = (
-        "begin_rebalance", "send_stop", "send_start", "flush_offsets", "write_owners",
-        "finish_rebalance", "abandon_rebalance", "requeue", "on_lost_connection",
-        "serve_owners", "serve_offsets", "refuse_stale", "answered",
-    )  # fmt: skip
-    follows: ClassVar = {
-        **dict.fromkeys(RETIRES, LAST),
-        "handle_register": ("requeue",),
-        "fail_rebalance": ("requeue", "begin_rebalance", *LAST),
-        "lose_answer": ("requeue", "begin_rebalance", *LAST),
-        "handle_closed": (*GONE[:3], *LAST),
-        "fail": (*GONE[:3], *LAST),
-        "finish_rebalance": ("begin_rebalance", *LAST),
-        "topic_change_listener": ("requeue", "begin_rebalance"),
-    }
-
-
-class CentralEdgesAppearing(CentralEdges):
-    """The same, where partitions appear later."""
-
-    there = False
-
-
-TABLES = ("offered", "silent", "reluctant")
-"""Of an adapter, the tables that only name actions."""
-NO_SUCH_STEP = "the core has no step of this name"
 
 
 def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) -> type[CentralCores]:
     """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
-    if not switches and spec is HELD:
+    if not switches:
         return CentralCores
-    names = [action.name for action in spec.actions]
     world = partial(
         GatedCentral,
         coordinator=coordinator_with(switches.intersection(COORDINATORS)),
         consumer=consumer_with(switches.intersection(CONSUMERS)),
     )
-    kept: dict[str, Any] = {
-        table: tuple(name for name in getattr(CentralCores, table) if name in names)
-        for table in TABLES
-    }
-    new = [name for name in names if getattr(CentralCores, name, None) is None]
-    served = [name for name in new if name in kept["silent"]]
-    absent = {**dict.fromkeys(new, NO_SUCH_STEP), **CentralCores.absent}
-    follows = {
-        name: tuple(later for later in some if later in names)
-        for name, some in CentralCores.follows.items()
-        if name in names
-    }
-    dropped = {action.name: None for action in HELD.actions if action.name not in names}
-    members = {
-        "world_of": staticmethod(world), "switches": switches, "follows": follows,
-        "absent": {n: why for n, why in absent.items() if n in names and n not in served},
-        **kept, **dropped,
-    }  # fmt: skip
-    return type("FlawedCentralCores", (CentralCores,), members)
+    return varied(CentralCores, HELD, spec, world_of=staticmethod(world), switches=switches)
 
 
 def written(request: Request | None) -> Write:
@@ -530,6 +480,12 @@ def shown(frames: Any) -> list[Message]:
 def message(frame: Frame) -> Message:
     """A frame, as the spec has it."""
     return Message(kind=KINDS[type(frame.message)], generation=frame.generation)
+
+
+def told(frames: Iterable[Frame], *kinds: type[Any]) -> list[dict[int, int]]:
+    """The offsets that frames of these kinds tell, by the partition's number."""
+    some = (frame.message for frame in frames if isinstance(frame.message, kinds))
+    return [numbers(message.offsets or ()) for message in some]
 
 
 def numbers(offsets: tuple[Offset, ...]) -> dict[int, int]:

@@ -126,6 +126,12 @@ class OwnersWrittenLate(Rebalancer):
         if group.phase is Phase.STARTING and not group.waiting:
             self._write_owners(group, group.generation)
 
+    def fail(self, group: Group, why: str) -> None:
+        """A rebalance has failed: what is not written does not count, and is read again."""
+        group.loaded = False
+        group.owners = {}
+        super().fail(group, why)
+
     def _owners_written(self, group: Group, owners: Owners, outcome: Outcome) -> None:
         del owners  # they have counted since the Starts were sent
         if outcome is Outcome.DONE:

@@ -10,9 +10,10 @@ a method says is due. Methods take indices (0-based); what cannot happen now rai
 Done at once, where the real thing may take longer: consulting and connecting; the reads of a group
 and, at the start, of the topics; the writes of subscriptions, and of offsets that are stored
 already (the answer to the write before was lost), with their answers. The answers to Registers and
-Commits reach their consumer with the next request. A connection that is closed loses what is on its
-way. Whoever is gone loses its lease once it fetches no more. A session that ZooKeeper ended goes on
-writing under its epoch: as if what it wrote had been on its way.
+Commits reach their consumer with the next request; copies of pings are lost. Nothing is sent over a
+connection that is broken. Whoever is gone loses its lease once it fetches no more, and no Start is
+on its way to it. A session that ZooKeeper ended goes on writing under its epoch: as if what it
+wrote had been on its way.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class GatedCentral(CentralParts):
         """Its process is killed and starts anew."""
         old = self.brokers[b]
         for connection in [*old.connections.values()]:
-            connection.break_off()
+            connection.close_far()
         self.zookeeper.lose_connection(old.session)
         self.brokers[b] = Broker(self._core(b), self.zookeeper.open(), old.channels)
         if self.seat == b:
@@ -157,23 +158,9 @@ class GatedCentral(CentralParts):
         broker = self.brokers[b]
         self._expect(broker.request is None, "its subscription is written after what is under way")
         self._hear(m, b, Register)
-        self._request_for_nothing(b)
         for registration, member in broker.group.members.items() if broker.group else ():
             connection = broker.connections[member.channel]
             self.registered[registration] = connection.member, connection.life
-
-    def _request_for_nothing(self, b: int) -> None:
-        """
-        A first member came, for whom there is nothing to consume: have it rebalanced all the same.
-
-        The core waits until there is (3.2 of `002`), where the spec rebalances.
-        """
-        core, group = self.brokers[b].core, self.brokers[b].group
-        if group is None or group.generation or len(group.members) != 1:
-            return
-        [registration] = group.members
-        if registration not in self.registered and not core.rebalancer.plan(group):
-            self._let(b, partial(core.rebalancer.request, group))
 
     def on_lost_connection(self, m: int) -> None:
         """A member learns that its connection is closed."""
@@ -181,8 +168,17 @@ class GatedCentral(CentralParts):
         self._expect(connection is not None and not connection.stands, "its connection stands")
         assert connection is not None
         self._tell(m, Closed(connection.near))
-        self.members[m].connection = None
+        self._hang_up(self.members[m])
         self.end_leases()
+
+    def end_connections(self, b: int) -> None:
+        """Those for whose lease a broker's members wait learn that their connection is closed."""
+        group = self.brokers[b].group
+        for registration in [*group.ghosts] if group and group.members else ():
+            m, life = self.registered[registration]
+            connection = self.members[m].connection
+            if connection is not None and connection.life == life and not connection.stands:
+                self.on_lost_connection(m)
 
     def time_out(self, m: int) -> None:
         """A member hears nothing until its lease is over."""
@@ -192,8 +188,6 @@ class GatedCentral(CentralParts):
         assert connector is not None
         member.now_ms = max(member.now_ms, connector.lease_ends_ms)
         self._tell(m, Tick())
-        if member.core.connector is None:
-            member.connection = None
         self.end_leases()
 
     def cut(self, m: int) -> None:
@@ -201,7 +195,7 @@ class GatedCentral(CentralParts):
         connection = self._stands(m)
         self._expect(connection is not None, "it has no connection")
         assert connection is not None
-        self._break(connection)
+        connection.stands = False
         self.end_leases()
 
     def handle_closed(self, m: int, b: int) -> None:
@@ -243,8 +237,10 @@ class GatedCentral(CentralParts):
         return gates.why_necessary(group, gates.core.rebalancer.plan(group))
 
     def has_failed(self, b: int) -> bool:
-        """Whether a rebalance has failed, and is tried again after a while."""
-        return ("rebalance", GROUP) in self.brokers[b].core.purgatory.watchers
+        """Whether a rebalance has failed, and is tried again for those who are left."""
+        broker = self.brokers[b]
+        fails = ("rebalance", GROUP) in broker.core.purgatory.watchers
+        return fails and broker.group is not None and bool(broker.group.members)
 
     def begin_rebalance(self, b: int, *, uneven: bool = False) -> None:
         """A handler takes the group, its shares perhaps uneven; nobody is expected back now."""
@@ -260,6 +256,7 @@ class GatedCentral(CentralParts):
         connection = self._booked(m, b)
         self._expect(connection is not None, "it is not in its books")
         assert connection is not None
+        self._expect(connection.stands, "its connection is broken")
         broker = self.brokers[b]
         channel = broker.core.socket_server.channels[connection.far]
         self._expect(channel.outstanding is None, "another request is outstanding")
@@ -373,7 +370,7 @@ class GatedCentral(CentralParts):
 
     def handle_request(self, m: int, kind: type[Ping | Stop | Start]) -> None:
         """A member takes the next request, and the answers before it."""
-        connection = self._stands(m)
+        connection = self.members[m].connection
         self._expect(connection is not None, "it has no connection")
         assert connection is not None
         shown = [f for f in connection.down if not isinstance(f.message, HIDDEN)]
@@ -416,6 +413,7 @@ class GatedCentral(CentralParts):
     def commit(self, m: int) -> None:
         """The user of a member commits what it has consumed."""
         member = self.members[m]
+        self._expect(self._stands(m) is not None, "its connection is broken")
         self._expect(any(map(member.is_fetching, self.partitions)), "it fetches nothing")
         member.commits += 1
         self._tell(m, CommitAsked(member.commits))

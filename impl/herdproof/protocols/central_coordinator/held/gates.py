@@ -20,7 +20,6 @@ from herdproof.protocols.central_coordinator.events import (
     Ask,
     Close,
     Closed,
-    Connect,
     ConsumerEvent,
     CoordinatorEvent,
     Received,
@@ -32,12 +31,9 @@ from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
-    Commit,
     Frame,
-    Offset,
-    PingResponse,
+    Ping,
     Start,
-    StopResponse,
 )
 from herdproof.protocols.election.held.gated import Impossible
 from herdproof.simulator.zookeeper import ZooKeeper
@@ -74,6 +70,9 @@ class Gates:
         """The channel whose next request may be sent."""
         self.uneven = False
         """Whether shares are taken for uneven, whatever they are."""
+        self.new: Group | None = None
+        """A new group for which nothing was planned; nobody has looked yet if that is so."""
+        vars(core.membership)["handle_new_group"] = self.handle_new_group
         rebalancer, server = vars(core.rebalancer), vars(core.socket_server)
         rebalancer["run"] = self.run
         rebalancer["_why_necessary"] = self.why_necessary
@@ -85,6 +84,22 @@ class Gates:
         """The handlers work on their queues, if they may."""
         if self.handles:
             type(self.core.rebalancer).run(self.core.rebalancer)
+
+    def handle_new_group(self, group: Group) -> None:
+        """A group is seen for the first time: a handler looks if there is anything to consume."""
+        if self.handles or self.core.rebalancer.plan(group):
+            type(self.core.membership).handle_new_group(self.core.membership, group)
+        else:
+            self.new = group
+
+    def look_at_new(self) -> None:
+        """Look at the new group, if anybody is in it still, and no rebalance of it runs."""
+        group = self.new
+        if group is not None and group.phase in (Phase.IDLE, Phase.QUEUED, Phase.WAITING):
+            self.new = None
+            if group.members:
+                look = self.core.rebalancer.request if self.uneven else self.handle_new_group
+                look(group)
 
     def why_necessary(self, group: Group, plan: dict[Partition, str]) -> str | None:
         """Why a rebalance is necessary: as the core sees it, or for shares that are uneven."""
@@ -117,23 +132,23 @@ class Connection:
         self.near, self.far = near, far
         """Its numbers, at the consumer and at the coordinator."""
         self.stands = True
+        """Once it is broken, nothing new is carried; each end still reads what was sent to it."""
         self.up: deque[Frame] = deque()
         self.down: deque[Frame] = deque()
         self.start: Start | None = None
         """The last Start that was sent."""
-        self.reported: tuple[Offset, ...] = ()
-        """The offsets that were last told."""
         self.lags = False
         """Its last frame was sent before its sender heard that a write was done."""
-        self.withdrawn = False
-        """Its member's books say that it follows no Start, though it was sent no Stop."""
 
-    def break_off(self) -> None:
-        """It stands no more, and what was on its way is lost."""
+    def close_near(self) -> None:
+        """The consumer's end is closed: it reads nothing more."""
+        self.stands, self.start = False, None
+        self.down.clear()
+
+    def close_far(self) -> None:
+        """The coordinator's end is closed: it reads nothing more."""
         self.stands = False
         self.up.clear()
-        self.down.clear()
-        self.start, self.reported = None, ()
 
 
 @dataclass
@@ -320,7 +335,7 @@ class CentralParts:
                     case Send(channel, frame):
                         self._send(broker, channel, frame)
                     case Close(channel):
-                        broker.connections.pop(channel).break_off()
+                        broker.connections.pop(channel).close_far()
                     case StepDown() if self.seat != b:
                         broker.won = 0
                     case _:
@@ -328,8 +343,8 @@ class CentralParts:
         if not broker.leads:
             broker.request = None
             broker.reads.clear()
-        if isinstance(event, Closed):
-            broker.connections.pop(event.channel, None)
+        if isinstance(event, Closed) and event.channel in broker.connections:
+            broker.connections.pop(event.channel).close_far()
 
     def _is_stored(self, step: Step) -> bool:
         """Whether this writes offsets once more that are stored, as its answer was lost."""
@@ -347,7 +362,8 @@ class CentralParts:
 
     def _send(self, broker: Broker, channel: int, frame: Frame) -> None:
         connection = broker.connections[channel]
-        if connection.stands:
+        is_copy = isinstance(frame.message, Ping) and frame.message.num_retries > 0
+        if connection.stands and not is_copy:
             connection.down.append(frame)
             request = broker.request
             connection.lags = request is not None and request.is_done
@@ -379,13 +395,19 @@ class CentralParts:
 
     def _handle(self, b: int) -> None:
         """A broker's handlers work on their queues."""
-        self.brokers[b].gates.handles = True
-        self._give(b, Tick())
-        self.brokers[b].gates.handles = False
+        gates = self.brokers[b].gates
+        gates.handles = True
+        self._let(b, gates.look_at_new)
+        gates.handles = False
 
     def _is_gone(self, m: int) -> bool:
+        """Whether a member has let go, or fetches no more and gets no Start: its lease is over."""
+        connection = self.members[m].connection
+        if connection is None:
+            return True
+        starts = any(isinstance(frame.message, Start) for frame in connection.down)
         fetches = any(map(self.members[m].is_fetching, self.partitions))
-        return self._stands(m) is None and not fetches
+        return not (connection.stands or starts or fetches)
 
     # ── Inside: consumers and connections ───────────────────────────────────────────────────
 
@@ -394,20 +416,18 @@ class CentralParts:
         member = self.members[m]
         for effect in member.core.receive(event, member.now_ms):
             connection = member.connection
-            if isinstance(effect, Connect) or connection is None or not connection.stands:
-                continue
             match effect:
-                case Send(channel, frame) if channel == connection.near:
-                    connection.up.append(frame)
-                    if isinstance(frame.message, PingResponse | StopResponse | Commit):
-                        connection.reported = frame.message.offsets or ()
-                case Close(channel) if channel == connection.near:
-                    self._break(connection)
-                    member.connection = None
+                case Send(channel, frame) if connection and channel == connection.near:
+                    if connection.stands:
+                        connection.up.append(frame)
+                case Close(channel) if connection and channel == connection.near:
+                    self._hang_up(member)
 
-    def _break(self, connection: Connection) -> None:
-        """A connection breaks; a broker that has nobody in its books over it does not mind."""
-        connection.break_off()
+    def _hang_up(self, member: Member) -> None:
+        """A member closes its end; a broker that has nobody in its books over it learns at once."""
+        connection, member.connection = member.connection, None
+        assert connection is not None, "it has one"
+        connection.close_near()
         core = self.brokers[connection.broker].core
         channel = core.socket_server.channels.get(connection.far)
         if channel is not None and channel.member is None:
@@ -417,13 +437,18 @@ class CentralParts:
         connection = self.members[m].connection
         return connection if connection is not None and connection.stands else None
 
+    def connection(self, m: int) -> Connection | None:
+        """A member's connection, as long as it reads it, or a broker that has it in its books."""
+        known = (c for b in range(len(self.brokers)) for c, _ in self.booked(b) if c.member == m)
+        return self.members[m].connection or next(known, None)
+
     def _booked(self, m: int, b: int) -> Connection | None:
         """The connection over which a broker has a member in its books."""
         return next((c for c, _ in self.booked(b) if c.member == m), None)
 
     def _hear(self, m: int, b: int, kind: type[Any]) -> None:
         """A broker takes the next frame of a member."""
-        connection = self._stands(m)
+        connection = self.connection(m)
         self._expect(connection is not None and connection.broker == b, "it is not connected there")
         assert connection is not None
         up = connection.up

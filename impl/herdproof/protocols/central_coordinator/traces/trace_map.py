@@ -80,7 +80,7 @@ class CentralGroup:
         """The writes of offsets."""
         self._connections: dict[Key, Connection] = {}
         self._heard: dict[tuple[str, int], int] = {}
-        """The latest epoch that a consumer's process has heard of."""
+        """The latest epoch that a consumer's process (its node, and 1, 2, …) has heard of."""
         self._started: set[str] = set()
         """The brokers of which a process has been seen."""
         self._registered: dict[str, Any] = {}
@@ -195,6 +195,7 @@ class CentralGroup:
             and s.books[m] is None
             and (s.via[m] is None or connection.is_released)
             and s.seen[m] <= s.election.token[told["b"]]
+            and all(s.heir[m, p] is None for p in self._partitions)
         )
 
     def registers(self, told: Told) -> None:
@@ -224,9 +225,8 @@ class CentralGroup:
     def _let_go(self, s: State, b: Any, time_ns: int) -> list[Call]:
         """Owners that are in no book of this coordinator, whose lease is over, fetch no more."""
         calls: list[Call] = []
-        for m in {s.owner[p] for p in self._partitions if not s.orphan[p]}:
-            if m is None or s.books[m] == b or s.lease_is_over(m):
-                continue
+        owners = {s.owner[p] for p in self._partitions if not s.is_free(p, b)}
+        for m in (m for m in owners if m is not None):
             connection = self._connections[self._values.standing["Member"].stood_for(m)]
             if connection.is_released or connection.until_ns <= time_ns:
                 calls.append(("time_out" if s.link[m] else "on_lost_connection", (m,)))
@@ -296,7 +296,7 @@ class CentralGroup:
     def obeys(self, told: Told) -> None:
         """A request has renewed the lease."""
         self.renews(told)
-        process = self._keys[id(told.line)][:2]
+        process = told.line.node, self._keys[id(told.line)][1]
         self._past = self._heard.get(process, 0)
         self._heard[process] = max(self._past, told.line.epoch)
 
@@ -566,12 +566,8 @@ MAP = TraceMap(
 )  # fmt: skip
 """What the lines of its traces are to the verified spec, in which one commit is under way."""
 
-VARIANTS: Mapping[str, Mapping[str, Row]] = {}
-"""Rows of variants, by their names: of actions of their own, or in the place of these."""
 ROOM = 4
 """So many messages of a channel are compiled; where there are more, plain Python goes on."""
-_MAPS: dict[int, tuple[Specification, TraceMap]] = {}
-"""By the identity of a specification, which stays with its map."""
 
 
 def whenever(self: CentralCoordinator, m: Member) -> bool:  # noqa: ARG001
@@ -579,22 +575,19 @@ def whenever(self: CentralCoordinator, m: Member) -> bool:  # noqa: ARG001
     return True
 
 
-def map_of(spec: Specification = CENTRAL_COORDINATOR) -> TraceMap:
-    """The map of the verified spec, or of a variant."""
-    if id(spec) not in _MAPS:
-        unbounded = spec.replace(spec.name, may_commit=whenever).with_room(spec.name, ROOM)
-        _MAPS[id(spec)] = spec, MAP.of(unbounded, VARIANTS.get(spec.name))
-    return _MAPS[id(spec)][1]
+def in_replays(spec: Specification) -> Specification:
+    """The spec, or a variant of it, as traces are replayed in it."""
+    return spec.replace(spec.name, may_commit=whenever).with_room(spec.name, ROOM)
+
+
+@cache
+def map_of() -> TraceMap:
+    """The map of the verified spec."""
+    return MAP.of(in_replays(CENTRAL_COORDINATOR))
 
 
 def conform_lines(
-    lines: Sequence[CentralStep], *, specification: Specification = CENTRAL_COORDINATOR,
-    invariants: bool = False, **options: Any,
-) -> Outcome:  # fmt: skip
-    """
-    Replay lines in the spec, or in a variant, of which nothing was proved; each group by itself.
-
-    `options` are those of the replay by any map.
-    """
-    proved = invariants and specification is CENTRAL_COORDINATOR
-    return conform(lines, map_of(specification), invariants=proved, **options)
+    lines: Sequence[CentralStep], *, invariants: bool = False, **options: Any
+) -> Outcome:
+    """Replay lines in the spec, each group by itself; `options` are those of any map's replay."""
+    return conform(lines, map_of(), invariants=invariants, **options)
