@@ -95,10 +95,10 @@ def ends(hunt: Hunt) -> Found | None:
 # ── The tests of the cores ──────────────────────────────────────────────────────────────────
 
 CORE_TESTS = (
-    "test_central_core", "test_central_core_changes", "test_central_core_members",
-    "test_central_core_offsets", "test_central_core_peers", "test_central_core_writes",
-    "test_central_core_zookeeper", "test_central_core_queues", "test_assignment",
-    "test_central_consumer", "test_central_consumer_connections", "test_wire",
+    "coordinator.test_central_core", "coordinator.test_central_core_changes", "coordinator.test_central_core_members",
+    "coordinator.test_central_core_offsets", "coordinator.test_central_core_peers", "coordinator.test_central_core_writes",
+    "coordinator.test_central_core_zookeeper", "coordinator.test_central_core_queues", "coordinator.test_assignment",
+    "client.test_central_consumer", "client.test_central_consumer_connections", "wire.test_wire",
 )  # fmt: skip
 """Their scenarios are run here: tests without fixtures, and without Hypothesis' chance."""
 
@@ -108,13 +108,18 @@ def core_tests(hunt: Hunt) -> Found | None:
     del hunt
     tests = 0
     for module in CORE_TESTS:
-        for name, scenario in scenarios(import_module(f"properties.{module}")):
+        for name, scenario in scenarios(tests_named(module)):
             tests += 1
             try:
                 scenario()
             except (Exception, pytest.fail.Exception):
                 return Found(name, f"test {tests}")
     return None
+
+
+def tests_named(module: str) -> ModuleType:
+    """A module of tests of system B's code, by folder and name."""
+    return import_module(f"properties.protocols.central_coordinator.{module}")
 
 
 def scenarios(module: ModuleType) -> Iterator[tuple[str, Callable[[], None]]]:

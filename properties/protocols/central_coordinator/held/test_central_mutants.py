@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib import import_module
 
 import pytest
 
@@ -27,6 +26,7 @@ from properties.protocols.central_coordinator.held.central_suites import (
     monitors,
     row,
     scenarios,
+    tests_named,
 )
 
 STEPS, END, CORE = "simulator", "simulator, at the end", "core tests"
@@ -120,7 +120,7 @@ def test_the_tests_of_the_cores_find_nothing_in_the_cores_as_they_are() -> None:
     assert core_tests(Hunt(Config(), 0)) is None
 
     for name in CORE_TESTS:
-        assert next(scenarios(import_module(f"properties.{name}")), None), name
+        assert next(scenarios(tests_named(name)), None), name
 
 
 def test_a_mutant_is_gone_after_its_hunt() -> None:
