@@ -95,11 +95,19 @@ def ends(hunt: Hunt) -> Found | None:
 # ── The tests of the cores ──────────────────────────────────────────────────────────────────
 
 CORE_TESTS = (
-    "coordinator.test_central_core", "coordinator.test_central_core_changes", "coordinator.test_central_core_members",
-    "coordinator.test_central_core_offsets", "coordinator.test_central_core_peers", "coordinator.test_central_core_writes",
-    "coordinator.test_central_core_zookeeper", "coordinator.test_central_core_queues", "coordinator.test_assignment",
-    "client.test_central_consumer", "client.test_central_consumer_connections", "wire.test_wire",
-)  # fmt: skip
+    "coordinator.test_central_core",
+    "coordinator.test_central_core_changes",
+    "coordinator.test_central_core_members",
+    "coordinator.test_central_core_offsets",
+    "coordinator.test_central_core_peers",
+    "coordinator.test_central_core_writes",
+    "coordinator.test_central_core_zookeeper",
+    "coordinator.test_central_core_queues",
+    "coordinator.test_assignment",
+    "client.test_central_consumer",
+    "client.test_central_consumer_connections",
+    "wire.test_wire",
+)
 """Their scenarios are run here: tests without fixtures, and without Hypothesis' chance."""
 
 
