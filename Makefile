@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Integration runs as one group on one worker, beside the properties on the other core.
 PYTEST := $(BIN)/python -m pytest -n 2
 
-.PHONY: verify test test-long lint format docs docker-images lock clean
+.PHONY: verify test test-long lint format docs pages docker-images lock clean
 
 verify: $(STAMP)
 	@$(BIN)/herdproof verify
@@ -33,6 +33,12 @@ format: $(STAMP)
 docs: $(STAMP)
 	@{ sed '/^```/,$$d' docs/verified.md; echo '```'; $(BIN)/herdproof verify --stories; echo '```'; } \
 	  > docs/.verified.md && mv docs/.verified.md docs/verified.md
+
+# The drawn and the generated parts of the pages, from the code; and lines of prose to their width.
+pages: $(STAMP)
+	@$(BIN)/python docs/draw_architecture.py
+	@$(BIN)/python -m properties.pipeline.pipeline_page
+	@$(BIN)/python docs/reflow.py
 
 docker-images: $(STAMP)
 	@$(BIN)/python -m integration.docker.images

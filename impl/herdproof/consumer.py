@@ -1,5 +1,5 @@
 """
-A member of a consumer group: it shares the group's partitions with the others, and reads its own.
+A member of a consumer group: shares the group's partitions with the others, reads its own.
 
     with Consumer(
         "group", coordinators=["127.0.0.1:9191"], bootstrap_servers="127.0.0.1:9092"
@@ -140,8 +140,8 @@ class Consumer:
     - `tls`: speak to coordinators by it (Kafka's own is set by `kafka`).
     - `kafka`: further settings of librdkafka, as "security.protocol".
     - `max_queued_records`: how many records each stream keeps ready.
-    - `trace`: a file to append a line to for each step of the protocol (docs/trace.md); `run` is
-      what the traces of one run, coordinators' and consumers', are called.
+    - `trace`: a file to append a line to for each step of the protocol (docs/central_trace.md);
+      `run` is what the traces of one run, coordinators' and consumers', are called.
 
     Raises `BadArgument`, `BadSettings` or `KafkaUnusable` at once for what can be known at once.
     """
@@ -461,7 +461,7 @@ class Stream:
         self._reader = Reader(queue)
 
     def poll(self, timeout_s: float | None = None) -> Record | None:
-        """As the consumer's `poll`, of this stream alone."""
+        """The next record of this stream alone, awaited as by the consumer's `poll`."""
         return self._streams.take(self._reader, timeout_s)
 
     def __iter__(self) -> Iterator[Record]:

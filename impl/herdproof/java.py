@@ -1,4 +1,4 @@
-"""What the real services need on this machine: a Java, and jars that pip installed with pyspark."""
+"""Finds what real services need on this machine: a Java, and the jars installed with pyspark."""
 
 from __future__ import annotations
 

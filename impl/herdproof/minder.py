@@ -1,5 +1,5 @@
 """
-Child processes that never outlive their owner, not even one that died by `kill -9`.
+Supervises child processes: none outlives its owner, not even one that died by `kill -9`.
 
 The owner starts one *minder*: this very file, run by a second Python that imports nothing else. It
 starts the children, passes signals on, and reads its orders from a pipe. When the owner dies, in

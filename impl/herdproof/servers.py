@@ -1,5 +1,5 @@
 """
-Services of other people's making, run as child processes: what every one of them needs.
+The base of all embedded services: other people's servers, run as child processes.
 
 A directory for their data and logs, signals (a crash, a pause), a wait until they serve, and an end
 that comes even if their owner dies by `kill -9` (see `herdproof.minder`).

@@ -1,5 +1,5 @@
 """
-Code held to its spec in tests: the public surface, and the pytest plugin.
+Holds code to its spec in tests: the public names, and the pytest plugin that collects stories.
 
 `from herdproof.testing import Adapter, stateful` and so on: see `PUBLIC`, and docs/conformance.md.
 Names are imported when they are asked for.

@@ -1,5 +1,5 @@
 """
-The generated parts of docs/pipeline.md: what each source can decide, and the tables.
+The generated parts of docs/pipeline.md and docs/tables.md: what sources can decide, the tables.
 
     python -m properties.pipeline.pipeline_page
 
@@ -20,6 +20,7 @@ from herdproof.pipeline.offsets.judge import OBSERVABLE
 from herdproof.pipeline.spark.tables import TABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
+TABLES_PAGE = PAGE.parent / "tables.md"
 
 SENTENCE_HEAD = "| sentence | what is promised |"
 
@@ -43,25 +44,30 @@ def sentences() -> Iterator[str]:
 def tables() -> Iterator[str]:
     """Every table and its columns, and the figures."""
     for table in TABLES.values():
-        yield f"### {table.name}\n\n{table.says}\n\n| column | kind | what it says |\n|---|---|---|"
+        yield f"## {table.name}\n\n{table.says}\n\n| column | kind | what it says |\n|---|---|---|"
         for column in table.columns[2:]:
             yield f"| `{column.name}` | {column.kind} | {column.says} |"
         yield ""
-    yield "Figures. Those of each occurrence have its time; the others are of the whole group.\n"
+    yield "## The figures\n"
+    yield "Those of each occurrence have its time; the others are of the whole group.\n"
     yield "| name | unit | of each | what it says |\n|---|---|---|---|"
     for name, figure in FIGURES.items():
         yield f"| `{name}` | {figure.unit} | {'yes' if figure.each else ''} | {figure.says} |"
 
 
 def renewed(page: str) -> str:
-    """The page with its generated parts made anew."""
+    """The page of the pipeline with its table of sentences made anew."""
     found = re.compile(re.escape(SENTENCE_HEAD) + r".*\n(?:\|.*\n)*")
-    page = found.sub(lambda _: "\n".join(sentences()) + "\n", page, count=1)
-    before, rest = page.split("### generations\n", 1)
-    after = rest.split("\n## ", 1)
-    made = before + "\n".join(tables()) + "\n"
-    return made + (f"\n## {after[1]}" if len(after) > 1 else "")
+    return found.sub(lambda _: "\n".join(sentences()) + "\n", page, count=1)
+
+
+def renewed_tables(page: str) -> str:
+    """The page of the tables with all but its introduction made anew."""
+    return page.partition("## ")[0] + "\n".join(tables()) + "\n"
 
 
 if __name__ == "__main__":
     PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    TABLES_PAGE.write_text(
+        renewed_tables(TABLES_PAGE.read_text(encoding="utf-8")), encoding="utf-8"
+    )

@@ -1,22 +1,26 @@
-"""docs/pipeline.md says of tables, figures and sentences what the code says."""
+"""docs/pipeline.md and docs/tables.md say of sentences, tables and figures what the code says."""
 
 from __future__ import annotations
 
 from herdproof.pipeline.judging.figures import FIGURES
 from herdproof.pipeline.judging.findings import SENTENCES
 from herdproof.pipeline.spark.tables import TABLES
-from properties.pipeline.pipeline_page import PAGE, renewed, sources
+from properties.pipeline.pipeline_page import PAGE, TABLES_PAGE, renewed, renewed_tables, sources
 from properties.pipeline.pipeline_traces import judged, trace
 
 
-def test_the_generated_parts_of_the_page_are_as_they_were_generated() -> None:
+def test_the_generated_parts_of_the_pages_are_as_they_were_generated() -> None:
     """Else: `python -m properties.pipeline.pipeline_page`."""
     page = PAGE.read_text(encoding="utf-8")
+    tables = TABLES_PAGE.read_text(encoding="utf-8")
 
     assert renewed(page) == page
-    assert all(f"\n### {name}\n" in page for name in TABLES)
-    assert all(f"| `{name}` |" in page for name in (*FIGURES, *SENTENCES))
-    assert renewed(page.replace("| `churn` |", "| `chum` |")) == page
+    assert renewed_tables(tables) == tables
+    assert all(f"\n## {name}\n" in tables for name in TABLES)
+    assert all(f"| `{name}` |" in tables for name in FIGURES)
+    assert all(f"| `{name}` |" in page for name in SENTENCES)
+    assert renewed(page.replace("| `COMPLETE` |", "| `COMPETE` |")) == page
+    assert renewed_tables(tables.replace("| `churn` |", "| `chum` |")) == tables
 
 
 def test_every_source_says_of_every_sentence_whether_it_can_decide_it() -> None:

@@ -14,7 +14,7 @@ import pytest
 LONGEST_FUNCTION_LINES = 70
 LONGEST_FILE_LINES = 600
 ROOT = Path(__file__).parents[2]
-CODE = ("spec", "impl", "properties", "integration", "benchmarks", "conftest.py")
+CODE = ("spec", "impl", "properties", "integration", "benchmarks", "docs", "conftest.py")
 SEE_BOTH_SIDES = (
     "impl/herdproof/conformance",
     "impl/herdproof/cli",

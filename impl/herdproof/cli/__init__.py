@@ -1,5 +1,5 @@
 """
-The command line: `herdproof verify`, `explore`, `step`, `prove`, and what else `app` has.
+The command line: `herdproof verify`, and the other commands, in folders by what they are about.
 
 Exit codes: 0 it holds, 1 a property fails, 2 it could not be asked (usage, or something is
 missing), 3 cut short or unknown, 130 Ctrl-C. Each command imports what it needs when it is called:

@@ -1,4 +1,4 @@
-"""How the command line ends: errors as one sentence, Ctrl-C and SIGTERM quietly, all tidied up."""
+"""Ends of the command line: errors as one sentence, Ctrl-C and SIGTERM quietly, all tidied up."""
 
 from __future__ import annotations
 

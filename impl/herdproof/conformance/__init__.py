@@ -1,1 +1,1 @@
-"""Real code held to its spec: adapters, generated tests, stories, states from the solver."""
+"""Holds any code to its spec: adapters, generated tests, stories, states from the solver."""

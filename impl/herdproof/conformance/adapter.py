@@ -1,5 +1,5 @@
 """
-What real code must offer to be held to a spec: one class, an *adapter*.
+The adapter: one class that real code must offer to be held to a spec.
 
 An adapter begins the code at given sizes, has a method for each of the spec's actions under the
 action's own name, and observes those of the spec's fields that can be seen. Everything else

@@ -1,5 +1,5 @@
 """
-All ways of holding code to a spec, as checks of `verify`: a row of the table each.
+Checks of `verify` that hold code to its spec: a row of the table for each way.
 
 For each the adapter has to be able: what it cannot be asked is not asked, and not said.
 """

@@ -1,5 +1,5 @@
 """
-Which edges of a spec a replay takes, seen so coarsely that there are finitely many at any size.
+Counts the edges of a spec that a replay visits, so coarsely that any size has finitely many.
 
 An edge is an action, and what it found and what it left of those whom it names: their flags and
 phases, whether an optional value is there (and is one of them), whether a number is zero, how long

@@ -1,5 +1,5 @@
 """
-What checks of an implementation find, for whoever writes one (`Implementation.checks`).
+Findings of checks of an implementation, for authors of such checks (`Implementation.checks`).
 
 Each makes one `Check` for the column that it is told. A check yields findings: `conforms` makes one
 that passed, `differs` one that did not, `unknown` one without a verdict. Where a check cannot be

@@ -1,1 +1,1 @@
-"""Kafka: a real broker for tests and trials, its jars, and topics on it."""
+"""A real Kafka broker for tests and trials: its jars, its process, and topics on it."""

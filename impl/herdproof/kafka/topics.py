@@ -35,7 +35,7 @@ HEARSAY_S = 2.0
 MOST_RECORDS = 1_000_000
 """How many records one call can write: they wait in memory."""
 UNASSIGNED = -1
-"""As a partition: Kafka's client chooses one. As an offset: not yet written."""
+"""No number: as a partition, Kafka's client chooses one; as an offset, not yet written."""
 
 
 class KafkaRefused(HerdError):

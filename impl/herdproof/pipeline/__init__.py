@@ -1,1 +1,1 @@
-"""The data pipeline: what one machine's memory or one evening cannot hold goes to Spark."""
+"""The data pipeline: jobs on Spark for what one machine's memory or one evening cannot hold."""

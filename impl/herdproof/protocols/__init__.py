@@ -1,1 +1,1 @@
-"""The protocols that herdproof implements, each entered once: spec, code, traces, simulator."""
+"""The implemented protocols, a folder each, and how commands find what belongs to one."""

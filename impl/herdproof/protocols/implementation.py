@@ -131,7 +131,7 @@ def auditors() -> Mapping[str, Auditor]:
 
 @cache
 def simulators() -> Mapping[str, Simulated]:
-    """Those that have a simulator, by name."""
+    """The simulators of all protocols that have one, by name."""
     made = (implementation(name).simulates() for name in names())
     return {found.name: found for found in made if found is not None}
 

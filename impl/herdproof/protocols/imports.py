@@ -1,5 +1,5 @@
 """
-What code consists of: its package, and all that it imports, however far away.
+Digests the code of a protocol: its package, and all that it imports, however far away.
 
 A verdict about code may be kept for as long as none of this changes. Packages are taken whole, so
 that what is imported within a call, or by a name that is put together, counts as well. Of libraries

@@ -1,5 +1,5 @@
 """
-Where everything lies in a diagram: numbers for the templates that write SVG.
+Lays out diagrams: numbers for the templates that write SVG.
 
 A story is drawn as a sequence diagram: one lane for each element that takes part, one for the world
 (faults, users), time downwards, the sentences beside it. A state machine is drawn with its members

@@ -1,4 +1,4 @@
-"""What `herdproof explore` prints: counts, coverage, verdicts, a story; and its JSON."""
+"""Prints what `herdproof explore` found: counts, coverage, verdicts, a story; and its JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Where a finding stands: the file and the line that whoever repairs it wants to open.
+Finds the place of a finding: the file and the line that whoever repairs it wants to open.
 
 A property stands where it is defined; a state without a next step, or whatever is no property, with
 the action that led there, or else with the first line of the spec.

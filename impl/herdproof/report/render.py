@@ -1,5 +1,5 @@
 """
-What all commands print with: tables on a terminal, plain lines elsewhere, JSON on request.
+Prints for all commands: tables on a terminal, plain lines elsewhere, JSON on request.
 
 Verdicts go to stdout, progress and errors to stderr. With `--json -` stdout holds the JSON alone,
 and what people read goes to stderr. Nothing is wrapped or coloured where nobody looks.

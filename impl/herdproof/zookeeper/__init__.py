@@ -1,1 +1,1 @@
-"""ZooKeeper: the client, an embedded server, faults on the way to it, and the elector."""
+"""ZooKeeper: the client, an embedded server, and a proxy that breaks the way to it."""

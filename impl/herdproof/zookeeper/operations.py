@@ -1,5 +1,5 @@
 """
-What one can ask of ZooKeeper, and what it answers: plain values, no network.
+Operations on ZooKeeper, and its answers: plain values, no network.
 
 The same operations are performed by the real service (`client.py`, over kazoo) and by the simulated
 one (`herdproof.simulator.zookeeper`), so that a core that asks for them runs in either world.

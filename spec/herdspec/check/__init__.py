@@ -1,1 +1,1 @@
-"""The readings of a spec: run, explore, prove, refine, conform."""
+"""The analyses of a spec, a folder each; `verify` does all of them by a plan."""

@@ -1,5 +1,5 @@
 """
-What a check found, kept from one run of `verify` to the next.
+Keeps what a check found from one run of `verify` to the next.
 
 A folder holds one file of JSON for each check, with the *key* that its verdicts were found under:
 the digest of everything that they depend on (spec, sizes and options, the checkers' own sources,

@@ -73,7 +73,7 @@ class Plan:
         return self.compared or (self.drafted, self.verified)
 
     def also(self, *checks: Check) -> Plan:
-        """The same plan with further checks at its end."""
+        """A plan like this one, with further checks at its end."""
         return replace(self, checks=(*self.checks, *checks))
 
 

@@ -1,1 +1,1 @@
-"""Lowering a spec to sizes, and emitting it for NumPy and z3."""
+"""Lowers a spec to given sizes, and emits it for NumPy, LLVM, plain Python and z3."""

@@ -305,7 +305,7 @@ class Native:
         return source, instance, target
 
     def _numbered(self) -> Native:
-        """The same states with one table that holds their numbers."""
+        """The states of this engine in a new one, with one table that holds their numbers."""
         made = Native(self.packing, self.checks, 0, keys=False)
         for at in (At.ROWS, At.PARENTS, At.BY):
             made.context.hold(at, self.context.array(at))

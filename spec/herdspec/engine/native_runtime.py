@@ -1,5 +1,5 @@
 """
-What surrounds a spec in the native engine: blocks of successors, a hash table, and their loops.
+The frame of a spec in the native engine: blocks of successors, a hash table, and their loops.
 
 A block of states is expanded into a buffer. Its successors are then *sifted*: brought into
 canonical form, hashed, and dropped where a small filter of recently seen rows knows them; for those
@@ -87,11 +87,11 @@ class At(IntEnum):
     OUT_EVEN = auto()
     """What a thread produced for shard 0: rows, each followed by its rank."""
     OUT_ODD = auto()
-    """The same for shard 1."""
+    """What a thread produced for shard 1: rows, each followed by its rank."""
     EVEN = auto()
     """How many rows were produced for shard 0 (a number)."""
     ODD = auto()
-    """The same for shard 1."""
+    """How many rows were produced for shard 1 (a number)."""
     NEW = auto()
     """The rows that a shard has not numbered yet."""
     RANKS = auto()

@@ -1,1 +1,1 @@
-"""From a class's syntax tree to a typed expression graph."""
+"""The spec language: reads a class's syntax tree into a typed, hash-consed expression graph."""

@@ -1,5 +1,5 @@
 """
-What Python lets vanish: of two definitions of one name in one body, only the last is there.
+Finds definitions that Python lets vanish: of two of one name in a body, only the last is there.
 
 The text shows both. A module shows, too, what is marked as an action and belongs to no spec.
 """

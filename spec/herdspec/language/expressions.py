@@ -124,11 +124,11 @@ class Scope:
             self.notes.defined.append(self.everywhere(condition))
 
     def under(self, condition: Expr) -> Scope:
-        """The same scope where a further condition holds."""
+        """This scope where a further condition holds."""
         return replace(self, path=g.conj(self.path, condition))
 
     def within(self, bound: dict[str, Value], kept: Expr = g.TRUE) -> Scope:
-        """The same scope with bound names, for all of which the condition holds."""
+        """This scope with bound names, for all of which the condition holds."""
         flat = [e for v in bound.values() for e in (v.flat if isinstance(v, Struct) else (v,))]
         free = tuple(e for e in flat if e.op == "var")
         return replace(

@@ -1,4 +1,4 @@
-"""What decorators and the words of a declaration are given: checked where they are written."""
+"""Checks the arguments of decorators and of declarations where they are written."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _is_above(frame: FrameType, function: FunctionType) -> bool:
 
 
 def _again(function: FunctionType) -> FunctionType:
-    """The same function, to be marked otherwise: a variant's mark is not its original's."""
+    """A copy of a function, to be marked otherwise: a variant's mark is not its original's."""
     return FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__,
         function.__closure__,

@@ -125,7 +125,7 @@ def _join(op: str, unit: Expr, zero: Expr, parts: Iterable[Expr]) -> Expr:
 
 
 def conj(*parts: Expr) -> Expr:
-    """All of them."""
+    """The conjunction of expressions."""
     return _join("and", TRUE, FALSE, parts)
 
 

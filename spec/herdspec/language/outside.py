@@ -1,4 +1,4 @@
-"""What a spec's functions saw outside of themselves when they were read: it must stay so."""
+"""Remembers what a spec's functions saw outside of themselves when read: it must stay so."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Struct:
         return Struct(kind, {inner: self.parts[prefix + inner] for inner, _ in parts(kind)})
 
     def each(self, kind: Rich, change: Callable[[Expr], Expr]) -> Struct:
-        """The same, every flat expression changed, as a value of another type."""
+        """A value of another type, every flat expression of this one changed."""
         return Struct(kind, {name: change(e) for name, e in self.parts.items()})
 
     @property

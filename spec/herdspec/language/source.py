@@ -1,4 +1,4 @@
-"""Where a function's text stands, and which names it can see: what the translator reads."""
+"""Finds a function's text, and the names that it can see: what the translator reads."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Specification:
 
     @cached_property
     def for_proof(self) -> Specification:
-        """The same spec with its channels in relational form, as proofs take it."""
+        """This spec with its channels in relational form, as proofs take it."""
         if not _has_channels(self.shape):
             return self
         made = replace(of_class(self.state, self.names, relational=True), name=self.name)
@@ -196,7 +196,7 @@ class Specification:
         raise KeyError(f"{self.name} has no property {name!r}; it has {known}")
 
     def with_properties(self, *promises: Property) -> Specification:
-        """The same spec, held to these properties too."""
+        """This spec, held to further properties, too."""
         for p in promises:
             if not isinstance(p, Property):
                 what = f"{said(p)} as a property of {self.name}"

@@ -141,7 +141,7 @@ class Fairness(Enum):
 
     @property
     def any(self) -> Fairness:
-        """The same, of any choice of arguments."""
+        """This fairness of any choice of arguments, instead of each."""
         return Fairness.STRONG_ANY if self.is_strong else Fairness.WEAK_ANY
 
     @property

@@ -1,1 +1,1 @@
-"""The protocols, each under the name that it has in the implementation and in the tests."""
+"""The specs of the protocols, each in a folder of the same name as its implementation's."""

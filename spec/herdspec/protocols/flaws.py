@@ -1,4 +1,4 @@
-"""What it means that a design is flawed: a variant of a protocol, and how it must fail."""
+"""Flaws: variants of a protocol, each with how it must fail."""
 
 from __future__ import annotations
 

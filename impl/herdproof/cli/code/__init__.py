@@ -1,1 +1,1 @@
-"""Commands about code and its traces."""
+"""Commands about code and its traces: `conform`, `audit`, `campaign`, `replay`, `report`."""

@@ -1,1 +1,1 @@
-"""Commands that run something: coordinators, consumers, services."""
+"""Commands that run something: coordinators, consumers, ZooKeeper, Kafka."""

@@ -1,1 +1,1 @@
-"""Commands about specs."""
+"""Commands about specs: `new`, `explore`, `prove`, `refine`, `search`, `mutate`, `diff`."""

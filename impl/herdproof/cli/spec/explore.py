@@ -176,7 +176,7 @@ class Asked:
         return standing
 
     def as_said_by(self, subject: Subject) -> Asked:
-        """The same, with the bound that the spec's file says where the command says none."""
+        """This question, with the bound that the spec's file says where the command says none."""
         bound = subject.bound if self.bound is None else self.bound
         return replace(self, bound=bound, within=self.within or subject.within)
 

@@ -1,5 +1,5 @@
 """
-What a file with specs says of them beside the specs: sizes, faults, expected failures.
+Reads what a file says of its specs beside them: sizes, faults, expected failures.
 
 Plain names of the module, all of them optional:
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def declared_in(module: ModuleType, subject: Subject, path: str) -> Subject:
-    """The same subject, with what its module declares; raises `UsageError` for what is none."""
+    """A subject with what its module declares of it; raises `UsageError` for what is none."""
     wanted: Any = getattr(module, "EXPECTED", {})
     sizes, faults = getattr(module, "SIZES", {}), getattr(module, "FAULTS", subject.faults)
     bound = getattr(module, "BOUND", None)

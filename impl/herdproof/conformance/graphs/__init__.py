@@ -1,1 +1,1 @@
-"""Every edge of the explored graph, taken on the code."""
+"""Edge coverage: fires every edge of the explored graph on the code, and compares."""

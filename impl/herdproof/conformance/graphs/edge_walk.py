@@ -88,13 +88,13 @@ class EdgeWalk:
         self.silent = () if self.adapter.pumped else tuple(self.adapter.silent)
         """Actions that the code may take at any time."""
         self.waited = tuple(self.adapter.silent)
-        """Those that it may take while it is waited for."""
+        """Actions that the code may take while it is waited for."""
         self.taken = bytearray(len(graph))
         """By edge, whether it was taken."""
         self.rests: set[int] = set()
         """The states in which the code was certainly seen, after a step."""
         self.possibly: set[int] = set()
-        """Those in which it was perhaps."""
+        """The states in which the code was perhaps."""
         self.doubtful: set[int] = set()
         """The edges that it perhaps went along."""
         self.refused: dict[str, int] = {}

@@ -1,1 +1,1 @@
-"""A spec and real code, taken through the same steps, and compared after each."""
+"""Takes a spec and real code through the same steps, and compares them after each."""

@@ -1,5 +1,5 @@
 """
-Where a spec may be: states, how it came there, and what it may have done by itself since.
+Where a spec may be: a set of states, each with its past, closed under steps of the code's own.
 
 A *silent* step is one that the code takes by itself. A set of states is *closed* under such steps
 if it has every state that they lead to. A fair one is *owed* where it is possible and stays so.

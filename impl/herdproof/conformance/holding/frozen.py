@@ -39,7 +39,7 @@ _Set = _read_only(
 
 @cache
 def _frozen_type(of: Hashable) -> type[Spec]:
-    """The same spec, whose states cannot be assigned to."""
+    """A subclass of a spec whose states cannot be assigned to."""
     body = {"__setattr__": _refuse}
     made = new_class(
         "Frozen", (cast(type[Spec], of),), {"variant": True}, lambda names: names.update(body)
@@ -48,7 +48,7 @@ def _frozen_type(of: Hashable) -> type[Spec]:
 
 
 def frozen(state: Spec) -> Spec:
-    """The same state, read-only."""
+    """A read-only copy of a state."""
     made = object.__new__(_frozen_type(cast(Hashable, type(state))))
     made.__dict__.update((name, _value(value)) for name, value in state.__dict__.items())
     return made

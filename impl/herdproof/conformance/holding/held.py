@@ -77,7 +77,7 @@ class Differs(AssertionError):
         self.why = why or told.partition("\n")[0]
 
     def noted(self, *notes: str) -> Differs:
-        """The same, with these sentences after the story."""
+        """This difference, with these sentences after the story."""
         story, program_, pasted = str(self).partition(f"\n\n{PROGRAM}")
         found = type(self)("\n".join([story, *notes]) + program_ + pasted, self.deeds, self.why)
         found.__cause__ = self.__cause__

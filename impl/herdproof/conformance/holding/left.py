@@ -1,4 +1,4 @@
-"""What code leaves behind when it has ended: threads, sockets, files, processes."""
+"""Finds what code leaves behind when it has ended: threads, sockets, files, processes."""
 
 from __future__ import annotations
 

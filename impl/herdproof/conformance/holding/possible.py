@@ -1,4 +1,4 @@
-"""Which steps of a spec are possible in a state, and with which arguments an adapter takes them."""
+"""Finds the possible steps of a state, and the arguments with which an adapter takes them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Possible:
         return self.machine.take(state, action.name, arguments) is not None
 
     def _of(self, state: Spec) -> Spec:
-        """The same state, frozen."""
+        """A frozen copy of a state, kept."""
         known = self._frozen.get(id(state))
         if known is None or known[0] is not state:
             if len(self._frozen) >= FROZEN:
@@ -154,7 +154,7 @@ class Possible:
         return None
 
     def wholes(self, action: Action, arguments: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-        """The same, with every choice of the code, one by one."""
+        """An action's arguments with every choice of the code, one by one."""
         of = self._chosen.get(action.name, frozenset())
         kinds = [p.kind for name, p in action.parameters if name in of]
         for numbers in self.machine.ground.each(kinds):

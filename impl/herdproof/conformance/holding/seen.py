@@ -1,4 +1,4 @@
-"""What is seen of code, compared with states of its spec: fields, or single entries of maps."""
+"""Compares what is seen of code with states of its spec: fields, or single entries of maps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Seen:
         self.adapter = adapter
         self.kinds = dict(_kinds(machine.spec.rich, ""))
         self.fields: set[str] = set()
-        """Those of which something was seen."""
+        """The fields of which something was seen."""
         self._missing: dict[str, dict[Path, str]] = {}
         """Of maps that were seen in part, the entries that were never seen, with their names."""
 

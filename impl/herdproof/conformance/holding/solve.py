@@ -106,7 +106,7 @@ class _Search:
         """Whether all was tried that could be."""
 
     def undecided(self, parts: Sequence[_Part]) -> list[_Part] | None:
-        """Those of these parts of which it is not known yet; None if one cannot hold."""
+        """The parts that are not known to hold yet; None if one cannot."""
         left = []
         for part in parts:
             least, most = within(part.condition, self.known, {})

@@ -1,4 +1,4 @@
-"""How a difference between spec and code is told: as a story, and as a program to paste."""
+"""Renders a difference between spec and code: as a story, and as a program to paste."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""States that z3 picks among what was proved, and the code put into them."""
+"""Induction on the code: puts it into states that z3 picks among those that were proved safe."""

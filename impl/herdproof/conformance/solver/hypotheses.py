@@ -1,5 +1,5 @@
 """
-What is known of every reachable state: the invariants that were proved, and nothing else.
+Hypotheses on every reachable state: the invariants that were proved, and nothing else.
 
 A promise that is only hoped for (an expected failure, a lemma that is not inductive) would hide the
 states that break it from whoever takes it for granted.

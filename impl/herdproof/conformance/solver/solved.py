@@ -113,9 +113,9 @@ class Solved:
     within: Property | None
     tallies: list[Tally] = field(default_factory=list)
     differences: list[Question] = field(default_factory=list)
-    """Those to which a story comes."""
+    """The differences to which a story comes."""
     questions: list[Question] = field(default_factory=list)
-    """Those to which none was found: a lemma is missing, or the code is wrong."""
+    """The questions to which no story was found: a lemma is missing, or the code is wrong."""
     states: int = 0
     """Distinct states, up to the names of elements, whatever was asked in them."""
     seconds: float = 0.0

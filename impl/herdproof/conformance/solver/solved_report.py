@@ -1,4 +1,4 @@
-"""What states from the solver showed of code, in lines; and the test that pytest collects."""
+"""Reports what states from the solver showed of code; and makes the test that pytest collects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-How the steps of a spec are taken along a trace: compiled where that is worth it, else plainly.
+Takes the steps of a spec along a trace: compiled where that is worth it, else plainly.
 
 Groups share what is compiled, by the sizes of the spec. Of sorts of which it does not matter how
 many elements there are beside those that the trace names, some more are taken, so that more groups

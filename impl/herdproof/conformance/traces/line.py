@@ -70,7 +70,7 @@ class Line(Struct, kw_only=True, gc=False):
 
     @property
     def role(self) -> str:
-        """As what: a node's processes of different roles number their lines apart."""
+        """The writer's role: a node's processes of different roles number their lines apart."""
         return ""
 
     @property

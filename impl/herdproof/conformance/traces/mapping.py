@@ -101,7 +101,7 @@ class Row:
     perhaps: Ways | None = None
     """Of what is told and a state: ways that may have been gone before the line, or not."""
     then: Ways | None = None
-    """The same, right after the line."""
+    """Of what is told and a state: ways that may be gone right after the line, or not."""
 
     def without(self, gone: Collection[str]) -> Row:
         """The row where these actions never come before its lines."""

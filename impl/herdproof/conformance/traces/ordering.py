@@ -38,7 +38,7 @@ class Numbered(Protocol):
 
     @property
     def role(self) -> str:
-        """As what: a node's processes of different roles number their lines apart."""
+        """The writer's role: a node's processes of different roles number their lines apart."""
 
     @property
     def sequence(self) -> int:
@@ -168,7 +168,7 @@ def _is_caused(entries: Sequence[Entry[L]]) -> bool:
 
 
 def _by_cause(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
-    """The same entries, each as early as its time, its node and what it needs allow."""
+    """Entries put in order, each as early as its time, its node and what it needs allow."""
     of: dict[int, deque[Entry[L]]] = defaultdict(deque)
     for entry in sorted(entries, key=lambda entry: entry[1:3]):
         of[entry[1]].append(entry)

@@ -56,7 +56,7 @@ class Scale:
     zero: int = 0
     """What is 0 in the spec (-1, say, for offsets of which none is stored)."""
     counted: bool = False
-    """They go up one by one, and keep their distances: the smallest that is told is 1."""
+    """Whether numbers go up one by one, and keep their distances: the smallest told is 1."""
 
 
 def number_paths(spec: Specification) -> Iterator[str]:
@@ -69,7 +69,7 @@ def number_paths(spec: Specification) -> Iterator[str]:
 
 
 def _number_paths(kind: Any, path: str) -> Iterator[str]:
-    """Those in a value of a type; its path is made as `Values.value` makes it."""
+    """The paths of numbers in a value of a type; its path is made as `Values.value` makes it."""
     inner: Iterable[tuple[Any, str]] = ()
     match kind:
         case Nat() | Range():

@@ -1,1 +1,1 @@
-"""Random walks of a spec and real code, by seeds or drawn by Hypothesis."""
+"""Random walks of a spec and real code together, by seeds or drawn by Hypothesis."""

@@ -1,1 +1,1 @@
-"""The audit: traces read, groups judged, tables written; of files, or of what goes on coming."""
+"""The audit: reads traces, judges groups, writes tables; of files, or of lines that keep coming."""

@@ -57,7 +57,7 @@ class Auditor(Protocol):
 
     @property
     def name(self) -> str:
-        """As lines name it."""
+        """The protocol's name in lines."""
 
     @property
     def grouped(self) -> bool:

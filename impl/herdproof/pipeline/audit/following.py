@@ -66,7 +66,7 @@ class Gaps:
         """What is missing up to a node's next line."""
         self._shared: list[Gap] = []
         self._shared_later: list[Gap] = []
-        """Those that have not begun, the first one last."""
+        """Gaps of all groups that have not begun, the first one last."""
         self._shared_open: list[Gap] = []
         self._found: list[str] = []
 
@@ -312,7 +312,7 @@ class Part:
     opened: Rows | None = None
     """All rows that stand if nothing comes any more; None where nothing has changed."""
     waiting: list[Came] = field(default_factory=list)
-    """And the lines that would be told then."""
+    """The lines that would be told if nothing comes any more."""
     doubts: list[str] = field(default_factory=list)
     """What is missing, or came too late, by then."""
 

@@ -50,7 +50,7 @@ class MapAuditor(Auditor):
 
     @property
     def name(self) -> str:
-        """As lines name it."""
+        """The protocol's name in lines."""
         return self._name
 
     @property

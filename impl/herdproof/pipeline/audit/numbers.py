@@ -92,7 +92,7 @@ def _gaps(intervals: list[Interval]) -> Iterator[tuple[int, int, Interval]]:
 
 
 def _joined(intervals: list[Interval]) -> list[Interval]:
-    """The same, with those joined that follow each other."""
+    """Intervals in order, with those joined that follow each other."""
     found: list[Interval] = []
     for interval in sorted(intervals):
         if found and interval.first == found[-1].last + 1:

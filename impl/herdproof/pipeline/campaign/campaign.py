@@ -53,7 +53,7 @@ FLUSH_ROWS = 5_000
 TASKS = 8
 """So many tasks for each core, so that a slow run holds up little."""
 LARGEST_TASK = 200
-"""And at most so many runs in one, so that little is lost with it."""
+"""At most so many runs are in one task, so that little is lost with it."""
 
 
 class NotOurs(HerdError):
@@ -79,7 +79,7 @@ class Summary:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The summary as plain data."""
         keep = ("seed", "mix", "broken", "told")
         return {
             **asdict(self.plan), "outcomes": dict(self.outcomes), "broken": dict(self.broken),
@@ -180,7 +180,7 @@ class _Writers:
 def run_on_spark(
     spark: Any, plan: Plan, store: Store, tell: Tell = lambda _words, _fraction: None
 ) -> Summary:
-    """The same runs on Spark's workers, to the same tables."""
+    """The runs of a plan on Spark's workers, to the tables of the store."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as f
 
@@ -254,7 +254,7 @@ def frame_ddl() -> str:
 
 @cache
 def _frame() -> Any:
-    """The same as Arrow has it."""
+    """The schema of rows of all tables together, as Arrow has it."""
     structs = [(name, pa.struct(list(table.arrow))) for name, table in WRITTEN.items()]
     return pa.schema([("table", pa.string()), *structs])
 

@@ -1,4 +1,4 @@
-"""What a campaign wants of a simulator: a run of a seed, with its trace and what broke in it."""
+"""A run as campaigns want it of a simulator: from a seed, with its trace and what broke in it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Broken:
     time_ns: int
     told: str
     story: Sequence[str]
-    """As the table of violations has it."""
+    """The steps that led there, as the table of violations has them."""
 
 
 @dataclass(frozen=True)

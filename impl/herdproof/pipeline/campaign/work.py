@@ -165,7 +165,7 @@ def _run(asked: Asked, ran: Ran) -> Row:
 
 
 def _outcome(ran: Ran, judged: Sequence[Row], unsure: str) -> Row:
-    """And what it came to: what a monitor saw first, then what the audit found, or could not."""
+    """The outcome of a run: what a monitor saw first, then what the audit found, or could not."""
     monitored = [ran.broken.property] if ran.broken else []
     names = list(dict.fromkeys([*monitored, *sorted({v["property"] for v in judged})]))
     told = ran.broken.told if ran.broken else next((v["told"] for v in judged), unsure or None)

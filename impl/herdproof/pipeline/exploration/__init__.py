@@ -1,1 +1,1 @@
-"""A spec explored on Spark, level by level, with its states in files."""
+"""Explores a spec on Spark, level by level, with its states in files."""

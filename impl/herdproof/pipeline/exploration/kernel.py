@@ -1,5 +1,5 @@
 """
-What Spark's workers search with: a spec's ground form as plain data, and two engines for it.
+The searching part on Spark's workers: a ground spec as plain data, and two engines for it.
 
 A worker gets formulas over slots and, for the native engine, the text of its code, which it
 compiles once; never the spec's class, which may come from a file that only the user's machine has.
@@ -42,7 +42,7 @@ NOBODY = Action("", Kind.STEP, False, (), g.TRUE, {}, "", "", 0)
 
 @dataclass(frozen=True)
 class PlainSlot:
-    """As much of a slot as the engines ask for."""
+    """A slot of a state, as far as the engines ask for it."""
 
     values: int
     is_bounded: bool
@@ -50,7 +50,7 @@ class PlainSlot:
 
 @dataclass(frozen=True)
 class PlainGround:
-    """As much of a ground spec as the engines ask for."""
+    """A ground spec, as far as the engines ask for it."""
 
     slots: Mapping[Any, PlainSlot]
     instances: tuple[Instance, ...]

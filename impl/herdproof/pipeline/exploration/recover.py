@@ -1,5 +1,5 @@
 """
-Whether the protocol alone can always get to where a promise holds: `recoverable`, on Spark.
+Checks `recoverable` on Spark: can the protocol alone always get to where a property holds?
 
 The graph's edges are made anew, as the local explorer makes them
 (`herdspec.check.exploration.graph`): each state is expanded once more, the shards answer which

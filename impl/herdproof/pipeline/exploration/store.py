@@ -1,5 +1,5 @@
 """
-What a search on Spark keeps in a directory that all its machines share: levels of states.
+The levels of states that a search on Spark keeps in a directory shared by its machines.
 
 A level's states lie in files of *entries*: a row's words, then its rank (the number of the state
 that it was found from, and in the lowest 16 bits the instance that it was found by). Whoever writes

@@ -1,1 +1,1 @@
-"""What happened to a group, watched: rows, violations and figures."""
+"""Judges what happened to a group: rows, violations and figures from neutral events."""

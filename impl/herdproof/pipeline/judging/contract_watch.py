@@ -18,7 +18,7 @@ EPOCHS = 32
 """So many of the last epochs are remembered."""
 
 CONNECTIONS = 16
-"""And so many of a consumer's last connections."""
+"""So many of a consumer's last connections are remembered."""
 
 Owners = Mapping[e.Partition, str]
 Coordinates = tuple[str, int]

@@ -1,9 +1,9 @@
 """
 What happened to a group, whatever protocol or log tells it.
 
-Sources (`central_trace.py`, Kafka's `__consumer_offsets`) turn their lines into these events;
-`history.py` makes tables, figures and verdicts of them. A field that a source does not tell is
-None: what cannot be known from it is "not observable", never "holds".
+Auditors of protocols, and the source of Kafka's `__consumer_offsets`, turn their lines into these
+events; `history.py` makes tables, figures and verdicts of them. A field that a source does not tell
+is None: what cannot be known from it is "not observable", never "holds".
 
 Events are made by the million: as structs of msgspec they cost a tenth of what dataclasses would.
 """

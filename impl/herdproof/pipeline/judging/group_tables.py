@@ -89,7 +89,7 @@ class Groups:
             self._all_gone(event)
 
     def deposed(self, event: e.Deposed) -> None:
-        """So has one that steps down."""
+        """A coordinator that steps down has no members any more."""
         self._all_gone(event)
 
     def _all_gone(self, event: e.Event) -> None:

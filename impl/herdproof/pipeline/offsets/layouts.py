@@ -1,5 +1,5 @@
 """
-How Kafka lays out a message: fields by version, read without ever trusting a length.
+Kafka's layouts of messages: fields by version, read without ever trusting a length.
 
 A message is described by a line for each field: `name type`, then where it needs it the versions
 that have it (`3+`, `1-1`), `null` where it may be absent, and `tag=0` where it is a tagged field.

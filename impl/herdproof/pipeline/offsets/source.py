@@ -41,7 +41,7 @@ RECORD_COLUMNS = {
 """A record of the log; `reason` and `why` where it is none, and `value` has what was read."""
 
 KEYED_COLUMNS = {"bucket": "int", "group": "string", **RECORD_COLUMNS}
-"""The same with its group (null where its key cannot be read), and where that is judged."""
+"""A record of the log with its group (null: its key cannot be read), and where that is judged."""
 
 ORDER = ("group", "partition", "offset")
 

@@ -1,4 +1,4 @@
-"""What a campaign's own tables say: how many runs of which kind, what broke, the curve of edges."""
+"""Reads a campaign's own tables: how many runs of which kind, what broke, the curve of edges."""
 
 from __future__ import annotations
 

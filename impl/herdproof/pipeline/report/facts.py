@@ -1,5 +1,5 @@
 """
-What the tables of a directory say, as far as a reader wants to know it.
+Facts from the tables of a directory, as far as a reader wants to know them.
 
 All that grows with the number of groups is counted; details are kept of the worst ones, and every
 limit says so where it cuts something off. `Facts` is plain data: the page, the JSON and the test
@@ -229,7 +229,7 @@ def facts_of(directory: Path) -> Facts:
 
 
 def facts_json(facts: Facts) -> dict[str, Any]:
-    """The same facts as JSON."""
+    """Facts as JSON."""
     plain = asdict(facts)
     plain["matrix"] = [
         {

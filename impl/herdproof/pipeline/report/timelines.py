@@ -1,5 +1,5 @@
 """
-Where everything lies in a group's timeline: a row for each partition, a bar for each interval.
+Lays out a group's timeline: a row for each partition, a bar for each interval.
 
 Two bars that are there at once lie below each other: that two consumers had a partition together is
 what a reader is to see first. Sizes are in SVG's user units, one of them about a pixel.

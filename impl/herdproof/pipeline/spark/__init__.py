@@ -1,1 +1,1 @@
-"""What every job on Spark needs: a session, sources, and tables to write."""
+"""The parts that every job on Spark needs: a session, sources, and tables to write."""

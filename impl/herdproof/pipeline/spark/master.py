@@ -1,4 +1,4 @@
-"""Whether a Spark master can be reached, said before Spark waits a minute for it."""
+"""Asks whether a Spark master can be reached, before Spark waits a minute for it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Where records come from: files of trace lines, Parquet, a Kafka topic, Kafka's own log.
+Sources of records: files of trace lines, Parquet, a Kafka topic, Kafka's own log.
 
 Every record keeps its place. A frame of records has the columns `source` (a file's path, or
 `topic-partition@`), `block` and `position` (the line, row or offset; a text file's lines are

@@ -1,5 +1,5 @@
 """
-Where an audit's tables are written: a directory with one Parquet directory for each.
+Writes an audit's tables: a directory with one Parquet directory for each.
 
 All tables of an audit are written beside it first, and then change places with the former ones, so
 that a reader finds those of one audit. Everything goes through Hadoop's file systems: a cluster's

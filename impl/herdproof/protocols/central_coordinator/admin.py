@@ -1,5 +1,5 @@
 """
-What operators may do to a group that nobody is a member of: reset its offsets, delete it.
+Operators' commands on a group that nobody is a member of: reset its offsets, delete it.
 
 Each is one transaction (or several, where one cannot hold it all) that ZooKeeper refuses if the
 group is no longer what it was when it was looked at:

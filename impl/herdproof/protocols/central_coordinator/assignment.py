@@ -1,5 +1,5 @@
 """
-Who gets which partition: Kafka 0.8's range assignment, topic by topic.
+Assigns partitions to consumers: Kafka 0.8's range assignment, topic by topic.
 
 The topic's partitions, in order, are laid out over the consumer threads that are interested in it,
 in order: each thread gets a run of them, and the first `partitions % threads` threads get one more.

@@ -143,7 +143,7 @@ class Central(Configured[Config]):
 
 
 def _shrunk(seed: int, config: Config) -> Outcome | None:
-    """The same promise, broken with fewer faults; None where none is broken."""
+    """A run that breaks the same promise with fewer faults; None where none is broken."""
     try:
         return shrink(seed, config)
     except NothingToShrink:

@@ -1,5 +1,5 @@
 """
-What the cores of system B take, and what they answer with: plain values, no socket, no clock.
+Events and effects of system B's cores: plain values, no socket, no clock.
 
 A core is a state machine, `receive(event, now_ms) -> list[Effect]`. Its shell owes it: events one
 at a time; a channel's frames in order, `Closed` last and once; the effects carried out in order.
@@ -139,7 +139,7 @@ class Resolved:
 
     offset: Offset
     generation: int | None = None
-    """As `Consumed` has it."""
+    """Of the `StartFetchers` that asked for it; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

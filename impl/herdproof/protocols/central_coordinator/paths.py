@@ -1,5 +1,5 @@
 """
-Where system B keeps its state in ZooKeeper, and how what it keeps there is written.
+The layout of system B's state in ZooKeeper: its paths, and how what stands there is written.
 
 The owners and offsets lie where Kafka 0.8 has them, below `/consumers/[group]`. What coordination
 alone needs lies below `/herdproof`, where no group's name can collide with it. What no node's name

@@ -1,4 +1,4 @@
-"""What a coordinator's core can be told to do otherwise, checked when it is made."""
+"""The settings of a coordinator's core, checked when it is made."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Group:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Those of which anything is known, in order."""
+        """The partitions of which anything is known, in order."""
         return sorted({*self.owners, *self.offsets}, key=in_order)
 
 

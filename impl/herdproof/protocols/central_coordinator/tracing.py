@@ -4,8 +4,7 @@ The trace of system B: one line for each step of a coordinator or of a consumer.
 Both tracers are observers of their shells (`Server`, `Session`, the simulator's processes): they
 are told of every event after the core has taken it, and before anything that it decided is done.
 Every `Step` among the core's effects is a line, named as the step is; a tracer adds only who and
-when. The format is documented in `docs/central_trace.md`, the reader is
-`herdproof.protocols.central_coordinator.traces.trace_map`.
+when. The format is documented in `docs/central_trace.md`; `traces/lines.py` reads it.
 """
 
 from __future__ import annotations

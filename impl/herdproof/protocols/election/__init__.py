@@ -1,1 +1,1 @@
-"""The election of one coordinator through ZooKeeper: core, shell, what holds them to the spec."""
+"""The election of one coordinator through ZooKeeper: its core, and the shell that runs it."""

@@ -1,17 +1,14 @@
 """
 The elector's core: one broker's part in the election, with no socket, clock or thread inside.
 
-It takes one event and answers with what must now happen, in order. Its shell (`election.py`) owes
-it:
+It takes one event and answers with what must now happen, in order. Its shell (`shell.py`) owes it:
 
-1. events one at a time, in the order in which ZooKeeper's client told them (a watch event before
-the
-   answers to later reads: `client.py` keeps that order);
+1. events one at a time, in the order in which ZooKeeper's client told them (a watch event
+   before the answers to later reads: `client.py` keeps that order);
 2. every `Ask` submitted, and its answer brought back as `Answered` with the same call number;
 3. after a `Wake`, a `Woken` behind whatever waits already;
-4. `Elected` and `Deposed` told to whoever owns the election, and every later write of theirs made
-by
-   `fenced`, so that ZooKeeper refuses it once another epoch has begun.
+4. `Elected` and `Deposed` told to whoever owns the election, and every later write of
+   theirs made by `fenced`, so that ZooKeeper refuses it once another epoch has begun.
 
 A call whose connection is lost gets no answer that counts: the broker looks anew when reconnected.
 

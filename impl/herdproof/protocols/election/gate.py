@@ -2,7 +2,7 @@
 The gate: what carries events into an elector's core and its effects out, one at a time.
 
 Events wait in the *inbox* until somebody takes them, calls wait in the *outbox* until somebody
-releases them. A free-running elector (`election.py`) does both at once; a test does either when its
+releases them. A free-running elector (`shell.py`) does both at once; a test does either when its
 plan says so, and thus drives late watches, stale reads and lost replies. Nothing is decided here,
 and nothing here blocks, sleeps or starts a thread: whoever calls from several of them holds a lock.
 """

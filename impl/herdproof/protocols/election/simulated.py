@@ -65,7 +65,7 @@ class Snapshot(NamedTuple):
     stale_write_accepted: bool
 
     def permuted(self, order: Sequence[int]) -> Self:
-        """The same world, its brokers numbered anew: the k-th is the one that was `order[k]`."""
+        """This world, its brokers numbered anew: the k-th is the one that was `order[k]`."""
         return self._replace(brokers=tuple(self.brokers[k] for k in order))
 
 

@@ -83,10 +83,14 @@ def test_the_error_codes_are_documented() -> None:
 
 def test_the_limits_are_documented() -> None:
     """The limits that the page tells are the code's."""
-    assert f"{MAX_FRAME_BYTES:,} bytes" in section("Frames")
-    assert f"1 to {MAX_STREAMS:,}" in section("What a consumer subscribes to")
-    for limit in (f"{MAX_REGEX:,} characters", f"{REGEX_BYTES:,} bytes"):
-        assert limit in section("What a consumer subscribes to")
-    assert f"{MAX_UNICODE_CLASSES} Unicode classes" in section("What a consumer subscribes to")
-    for topic in INTERNAL_TOPICS:
-        assert f"`{topic}`" in section("What a consumer subscribes to")
+    subscriptions = " ".join(section("What a consumer subscribes to").split())
+
+    assert f"{MAX_FRAME_BYTES:,} bytes" in " ".join(section("Frames").split())
+    for limit in (
+        f"1 to {MAX_STREAMS:,}",
+        f"{MAX_REGEX:,} characters",
+        f"{REGEX_BYTES:,} bytes",
+        f"{MAX_UNICODE_CLASSES} Unicode classes",
+        *(f"`{topic}`" for topic in INTERNAL_TOPICS),
+    ):
+        assert limit in subscriptions

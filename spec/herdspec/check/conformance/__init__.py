@@ -1,1 +1,1 @@
-"""What traces allow: a spec that is led along lines of an implementation."""
+"""Trace validation: finds executions of a spec that explain the lines of a trace."""

@@ -463,5 +463,5 @@ class Replay:
 
 
 def _of(node: int, group: list[Instance]) -> list[Instance]:
-    """Those steps of a group that are about a node."""
+    """The steps of a group that are about a node."""
     return [instance for instance in group if instance.node == node]

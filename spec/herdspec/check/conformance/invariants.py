@@ -116,7 +116,7 @@ class _BySlots:
 
 
 class InvariantsOfSets:
-    """The same for sets of states of a spec without rich fields (`possible.py`)."""
+    """Invariants evaluated in sets of states, of a spec without rich fields (`possible.py`)."""
 
     def __init__(self, machine: Machine, promises: Sequence[Promise]) -> None:
         self._machine = machine

@@ -1,6 +1,5 @@
 """
-Which states a trace allows: what one line tells, and the set of states that is carried from line
-to line.
+Sets of states that a trace allows, carried from line to line by what each line tells.
 
 Sets are closed under the steps that the trace does not name and that the protocol or its world
 takes by itself. A set that outgrows its cap raises `TooMany`: then nobody knows, and must say so.

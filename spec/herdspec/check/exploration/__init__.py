@@ -1,1 +1,1 @@
-"""Every reachable state at given sizes: searched, counted, drawn."""
+"""Explores every reachable state at given sizes: searches, counts and draws them."""

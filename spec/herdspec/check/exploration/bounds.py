@@ -213,7 +213,7 @@ def _overfilled(instance: Instance, part: Expr, channels: list[str]) -> list[str
 
 
 def _among(channels: list[str], fields: Iterable[str]) -> list[str]:
-    """Those of the channels whose flat parts are among these fields."""
+    """The channels whose flat parts are among these fields."""
     flat = set(fields)
     return [c for c in channels if any(f.startswith(f"{c}.") for f in flat)]
 

@@ -1,5 +1,5 @@
 """
-Which actions and branches no step took: code that a spec has and that nothing ever exercises.
+Coverage: actions and branches of a spec that no step has taken.
 
 A branch (of an `if` or `match` within an action) is covered by a step before which the action's
 guard holds and the branch's condition does. It is looked for in the states that a search found,

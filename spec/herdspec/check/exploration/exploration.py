@@ -1,5 +1,5 @@
 """
-What an exploration finds: counts, stories, the graph, and all that was cut on the way.
+The result of an exploration: counts, stories, the graph, and all that was cut on the way.
 
 Nothing here searches; `explore.py` does. An `Exploration` says its sizes and bounds, whether every
 state was seen (`complete`), and which engine looked.

@@ -81,7 +81,7 @@ class Initial:
         return starts(self.machine.ground)
 
     def __iter__(self) -> Iterator[Begun]:
-        """All of them, from the first on."""
+        """Every initial state, from the first on."""
         self.dropped = 0
         for start in self.starts:
             number = start.choices.number if start.possible is not g.FALSE else 0

@@ -1,5 +1,5 @@
 """
-How large a space will be, while it is searched; and afterwards, why it is large.
+Estimates how large a space will be while it is searched, and says afterwards why it is large.
 
 Levels of a breadth-first search first grow and then shrink, by a ratio that falls rather evenly:
 a line through the logarithms of the last ratios tells when the levels will have died out. That is

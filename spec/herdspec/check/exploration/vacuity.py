@@ -118,7 +118,7 @@ class _Reader:
 
 
 def replace_body(tree: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
-    """The same function with other statements."""
+    """A copy of a function with other statements."""
     made = ast.FunctionDef(**{name: getattr(tree, name) for name in tree._fields})
     made.body = body
     return ast.copy_location(made, tree)
@@ -141,7 +141,7 @@ class Part:
         return cls(e, ast.unparse(e), e.lineno)
 
     def under(self, outer: Part) -> Part:
-        """The same where another condition holds, too."""
+        """This part where another condition holds, too."""
         truth = ast.copy_location(ast.BoolOp(ast.And(), [outer.truth, self.truth]), outer.truth)
         return Part(truth, f"{outer.text} and {self.text}", outer.line)
 

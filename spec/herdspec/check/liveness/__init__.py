@@ -1,1 +1,1 @@
-"""What must happen in the end, if what is fair is not put off for ever."""
+"""Checks what must happen in the end, if nothing fair is put off for ever."""

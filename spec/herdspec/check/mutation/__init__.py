@@ -1,1 +1,1 @@
-"""Small mistakes put into a spec: do its promises notice?"""
+"""Mutation testing of a spec: does a property notice each small mistake put into it?"""

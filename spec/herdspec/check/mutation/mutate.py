@@ -139,7 +139,7 @@ class Mutation:
 
     @property
     def summary(self) -> str:
-        """All of it in one line."""
+        """How many mutants were killed, survived or changed nothing, in one line."""
         counts = [
             f"{len(self.killed)} of {self.judged} killed",
             f"{len(self.equivalent)} without a difference at this size",

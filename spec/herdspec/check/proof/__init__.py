@@ -1,1 +1,1 @@
-"""What holds for any number of elements, by induction, with z3."""
+"""Proves properties for any number of elements, by induction, with z3."""

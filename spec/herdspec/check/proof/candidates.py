@@ -86,7 +86,7 @@ class Candidate:
 
 
 def merged(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The same, where what holds of two different elements and of one is said at once."""
+    """Candidates, where what holds of two different elements and of one is said at once."""
     kept = {(c.variables, frozenset(c.literals)): c for c in candidates}
     for (variables, literals), c in list(kept.items()):
         if len(c.variables) == 2 and c._equal:

@@ -1,5 +1,5 @@
 """
-What may keep z3 from an answer: quantifiers that alternate in a cycle, and maps from numbers.
+Finds what may keep z3 from an answer: cycles of alternating quantifiers, maps from numbers.
 
 "For every member there is a partition" makes, where it is assumed, a function from members to
 partitions; a field `dict[Partition, Member]` is one back. Terms then grow without end, and the

@@ -1,5 +1,5 @@
 """
-Whether a counterexample to induction can be reached: a run is looked for that ends as it does.
+Looks for a run that ends in a counterexample to induction: can that state be reached?
 
 A promise that is not inductive may well hold: the state before the step that breaks it need not be
 reachable. So the spec is explored at the counterexample's own size, for a few seconds; where that

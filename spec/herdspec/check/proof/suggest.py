@@ -314,7 +314,7 @@ class Houdini:
         return [c for c, m in zip(candidates, marks, strict=True) if str(m) in named]
 
     def needed(self, candidates: Sequence[Candidate]) -> list[Candidate] | None:
-        """Those of an inductive set that the promises need, and what these need in turn."""
+        """The candidates of an inductive set that promises need, and what these need in turn."""
         found: dict[Candidate, None] = {}
         todo = list(self.goals.values())
         while todo:
@@ -409,7 +409,7 @@ class Strengthening:
         return None
 
     def kept(self, pool: Sequence[Candidate], width: int) -> list[Candidate]:
-        """Those of the candidates that every initial state has, and every step keeps."""
+        """The candidates that every initial state has, and every step keeps."""
         self.tried = max(self.tried, len(pool))
         self.tell(f"{len(pool):,} candidates of up to {width} literals are true where we looked")
         kept = self.houdini.kept([c for c in pool if initially(self.prover, c)])

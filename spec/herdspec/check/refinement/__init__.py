@@ -1,1 +1,1 @@
-"""Two specs side by side: one that refines the other, or a change of one."""
+"""Compares two specs: one that refines the other, or two versions of one."""

@@ -1,5 +1,5 @@
 """
-Where a spec and a mutant of it come apart: the nearest state from which their steps differ.
+Divergence of a spec and a mutant: the nearest state from which their steps differ.
 
 The reachable states of the original are looked at, nearest first, with the instances of both. Steps
 that change nothing, which only one of the two can take, are told apart from those that do: no

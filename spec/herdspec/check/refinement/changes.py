@@ -1,5 +1,5 @@
 """
-What a change of a spec changes: its words, and its verdicts.
+Compares two versions of a spec by their words, and by their verdicts.
 
 Whether an action changed is decided by what it means (the graph), not by how it is written; how it
 changed is shown by the lines of the methods that did. Verdicts are compared property by property,

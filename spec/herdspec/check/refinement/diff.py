@@ -46,7 +46,7 @@ class Parts(Enum):
     """How two specs part."""
 
     START = "start"
-    """They start differently."""
+    """The two specs start differently."""
     OLD_ALONE = "only the old one allows it"
     NEW_ALONE = "only the new one allows it"
     EFFECT = "the step has another effect"

@@ -1,1 +1,1 @@
-"""A spec taken step by step in its own Python, and told in its own words."""
+"""Runs a spec step by step in its own Python, and prints each run in the spec's own words."""

@@ -1,5 +1,5 @@
 """
-Whether a property fails along one path: the judge of stories that are replayed.
+Judges whether a property fails along one path: a story that is replayed.
 
 Nothing is searched here but for `recoverable`, where failing means that something can *not* be
 reached: from the path's last state the protocol's own steps are followed, in plain Python, up to a

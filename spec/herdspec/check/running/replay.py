@@ -102,7 +102,7 @@ class StoryFile:
         path.write_text(self.text(), encoding="utf-8")
 
     def expecting(self, expect: Expect, code: str = "") -> StoryFile:
-        """The same story with another expectation, and with other code, if that is given."""
+        """A file of this story with another expectation, and with other code, if that is given."""
         return replace(self, expect=expect, code=code or self.code)
 
 

@@ -1,5 +1,5 @@
 """
-Where a path begins: which choice of an `@initial` made its first state.
+Finds the choice of an `@initial` that made the first state of a path.
 
 A spec without `@initial` has one initial state, which stands in its text; nothing is said of it.
 """

@@ -1,1 +1,1 @@
-"""Single runs, many or deep: random walks, and the shortest one by bounded search."""
+"""Follows single runs of a spec: random walks, and the shortest run by bounded search."""

@@ -499,7 +499,7 @@ def _spans(instances: Sequence[Instance]) -> tuple[list[Action], list[tuple[int,
 
 
 def _groups(walkers: Picked, chosen: NDArray[np.int64]) -> Iterator[tuple[int, Picked]]:
-    """Those of these walkers who chose alike, choice after choice."""
+    """Groups of walkers who chose alike, choice after choice."""
     made = chosen[walkers]
     made = made.astype(np.min_scalar_type(made.max(initial=0)))  # small numbers sort faster
     order = np.argsort(made, kind="stable")

@@ -1,1 +1,1 @@
-"""System B: one broker, elected through ZooKeeper, coordinates every group."""
+"""The spec of system B: one broker, elected through ZooKeeper, coordinates every group."""

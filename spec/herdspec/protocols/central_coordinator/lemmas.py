@@ -1,5 +1,5 @@
 """
-What holds of the central coordinator beside its promises: with these the promises are inductive.
+Lemmas of the central coordinator: with these its properties are inductive.
 
 Each is needed, and is proved with the promises, for any number of members, partitions and brokers.
 """

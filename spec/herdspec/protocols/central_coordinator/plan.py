@@ -1,4 +1,4 @@
-"""What is checked of system B, and system B as every command knows it."""
+"""The checks of system B, and system B as every command knows it."""
 
 from __future__ import annotations
 

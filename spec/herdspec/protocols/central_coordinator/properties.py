@@ -1,5 +1,5 @@
 """
-What the central coordinator promises: the contract's sentences, each under its name.
+The properties of the central coordinator: the contract's sentences, each under its name.
 
 `exclusive` and `a_start_is_at_the_stored_offset` hold under the assumption `lease` alone, which
 `CENTRAL_COORDINATOR` makes; `exclusive_fenced` and all the others hold without it, too

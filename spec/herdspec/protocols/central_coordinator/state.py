@@ -1,4 +1,4 @@
-"""What a group consists of under a central coordinator: the state, and what its actions share."""
+"""The state of a group under a central coordinator, and what its actions share."""
 
 from __future__ import annotations
 

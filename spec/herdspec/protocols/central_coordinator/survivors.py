@@ -221,7 +221,7 @@ IN_WORDS = (
 
 
 def because(reason: str, *mutants: str) -> dict[str, str]:
-    """The same reason for several mutants."""
+    """One reason for several mutants."""
     return dict.fromkeys(mutants, reason)
 
 

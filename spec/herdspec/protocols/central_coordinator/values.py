@@ -1,4 +1,4 @@
-"""What the fields of the central coordinator's specification hold."""
+"""The values that fields of the central coordinator's specification hold."""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""What every group coordination protocol owes its users: the spec that the others refine."""
+"""The contract: what every group coordination protocol owes its users; their specs refine it."""
+
+from herdspec.protocols.contract.spec import GroupContract
+
+__all__ = ["GroupContract"]

@@ -1,5 +1,5 @@
 """
-What a group coordination protocol owes its users: who consumes what, from where on, and since when.
+The contract of every group coordination protocol: who consumes what, from where, since when.
 
 No messages, no ZooKeeper, no clocks. Whatever coordinates a group is held against this: each of its
 steps must be, seen through a map, one step of the contract, or none (a `Refinement`). The guards of

@@ -1,1 +1,1 @@
-"""The election of one coordinator through ZooKeeper."""
+"""The spec of the election of one coordinator through ZooKeeper."""

@@ -1,5 +1,5 @@
 """
-What an election owes those who build on it: epochs, and who may write. No ZooKeeper, no messages.
+The contract of an election: epochs, and who may write. No ZooKeeper, no messages.
 
 Protocols that need a coordinator are composed with this contract, not with the election itself;
 that the verified election refines it is checked (`REFINEMENT`): every step of the election is, seen

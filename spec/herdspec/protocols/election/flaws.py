@@ -1,5 +1,5 @@
 """
-What goes wrong: the draft's election, and the verified one with single mistakes put back.
+Flaws: the draft's election, and the verified one with single mistakes put back.
 
 `DRAFTED` is what system B's draft says of its `ZkElection`: an ephemeral node whose data is the
 broker's id, no epoch, no fence, nothing done on a suspended connection. Each of `FLAWS` is the

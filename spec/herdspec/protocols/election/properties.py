@@ -1,5 +1,5 @@
 """
-What the election promises, each promise under its sentence.
+The properties of the election, each under its sentence.
 
 `ELECTION` is the verified protocol with its properties: `PROMISES`, what must be possible, and the
 lemmas that make the promises inductive. `one_coordinator_at_a_time` is what nobody can promise

@@ -1,1 +1,1 @@
-"""A consumer's core and its session."""
+"""A consumer's core (its channels to coordinators, its leases) and the session that runs it."""

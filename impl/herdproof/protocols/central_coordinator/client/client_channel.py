@@ -27,13 +27,13 @@ class Owner(Protocol):
         """The connection stands."""
 
     def failed(self, number: int, why: str) -> None:
-        """It cannot be had."""
+        """The connection cannot be had."""
 
     def received(self, number: int, frame: Frame) -> None:
         """A frame came."""
 
     def closed(self, number: int, why: str) -> None:
-        """It is over; `why` is empty where both ends just closed it."""
+        """The connection is over; `why` is empty where both ends just closed it."""
 
 
 class ClientChannel(asyncio.Protocol):
@@ -107,7 +107,7 @@ class ClientChannel(asyncio.Protocol):
             self._cut(f"what it sent cannot be read: {error}")
 
     def connection_lost(self, problem: Exception | None) -> None:
-        """It is over."""
+        """The connection is over."""
         self._ended = True
         self._owner.closed(self.number, self._why or str(problem or ""))
 

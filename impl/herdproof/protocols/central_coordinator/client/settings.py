@@ -1,4 +1,4 @@
-"""What a consumer of system B can be told to do otherwise, checked when it is made."""
+"""A consumer's settings in system B, checked when it is made."""
 
 from __future__ import annotations
 

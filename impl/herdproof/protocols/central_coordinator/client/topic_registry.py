@@ -1,5 +1,5 @@
 """
-What a consumer consumes: `topicRegistry` and `topicThreadIdAndQueues`, as the documents call them.
+A consumer's partitions: `topicRegistry` and `topicThreadIdAndQueues` of the documents.
 
 A subscription has streams, each read by a thread of the application from a queue of its own. A
 partition's records go to one queue. The coordinator counts threads when it shares partitions out,

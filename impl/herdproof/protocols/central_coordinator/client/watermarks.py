@@ -1,4 +1,4 @@
-"""Where Kafka's partitions begin and end, for those who reckon with offsets."""
+"""Finds where Kafka's partitions begin and end, for those who reckon with offsets."""
 
 from __future__ import annotations
 

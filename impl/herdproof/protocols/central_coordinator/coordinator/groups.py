@@ -31,7 +31,7 @@ class Phase(Enum):
     STOPPING = "stopping"
     """Stops are sent, and not all of them answered."""
     FLUSHING = "flushing"
-    """All have stopped; their offsets are being written."""
+    """Every member has stopped; the offsets are being written."""
     WRITING = "writing"
     """Generation and owners are being written."""
     STARTING = "starting"
@@ -138,7 +138,7 @@ class Group:
     members: dict[str, Member] = field(default_factory=dict)
     """The live registrations, by their names."""
     joining: dict[int, Member] = field(default_factory=dict)
-    """Those that are not admitted yet, by channel."""
+    """The registrations that are not admitted yet, by channel."""
     ghosts: dict[str, Ghost] = field(default_factory=dict)
     expected: dict[str, Subscription | None] = field(default_factory=dict)
     """Consumers that a former coordinator knew and that have not registered with this one."""

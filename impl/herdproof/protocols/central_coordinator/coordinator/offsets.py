@@ -38,7 +38,7 @@ class Offsets:
         self.known: dict[str, dict[Partition, int]] = {}
         """`NO_OFFSET` where it is known that none is stored."""
         self.unwritten: dict[str, dict[Partition, int]] = {}
-        """Those that are to be stored and are not on their way."""
+        """The offsets that are to be stored and are not on their way."""
         self._stored: dict[str, dict[Partition, int]] = {}
         """What ZooKeeper is known to hold; `NO_OFFSET` where it holds none."""
         self._paths = paths
@@ -62,7 +62,7 @@ class Offsets:
     # ── Reading ─────────────────────────────────────────────────────────────────────────────
 
     def missing(self, group: str, partitions: Iterable[Partition]) -> list[Partition]:
-        """Those of these partitions whose offset has not been read in this epoch."""
+        """The partitions among these whose offset has not been read in this epoch."""
         known = self.known.get(group, {})
         return [partition for partition in partitions if partition not in known]
 

@@ -1,5 +1,5 @@
 """
-What taking one event leads to, in order, and who waits for ZooKeeper's answers.
+Collects what taking one event leads to, in order, and who waits for ZooKeeper's answers.
 
 Every part of the coordinator's core says through its one `Outbox` what must now happen. What is to
 be done with an answer is a bound method (or a `partial` of one), so that it can be read and copied.

@@ -1,1 +1,1 @@
-"""System B's cores in a world where everything waits until it is let go: held to the spec."""
+"""System B's cores held to the spec, in a world where everything waits until it is let go."""

@@ -226,7 +226,7 @@ class DeposedGoesOn(Coordinator):
         """The election is not heeded."""
 
     def _refused_by_the_fence(self) -> None:
-        """Neither is the fence."""
+        """A write that the fence refused is not heeded."""
 
 
 # ── Consumers ───────────────────────────────────────────────────────────────────────────────

@@ -1,1 +1,1 @@
-"""A coordinator's process beside a Kafka broker."""
+"""A coordinator's process beside a Kafka broker: sockets, ZooKeeper session, TLS, metrics, logs."""

@@ -121,7 +121,7 @@ class Channel(asyncio.Protocol):
         self._transport.abort()
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """It is over, whoever ended it."""
+        """The connection is over, whoever ended it."""
         self._ended = self._over = True
         self._give_up_deadline()
         self._owner.closed(self)

@@ -1,5 +1,5 @@
 """
-What a coordinator logs: the standard library's records, with their fields beside the message.
+A coordinator's log: the standard library's records, with their fields beside the message.
 
     log.info("registered", extra=fields(group="g", consumer="c1"))
 

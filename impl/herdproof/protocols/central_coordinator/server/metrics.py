@@ -1,5 +1,5 @@
 """
-What a coordinator counts and measures, as Prometheus reads it.
+A coordinator's counters and measurements, as Prometheus reads them.
 
 Each server has a registry of its own, so that two of them can live in one process (tests do that).
 Nothing is labelled by group or consumer: their number has no bound that a monitoring system likes.

@@ -1,5 +1,5 @@
 """
-What a run is made of by chance: its shape (who takes part, with which settings) and its faults.
+Draws a run: its shape (who takes part, with which settings) and its faults.
 
 Both are drawn from the seed before the run begins. The faults are a list, so that a failing run can
 be tried again with fewer of them; what is left to chance in the run itself (how late each message

@@ -51,7 +51,7 @@ class Writes(Protocol):
 
     name: str
     broker: str
-    """As the election's epoch node names it."""
+    """The coordinator, as the election's epoch node names it."""
 
 
 @dataclass(frozen=True, slots=True)

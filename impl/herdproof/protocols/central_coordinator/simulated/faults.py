@@ -1,4 +1,4 @@
-"""How each kind of fault strikes, and how it ends."""
+"""Faults of the simulated world: how each kind strikes, and how it ends."""
 
 from __future__ import annotations
 

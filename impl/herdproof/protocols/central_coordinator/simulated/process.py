@@ -71,7 +71,7 @@ class Process:
         raise NotImplementedError
 
     def woke(self) -> None:
-        """It goes on after a pause, and has not done anything yet."""
+        """The process goes on after a pause, and has not done anything yet."""
 
     # ── What can happen to it ───────────────────────────────────────────────────────────────
 

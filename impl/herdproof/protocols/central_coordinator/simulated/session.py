@@ -166,7 +166,7 @@ class Client:
         self.watches: set[tuple[str, Change]] = set()
         """The watches that the process has left, by path and kind (DATA or CHILDREN)."""
         self.lost_watches: set[tuple[str, Change]] = set()
-        """Those that a broken connection has taken: they are said to fire on the next one."""
+        """The watches that a broken connection has taken: they are said to fire on the next one."""
         self.stands = False
         """The connection stands, as far as the client's kernel knows."""
         self.synced = False

@@ -1,1 +1,1 @@
-"""Traces of system B: read, replayed in its spec, audited."""
+"""Traces of system B: reads them, maps them to its spec's actions, decodes them for the audit."""

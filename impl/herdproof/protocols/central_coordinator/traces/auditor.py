@@ -1,7 +1,7 @@
 """
 Traces of the central coordinator for the audit: their order, their replay.
 
-What lines say that happened is told by `central_teller.py`. Format: `docs/central_trace.md`.
+What lines say that happened is told by `teller.py`. Format: `docs/central_trace.md`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Tracers:
         return lines_of(self.texts(), f"seed {self.run.seed}")
 
     def texts(self) -> list[str]:
-        """The same, as it stands in a file."""
+        """The lines of the trace, as they stand in a file."""
         return self._stream.getvalue().splitlines()
 
 

@@ -128,7 +128,7 @@ class CentralGroup:
         self._find_partitions(lines)
 
     def _find_partitions(self, lines: Sequence[CentralStep]) -> None:
-        """Those of the topics that anybody of the group ever wants."""
+        """Finds the partitions of the topics that anybody of the group ever wants."""
         wanted = [subscribed(line.subscription) for line in lines if line.action == "register"]
         for line in lines:
             if line.action == "topic_change_listener":

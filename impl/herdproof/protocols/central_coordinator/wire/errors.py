@@ -1,4 +1,4 @@
-"""What is wrong with a frame: one error for those that came, one for those that cannot go."""
+"""Errors of frames: one for those that came, one for those that cannot go."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ class Array(Generic[T]):
 
     @property
     def least_bytes(self) -> int:
-        """Those of an empty one."""
+        """The size of an empty one."""
         return self.counted.least_bytes
 
     def read(self, reader: Reader) -> tuple[T, ...]:

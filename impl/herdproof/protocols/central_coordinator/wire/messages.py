@@ -1,5 +1,5 @@
 """
-What a consumer and a coordinator say to each other, as plain values.
+The messages of a consumer and a coordinator, as plain values.
 
 Both forms of the wire (`legacy`, `version1`) encode these. A message knows nothing of frames; a
 `Frame` is a message with the header that version 1 puts before it.

@@ -67,7 +67,7 @@ class Named:
         return found[0][1] if found and found[0][0] == topic else 0
 
     def text(self) -> str:
-        """As `topic_count` has it."""
+        """The subscription as `topic_count` has it."""
         return json.dumps(dict(self.topics))
 
 
@@ -122,7 +122,7 @@ class Wildcard:
         return self.count if self.pattern.matches(topic) != self.excluding else 0
 
     def text(self) -> str:
-        """As `topic_count` has it."""
+        """The subscription as `topic_count` has it."""
         mark = "!" if self.excluding else "*"
         return f"{mark}{self.count}{mark}{self.regex}"
 

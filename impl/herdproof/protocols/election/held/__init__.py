@@ -1,1 +1,1 @@
-"""Electors in gates, simulated or on a real ZooKeeper: held to the spec step by step."""
+"""Electors held to the spec, step by step: in gates, simulated or on a real ZooKeeper."""

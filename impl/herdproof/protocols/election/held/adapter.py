@@ -88,7 +88,7 @@ class SimulatedElectors(Electors):
         load(self.world, state)
 
     def renamed(self, snapshot: Snapshot, order: Sequence[int]) -> Snapshot:
-        """The same world, its brokers numbered anew."""
+        """A snapshot's world, its brokers numbered anew."""
         return snapshot.permuted(order)
 
 

@@ -203,7 +203,7 @@ class NoSync(SimulatedElection):
 
 
 FLAWS_OF_SHELLS: Mapping[str, type[SimulatedElection]] = {"no_sync": NoSync}
-"""Those of the simulated world."""
+"""Flaws of the simulated world, by name."""
 
 
 @cache

@@ -1,10 +1,9 @@
 """
-What two worlds of gated electors share: a plan's steps that only a gate takes, by the spec's names.
+The part of a gated world that the simulated one and the real one share: a plan's steps by name.
 
-The simulated world (`election.py`) and the one on a real ZooKeeper
-(`herdproof.protocols.election.held.real_world`) differ in how a call is served and how a connection
-breaks; what a broker takes from its inbox, and when, is the same, and stands here once. Methods
-take the broker's index (0-based).
+The simulated world (`simulated.py`) and the one on a real ZooKeeper (`real_world.py`) differ in how
+a call is served and how a connection breaks; what a broker takes from its inbox, and when, stands
+here once. Methods take the broker's index (0-based).
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Mail:
             self._run_one(deadline, what)
 
     def poll_until(self, holds: Callable[[], bool], what: str) -> None:
-        """The same for what nobody tells us of: look again and again."""
+        """Looks again and again until something holds that nobody tells us of."""
         deadline = time.monotonic() + self.patience_s
         while not holds():
             self._run_one(deadline, what, _LOOK_AGAIN_S)

@@ -1,1 +1,1 @@
-"""Traces of the election: read, replayed in its spec, audited."""
+"""Traces of the election: reads them, maps them to its spec's actions, audits them."""

@@ -1,9 +1,9 @@
 """
-What must fit together in a trace, whatever the protocol: the books of an election's lines.
+The numbers in an election's lines that must fit together, though its spec has none of them.
 
-The spec has no call numbers, no session ids and no transaction ids. So they are checked here: a
-sequence has no gap, an answer belongs to the call under way, a session is nobody else's, and
-zxids and epochs go up together, since ZooKeeper counts both in one transaction.
+Call numbers, session ids and transaction ids are ZooKeeper's and the elector's own: a sequence has
+no gap, an answer belongs to the call under way, a session is nobody else's, and zxids and epochs go
+up together, since ZooKeeper counts both in one transaction.
 """
 
 from __future__ import annotations
