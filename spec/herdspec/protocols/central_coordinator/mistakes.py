@@ -1,7 +1,7 @@
 """
 The mistakes of system B's drafts, and those that the checkers found: actions and helpers to put in.
 
-Each does what one of the verified protocol does, but for a mistake; `central_coordinator_flaws.py`
+Each does what one of the verified protocol does, but for a mistake; `flaws.py`
 says which of them make a variant, and what comes of it.
 """
 

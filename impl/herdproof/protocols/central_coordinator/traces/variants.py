@@ -1,7 +1,7 @@
 """
 What the traces of system B's flawed cores are to the variants of the spec, each to its own.
 
-Most are read as the verified cores' are (`central.py`); some have a few rows of their own.
+Most are read as the verified cores' are (`trace_map.py`); some have a few rows of their own.
 """
 
 from __future__ import annotations

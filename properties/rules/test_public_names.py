@@ -12,7 +12,7 @@ import herdproof
 import herdspec
 from herdspec.protocols import contract
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 CONCEPTS = {
     "Spec": herdspec,
     "Property": herdspec,
