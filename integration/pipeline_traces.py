@@ -25,7 +25,7 @@ Tables = Mapping[str, list[str]]
 @cache
 def run_lines(seed: int) -> tuple[str, ...]:
     """The lines of a run, in the order of time; its name is the seed."""
-    return tuple(p.line.written() for p in sorted(traced(seed).lines, key=lambda p: p.time))
+    return tuple(line.written() for line in sorted(traced(seed).lines, key=lambda x: x.time_ns))
 
 
 def write_by_node(folder: Path, seed: int) -> dict[str, Path]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
-from herdproof.pipeline.audit.audit import Audit, RecordsLost, check_counts
+from herdproof.pipeline.audit.audit import Audit
+from herdproof.pipeline.audit.here import AuditHere, fits_here
+from herdproof.pipeline.audit.job import RecordsLost, check_counts
 from herdproof.pipeline.audit.protocols import read_line
 from herdproof.pipeline.audit.summary import Summary
 from herdproof.pipeline.audit.work import protocol_work
@@ -27,8 +32,10 @@ from herdproof.pipeline.spark.sources import (
     records,
 )
 from herdproof.pipeline.spark.store import MARK, NotOurs, Store
+from herdproof.pipeline.spark.tables import TABLES
 from herdproof.ports import free_ports
 from integration.pipeline_traces import judged_alone, run_lines, tables_in, write_by_node
+from properties.pipeline.offset_records import batch, commit, generation, write_segment
 
 SEEDS = (1, 3)
 """The second one has two groups."""
@@ -82,6 +89,39 @@ def test_an_audit_says_what_the_judge_says_and_keeps_every_record(
     assert summary.verdicts["EXCLUSIVE"] == {"holds": 3, "not observable": 1}
     told = json.loads((out / MARK).read_text())
     assert told["records"] == summary.records
+
+
+@pytest.mark.timeout(300)
+def test_an_audit_in_this_process_says_what_spark_says(spark: Any, tmp_path: Path) -> None:
+    """Row by row, in tables of the same schema, of all that may be judged in either."""
+    traces = tmp_path / "traces"
+    for seed in SEEDS:
+        files = write_by_node(traces, seed)
+    lines = [line.encode() for line in files["c1"].read_text().splitlines()]
+    of_both = next(line.encode() for line in run_lines(3) if '"group":""' in line)
+    with gzip.open(traces / "odd {1}.ndjson.gz", "wb") as odd:
+        odd.write(b"\xef\xbb\xbfno json\r\n" + lines[5] + b"\n\xff\xfe\n\n" + lines[0][:40])
+    marked = b"\xef\xbb\xbf" + ELECTION.encode() + b"\r\n" + of_both
+    (traces / "marked.jsonl").write_bytes(marked)
+    values = spark.createDataFrame([(lines[7].decode(),), (None,)], "value string")
+    values.coalesce(1).write.parquet(str(traces / "values.parquet"))
+    pairs = [generation("g", 1, {"m": [("t", 0)]}), commit("g", "t", 0, 7), commit("g", "t", 0, 5)]
+    write_segment(tmp_path / "log", batch([*pairs, (b"\0\1x", b"y")]))
+    sources = find_sources([str(traces), str(tmp_path / "log")])
+    assert fits_here(sources)
+
+    there = Audit(spark, protocol_work()).run(sources, Store(spark, str(tmp_path / "there")))
+    here = AuditHere(protocol_work()).run(sources, Store(None, str(tmp_path / "here")))
+
+    assert replace(here, seconds={}) == replace(there, seconds={})
+    assert here.seconds.keys() == there.seconds.keys()
+    assert here.quarantined == {"duplicate": 3, "malformed": 6}
+    assert here.violations > 0
+    found, wanted = tables_in(tmp_path / "here"), tables_in(tmp_path / "there")
+    for name in TABLES:
+        assert found[name] == wanted[name], name
+        own, his = (spark.read.parquet(str(tmp_path / out / name)) for out in ("here", "there"))
+        assert own.schema == his.schema, name
 
 
 @pytest.mark.timeout(300)
@@ -206,7 +246,29 @@ def test_what_cannot_be_audited_is_said_in_a_sentence(tmp_path: Path) -> None:
     )
     assert "--conf x: say it as" in complaint(trace, "--conf", "x")
     assert "say local[*]" in complaint(trace, "--spark", "mesos://x")
-    assert "No Java was found" in complaint(trace, JAVA_HOME="", PATH=str(tmp_path))
+    without = {"JAVA_HOME": "", "PATH": str(tmp_path)}
+    assert "No Java was found" in complaint(trace, "--spark", "local[1]", **without)
+
+
+COMMAND = [sys.executable, "-c", "from herdproof.cli import app; app()", "audit"]
+
+
+def test_what_spark_says_aside_is_in_a_file_that_is_named(tmp_path: Path) -> None:
+    """Its warnings, and what its Java adds to a failure; not on the error stream."""
+    cut = tmp_path / "cut.ndjson.gz"
+    cut.write_bytes(gzip.compress(ELECTION.encode() * 1000)[:-9])  # its writer was killed
+    asked = [*COMMAND, str(cut), "--out", str(tmp_path / "out"), "--spark", "local[1]"]
+
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+
+    *_, last = done.stderr.splitlines()
+    file = Path(last.removeprefix("What Spark said aside is in "))
+    try:
+        assert done.returncode != 0
+        assert " WARN " not in done.stderr
+        assert " WARN " in file.read_text()
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def test_a_broker_that_does_not_answer_is_said(tmp_path: Path) -> None:

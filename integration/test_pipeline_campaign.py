@@ -11,7 +11,6 @@ import pytest
 from herdproof.pipeline.campaign import campaign
 from herdproof.pipeline.campaign.campaign import (
     WRITTEN,
-    NotOurs,
     rows_on_spark,
     run_here,
     run_on_spark,
@@ -19,8 +18,7 @@ from herdproof.pipeline.campaign.campaign import (
 from herdproof.pipeline.campaign.work import Plan
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
-from herdproof.pipeline.spark.store import NotOurs as NotOursOnSpark
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import NotOurs, Store
 
 PLAN = Plan("central_coordinator", 4, 0, ("alone/calm", "alone/mixed"), "no_barrier")
 
@@ -91,7 +89,7 @@ def test_spark_writes_over_nothing_but_a_campaign(spark: Any, tmp_path: Path) ->
     """A directory that holds something else is refused before anything runs."""
     (tmp_path / "mine.txt").write_text("mine")
 
-    with pytest.raises(NotOursOnSpark):
+    with pytest.raises(NotOurs):
         run_on_spark(spark, PLAN, Store(spark, str(tmp_path)))
     with pytest.raises(NotOurs):
         run_here(PLAN, tmp_path)

@@ -24,7 +24,6 @@ from herdproof.conformance.traces import compiled as of_traces
 from herdproof.pipeline.campaign import campaign as module
 from herdproof.pipeline.campaign.campaign import (
     WRITTEN,
-    NotOurs,
     _worker,
     framed,
     run_here,
@@ -34,6 +33,7 @@ from herdproof.pipeline.campaign.runs import UnknownName
 from herdproof.pipeline.campaign.work import Merged, Plan, audited, curve
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
+from herdproof.pipeline.spark.store import NotOurs
 from herdproof.protocols.central_coordinator.campaign import SHAPES, Central
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS

@@ -31,7 +31,8 @@ class Commands(TyperGroup):
             with sigterm_unwinds(), kazoo_is_quiet():
                 return super().invoke(ctx)
         except (HerdError, SpecError, UsageError) as error:
-            raise refused(str(error)) from None
+            notes: list[str] = getattr(error, "__notes__", [])
+            raise refused("\n".join([str(error), *notes])) from None
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] in ("herdproof", "herdspec"):
                 raise

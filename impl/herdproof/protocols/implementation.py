@@ -8,7 +8,7 @@ say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -122,11 +122,33 @@ def implementation(name: str) -> Implementation:
     return made if isinstance(made, Implementation) else Implementation(protocol(name))
 
 
+class _Auditors(Mapping[str, "Auditor"]):
+    """Each is made when it is asked for: that reads the protocol's spec."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Auditor] = {}
+
+    def __getitem__(self, name: str) -> Auditor:
+        if name not in self._made:
+            if name not in names():
+                raise KeyError(name)
+            self._made[name] = implementation(name).audits()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names())
+
+    def __len__(self) -> int:
+        return len(names())
+
+
 @cache
 def auditors() -> Mapping[str, Auditor]:
-    """Those that can be audited, by the names that the lines of their traces give."""
-    made = (implementation(name).audits() for name in names())
-    return {found.name: found for found in made}
+    """Those that can be audited, by their names, which the lines of their traces give."""
+    return _Auditors()
 
 
 @cache

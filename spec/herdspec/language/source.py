@@ -9,7 +9,7 @@ import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum, EnumMeta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -70,7 +70,7 @@ class Function:
 
     def lookup(self, name: str) -> Any:
         """What a name that is no local one means in the function; KeyError if nothing."""
-        if name not in self._assigned:
+        if name not in _assigned(self.tree):
             for names in (self.outer_names(name), self.names):
                 if name in names:
                     return names[name]
@@ -83,17 +83,6 @@ class Function:
             if name in names:
                 return names
         return {}
-
-    @cached_property
-    def _assigned(self) -> set[str]:
-        """The function's local names: Python never looks for a global one of the same name."""
-        comprehensions = (c for c in ast.walk(self.tree) if isinstance(c, ast.comprehension))
-        inner = {n for c in comprehensions for n in ast.walk(c.target)}
-        return {
-            n.id
-            for n in ast.walk(self.tree)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n not in inner
-        }
 
     @property
     def _enclosed(self) -> dict[str, Any]:
@@ -123,6 +112,16 @@ class Function:
             raise self.refuse(expression, error.construct, error.advice) from None
         except Exception as error:
             raise self.refuse(expression, str(error), "define it before the spec") from None
+
+
+@lru_cache(maxsize=4096)
+def _assigned(tree: ast.FunctionDef) -> frozenset[str]:
+    """A function's local names: Python never looks for a global one of the same name."""
+    nodes = [*ast.walk(tree)]
+    comprehensions = (c for c in nodes if isinstance(c, ast.comprehension))
+    inner = {n for c in comprehensions for n in ast.walk(c.target)}
+    stored = (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return frozenset(n.id for n in stored if n not in inner)
 
 
 def function_of(python: Callable[..., Any], names: Mapping[str, Any]) -> Function:

@@ -224,9 +224,12 @@ class Specification:
         self._check_known(functions, "drop")
         return self._variant(name, dict.fromkeys(functions))
 
-    def with_room(self, name: str, capacity: int) -> Specification:
-        """A variant under a new name, whose channels hold so many items at least (in replays)."""
-        return self._variant(name, {}, room=capacity)
+    def with_room(
+        self, name: str, capacity: int, **functions: Callable[..., object]
+    ) -> Specification:
+        """As `replace`, with channels that hold so many items at least (in replays)."""
+        self._check_known(functions, "replace")
+        return self._variant(name, functions, room=capacity)
 
     def _check_known(self, functions: Iterable[str], purpose: str) -> None:
         for function in functions:

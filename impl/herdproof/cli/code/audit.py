@@ -1,7 +1,9 @@
-"""`herdproof audit SOURCE…`: traces of any size, judged on Spark; tables of what was found."""
+"""`herdproof audit SOURCE…`: traces of any size, judged; tables of what was found."""
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
     from herdspec.check.verify import Tell
 
 SparkOption = Annotated[
-    str,
-    typer.Option("--spark", metavar="MASTER", help="The Spark to run on: spark://HOST:PORT, …"),
+    str | None,
+    typer.Option(
+        "--spark", metavar="MASTER", help="Run on Spark, this one: local[*], spark://HOST:PORT, …"
+    ),
 ]
 ConfOption = Annotated[
     list[str] | None,
@@ -77,11 +81,11 @@ def audit(
     at_once: AtOnceOption = None,
     run: ClusterOption = "cluster",
     no_replay: NoReplayOption = False,
-    spark: SparkOption = "local[*]",
+    spark: SparkOption = None,
     conf: ConfOption = None,
     json: JsonOption = None,
 ) -> None:
-    """Judge traces of any size by the contract and the spec, on Spark; write tables of it."""
+    """Judge traces of any size by the contract and the spec; write tables of what was found."""
     from herdproof.pipeline.spark.sources import Topic, check_topic, find_sources, followed_sources
 
     output = Output(json)
@@ -99,15 +103,20 @@ def audit(
         output.errors.print(f"and {len(found.skipped) - 5:,} more files", markup=False)
     if found.topic:
         check_topic(found.topic)
-    settings = {**dict(setting(text) for text in conf or []), **kafka_settings(found, output)}
+    own = dict(setting(text) for text in conf or [])
+    here = not follow and spark is None and not own and judged_here(found, out)
+    settings = {**own, **kafka_settings(found, output)}
+    master = spark or "local[*]"
     with output.progress("audit") as tell:
-        if follow:
+        if here:
+            summary = audited_here(found, out, tell, replay=not no_replay, run=run)
+        elif follow:
             summary = followed(
-                found, out, spark, settings, tell, not no_replay,
+                found, out, master, settings, tell, not no_replay,
                 late=late, until_idle=until_idle, refresh=refresh, at_once=at_once,
             )  # fmt: skip
         else:
-            summary = audited(found, out, spark, settings, tell, replay=not no_replay, run=run)
+            summary = audited(found, out, master, settings, tell, replay=not no_replay, run=run)
     print_summary(output, summary, out)
     output.json(summary.as_json())
     raise typer.Exit(summary.exit)
@@ -130,6 +139,28 @@ def kafka_settings(found: Sources, output: Output) -> Mapping[str, str]:
     return connector_settings(output.errors.print)
 
 
+def judged_here(found: Sources, out: str) -> bool:
+    """Whether an audit for which nobody asks for a Spark needs none."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ or "://" in out:  # spark-submit's; Spark's to write
+        return False
+    from herdproof.pipeline.audit.here import fits_here
+
+    return fits_here(found)
+
+
+def audited_here(found: Sources, out: str, tell: Tell, *, replay: bool, run: str) -> Summary:
+    """The batch audit, in this process."""
+    from herdproof.pipeline.audit.audit_work import few_collections
+    from herdproof.pipeline.audit.here import AuditHere
+    from herdproof.pipeline.audit.work import protocol_work
+    from herdproof.pipeline.spark.store import Store
+
+    with few_collections():
+        summary = AuditHere(protocol_work(), tell, replay, run).run(found, Store(None, out))
+    gc.freeze()  # what has been compiled is no garbage, and is not looked at when the process ends
+    return summary
+
+
 def audited(
     found: Sources, out: str, master: str, settings: Mapping[str, str], tell: Tell, *,
     replay: bool, run: str,
@@ -138,16 +169,13 @@ def audited(
     from herdproof.pipeline.audit.audit import SETTINGS, Audit
     from herdproof.pipeline.audit.work import protocol_work
     from herdproof.pipeline.spark.master import master_of
-    from herdproof.pipeline.spark.session import spark_session
+    from herdproof.pipeline.spark.session import spark_job
     from herdproof.pipeline.spark.store import Store
 
     tell("starting Spark", None)
-    session = spark_session("audit", master_of(master), {**SETTINGS, **settings})
-    try:
+    with spark_job("audit", master_of(master), {**SETTINGS, **settings}) as session:
         job = Audit(session, protocol_work(), tell, replay, run)
         return job.run(found, Store(session, out))
-    finally:
-        session.stop()
 
 
 def followed(
@@ -159,15 +187,12 @@ def followed(
     from herdproof.pipeline.audit.stream import Follow
     from herdproof.pipeline.audit.work import protocol_work
     from herdproof.pipeline.spark.master import master_of
-    from herdproof.pipeline.spark.session import spark_session
+    from herdproof.pipeline.spark.session import spark_job
 
     tell("starting Spark", None)
-    session = spark_session("audit --follow", master_of(master), {**SETTINGS, **settings})
-    try:
+    with spark_job("audit --follow", master_of(master), {**SETTINGS, **settings}) as session:
         job = Follow(session, protocol_work(), found, out, tell, replay, int(late * 1e9), at_once)
         return job.run(until_idle, refresh)
-    finally:
-        session.stop()
 
 
 def print_summary(output: Output, summary: Summary, out: str) -> None:

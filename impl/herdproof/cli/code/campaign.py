@@ -75,15 +75,12 @@ def run(plan: Plan, out: str, master: str | None, tell: Tell) -> Summary:
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         return run_here(plan, Path(out), tell)
     from herdproof.pipeline.spark.master import master_of
-    from herdproof.pipeline.spark.session import spark_session
+    from herdproof.pipeline.spark.session import spark_job
     from herdproof.pipeline.spark.store import Store
 
     tell("starting Spark", None)
-    session = spark_session("campaign", master_of(master or "local[*]"))
-    try:
+    with spark_job("campaign", master_of(master or "local[*]")) as session:
         return run_on_spark(session, plan, Store(session, out), tell)
-    finally:
-        session.stop()
 
 
 # ── One run ─────────────────────────────────────────────────────────────────────────────────

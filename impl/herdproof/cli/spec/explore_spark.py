@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,20 +95,12 @@ def guessed(explorer: SparkExplorer, shown: Shown, guess: Estimate) -> None:
 def session(told: str) -> Iterator[Callable[[], Any]]:
     """What begins a session at this master; it ends with the context."""
     from herdproof.pipeline.spark.master import master_of
-    from herdproof.pipeline.spark.session import spark_session
+    from herdproof.pipeline.spark.session import spark_job
 
-    begun: list[Any] = []
     master = master_of(told)
-
-    def begin() -> Any:
-        begun.append(spark_session("explore", None if master is None else patient(master)))
-        return begun[0]
-
-    try:
-        yield begin
-    finally:
-        for spark in begun:
-            spark.stop()
+    with ExitStack() as begun:
+        job = spark_job("explore", None if master is None else patient(master))
+        yield partial(begun.enter_context, job)
 
 
 def patient(master: str) -> str:

@@ -19,8 +19,8 @@ from herdspec.check.running.scripted import Scripted
 from herdspec.engine.ground import LARGEST, Ground
 from herdspec.language.specification import Promise, Specification
 
-WORTH_IT = 500
-"""Compiling a spec takes about as long as its plain Python takes for so many lines."""
+WORTH_IT = 2_000
+"""Of so many lines a spec is compiled; that takes as long as its plain Python for 3,000 of them."""
 
 FEW, MULTIPLE = 4, 4
 """From `FEW` on, the sizes of sorts that may have more elements are multiples."""

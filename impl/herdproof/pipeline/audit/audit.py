@@ -13,26 +13,22 @@ driver.
 from __future__ import annotations
 
 import gc
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from threading import Event, Thread
 from typing import Any
 
-from herdproof.errors import HerdError
-from herdproof.pipeline.audit.audit_work import judge_bucket
-from herdproof.pipeline.audit.summary import Summary, summed_up
+from herdproof.pipeline.audit.audit_work import few_collections, judge_bucket
+from herdproof.pipeline.audit.job import Job, Tell
+from herdproof.pipeline.audit.summary import SparkTallies, Tallies
 from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import OUT_DDL, rows_of
 from herdproof.pipeline.spark.packets import ORDER, PACKETS_DDL, pack_records
 from herdproof.pipeline.spark.sources import Bases, Sources, records
 from herdproof.pipeline.spark.store import Store, write_tables
 from herdproof.pipeline.spark.tables import TABLES
-
-Tell = Callable[[str, float | None], None]
-"""Hears what is being done, and how much of it is done, where that is known."""
 
 SETTINGS = {
     "spark.rdd.compress": "true",  # what is kept on disk between the stages
@@ -43,13 +39,9 @@ SETTINGS = {
 STORED = tuple(TABLES)
 
 
-class RecordsLost(HerdError):
-    """What came out is not what went in: a fault of ours, never the trace's."""
-
-
 @dataclass
-class Audit:
-    """What one audit is asked, and how it goes."""
+class Audit(Job):
+    """What one audit on Spark is asked, and how it goes."""
 
     spark: Any
     work: Work
@@ -98,9 +90,8 @@ class Audit:
         work, replay = self.work, self.replay
 
         def judge(batches: Iterable[Any]) -> Iterator[Any]:
-            # In a worker: it keeps lines by the million and makes few cycles to be looked for.
-            gc.set_threshold(100_000, 50, 100)
-            yield from judge_bucket(batches, work, replay)
+            with few_collections():
+                yield from judge_bucket(batches, work, replay)
             # Spark collects after every task: what stays (compiled steps) is not to be looked at.
             gc.collect()
             gc.freeze()
@@ -113,30 +104,21 @@ class Audit:
         """How many tasks judge: as many as Spark would shuffle into."""
         return int(self.spark.conf.get("spark.sql.shuffle.partitions"))
 
-    def run(self, sources: Sources, store: Store) -> Summary:
-        """Audit these sources into that store."""
+    @contextmanager
+    def kept(self, rows: Any) -> Iterator[Any]:
+        """The frame, kept on the workers' disks."""
         from pyspark import StorageLevel
 
-        store.check()
-        with self.stage("looking through the records"):
-            came, whole = self.plan(sources)
-        whole = whole.persist(StorageLevel.DISK_ONLY)
+        whole = rows.persist(StorageLevel.DISK_ONLY)
         try:
-            with self.stage("judging"):
-                counts = self.counts(whole)
-            with self.stage("writing the tables"):
-                write_tables(store, whole, STORED, lambda words: self.tell(words, None))
-            with self.stage("summing up"):
-                summary = summed_up(self.spark, store.fresh, counts, came, sources.words)
-                check_counts(summary, counts)
-            summary.seconds.update({k: round(v, 3) for k, v in self.seconds.items()})
-            store.swap(summary.as_json())
-        except BaseException:
-            store.give_up()
-            raise
+            yield whole
         finally:
             whole.unpersist()
-        return summary
+
+    def write(self, store: Store, whole: Any) -> Tallies:
+        """Write every table, and read from them again what a summary asks."""
+        write_tables(store, whole, STORED, lambda words: self.tell(words, None))
+        return SparkTallies(self.spark, store.fresh)
 
     def counts(self, whole: Any) -> list[dict[str, Any]]:
         """What was counted, by protocol and run: some hundred bytes for each."""
@@ -157,16 +139,15 @@ class Audit:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """A stage: told while it lasts, with its tasks, and timed."""
-        began, done = time.perf_counter(), Event()
-        self.tell(name, None)
+        done = Event()
         watch = Thread(target=self._watch, args=(name, done), daemon=True)
-        watch.start()
-        try:
-            yield
-        finally:
-            done.set()
-            watch.join()
-            self.seconds[name] = time.perf_counter() - began
+        with super().stage(name):
+            watch.start()
+            try:
+                yield
+            finally:
+                done.set()
+                watch.join()
 
     def _watch(self, name: str, done: Event) -> None:
         """Tell how many of the running tasks are done."""
@@ -177,20 +158,6 @@ class Audit:
             if total:
                 ready = sum(s.numCompletedTasks for s in stages if s)
                 self.tell(f"{name}: {ready} of {total} tasks", ready / total)
-
-
-def check_counts(summary: Summary, counts: Iterable[Mapping[str, Any]]) -> None:
-    """Raises `RecordsLost` unless every record was judged, or is in quarantine."""
-    out = sum(row["lines"] for row in counts)
-    if summary.records != out:
-        raise RecordsLost(f"{summary.records:,} records went in, {out:,} came out")
-    for row in counts:
-        given = {row["shared"], row["least_shared"], row["most_shared"]} - {None}
-        if row["least_shared"] is not None and row["protocol"] is not None and len(given) > 1:
-            raise RecordsLost(f"run {row['run']}: not all groups got the lines of all groups")
-    malformed = sum(row["set_aside"] for row in counts if row["protocol"] is None)
-    if malformed > sum(summary.quarantined.values()):
-        raise RecordsLost(f"{malformed:,} records are malformed; not all are in quarantine")
 
 
 if __name__ == "__main__":

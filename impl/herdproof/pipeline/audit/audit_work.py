@@ -7,7 +7,9 @@ comes out: as a line that was judged, or as a row of the quarantine.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from heapq import merge
 from itertools import chain, groupby, islice
@@ -35,9 +37,25 @@ Key = tuple[str, str, str]
 _time = attrgetter("time_ns")
 
 
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Within this context garbage is seldom looked for: lines are many, and make few cycles."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def judge_bucket(
     batches: Iterable[pa.RecordBatch], work: Work, replay: bool
 ) -> Iterator[pa.RecordBatch]:
+    """A bucket's packets, in their order, as rows of all tables and of `counted`."""
+    return judge_packets(packets_of(batches), work, replay)
+
+
+def judge_packets(packets: Iterable[Packet], work: Work, replay: bool) -> Iterator[pa.RecordBatch]:
     """
     A bucket's packets, in their order, as rows of all tables and of `counted`.
 
@@ -45,16 +63,16 @@ def judge_bucket(
     """
     out = Outgoing()
     common = Common(("", ""))
-    for (protocol, run, group), packets in groupby(packets_of(batches), key=itemgetter(1, 2, 3)):
+    for (protocol, run, group), own in groupby(packets, key=itemgetter(1, 2, 3)):
         if protocol is None:
-            yield from _set_aside(chain.from_iterable(p.bad() for p in packets), out)
+            yield from _set_aside(chain.from_iterable(p.bad() for p in own), out)
             continue
         if common.whose != (protocol, run):
             common = Common((protocol, run))
         if not group and protocol not in work.ungrouped:
-            common.take(packets, work, out)
+            common.take(own, work, out)
         else:
-            yield from _judge_group(work, (protocol, run, group), packets, common, out, replay)
+            yield from _judge_group(work, (protocol, run, group), own, common, out, replay)
         yield from out.full()
     yield from out.rest()
 

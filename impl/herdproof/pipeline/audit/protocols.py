@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 from typing import Any
 
@@ -18,17 +18,32 @@ def auditor(name: str) -> Auditor:
     return auditors()[name]
 
 
+class _Ungrouped(Container[object]):
+    """Protocols whose lines name no group; a protocol is read when it is asked for."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in auditors() and not auditor(str(name)).grouped
+
+
+UNGROUPED: Container[object] = _Ungrouped()
+
+
 @cache
-def _reads() -> list[tuple[str, Callable[[str, str], Any]]]:
-    return [(f'"protocol":"{name}"', found.read) for name, found in auditors().items()]
+def _reads() -> list[tuple[str, str]]:
+    return [(f'"protocol":"{name}"', name) for name in auditors()]
+
+
+@cache
+def _reader(name: str) -> Callable[[str, str], Any]:
+    return auditor(name).read
 
 
 def read_line(text: str, place: str) -> Any:
     """A line of whatever protocol it names, or `Malformed`."""
-    for named, read in _reads():
+    for named, name in _reads():
         if text.find(named, 0, 200) >= 0:
-            return read(text, place)
-    return auditor(protocol_of(text)).read(text, place)
+            return _reader(name)(text, place)
+    return _reader(protocol_of(text))(text, place)
 
 
 def protocol_of(text: str) -> str:

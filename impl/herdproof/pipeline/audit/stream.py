@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from herdproof.errors import HerdError
-from herdproof.pipeline.audit.audit import STORED, Audit, RecordsLost, Tell
+from herdproof.pipeline.audit.audit import STORED, Audit
+from herdproof.pipeline.audit.job import RecordsLost, Tell
 from herdproof.pipeline.audit.stream_work import (
     KEPT,
     PACKED_DDL,
@@ -28,7 +29,7 @@ from herdproof.pipeline.audit.stream_work import (
     replay_groups,
     unpack,
 )
-from herdproof.pipeline.audit.summary import Summary, summed_up
+from herdproof.pipeline.audit.summary import SparkTallies, Summary, summed_up
 from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import OUT_DDL
 from herdproof.pipeline.spark.packets import Packet
@@ -227,7 +228,8 @@ class Follow:
             with self.audit.stage("summing up"):
                 counts = self.audit.counts(whole)
                 came = sum(row["lines"] for row in counts)
-                summary = summed_up(self.spark, self.store.fresh, counts, came, self.sources.words)
+                tallies = SparkTallies(self.spark, self.store.fresh)
+                summary = summed_up(tallies, counts, came, self.sources.words)
             summary.seconds.update({k: round(v, 3) for k, v in self.audit.seconds.items()})
             self.store.swap(summary.as_json())
         except BaseException:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from herdproof.pipeline.spark.tables import TABLES
 
 TOLD_MOST = 20
 """So many violations are told in the summary; the table has all."""
+
+UNKNOWN_MOST = 5
+"""And so many reasons why something is unknown."""
 
 VERDICTS = ("holds", "violated", "unknown", "not observable")
 
@@ -58,27 +61,32 @@ class Summary:
         return {"command": "audit", "exit": self.exit, **asdict(self)}
 
 
+class Tallies(Protocol):
+    """What a summary wants to know of an audit's tables, wherever they are."""
+
+    def counts(self, table: str, *by: str) -> Mapping[tuple[Any, ...], int]:
+        """How many rows there are for each value of these columns."""
+
+    def unknown(self, most: int) -> list[tuple[str | None, int]]:
+        """Why verdicts are unknown, and how often: the reasons that come most often."""
+
+    def violations(self, most: int) -> tuple[int, list[Mapping[str, Any]]]:
+        """How many violations there are, and the first of them, in the order `FIRST`."""
+
+
+FIRST = ("time_ns", "run", "group", "property", "place")
+"""The order of the violations that are told; where one is null, it comes first."""
+
+
 def summed_up(
-    spark: Any, path_of: Callable[[str], str], counts: Iterable[Mapping[str, Any]],
-    records: int, sources: str,
-) -> Summary:  # fmt: skip
-    """The summary of the tables at these paths."""
-    from pyspark.sql import functions as f
-
-    def table(name: str) -> Any:
-        return spark.read.schema(TABLES[name].ddl).parquet(path_of(name))
-
-    quarantined = {
-        r["reason"]: r["count"] for r in table("quarantine").groupBy("reason").count().collect()
-    }
+    tallies: Tallies, counts: Iterable[Mapping[str, Any]], records: int, sources: str
+) -> Summary:
+    """The summary of tables, and of what was counted while they were made."""
+    quarantined = {reason: n for (reason,), n in tallies.counts("quarantine", "reason").items()}
     verdicts: dict[str, dict[str, int]] = {}
-    counted = table("verdicts").groupBy("property", "verdict").count()
-    for row in counted.orderBy("property", "verdict").collect():
-        verdicts.setdefault(row["property"], {})[row["verdict"]] = row["count"]
-    why = table("verdicts").where("verdict = 'unknown'").groupBy("why").count()
-    violations = table("violations")
-    first = violations.orderBy("time_ns", "run", "group", "property", "place").limit(TOLD_MOST)
-    told = first.select(*(f.col(c) for c in Violation.__dataclass_fields__)).collect()
+    for (name, verdict), n in sorted(tallies.counts("verdicts", "property", "verdict").items()):
+        verdicts.setdefault(name, {})[verdict] = n
+    violations, first = tallies.violations(TOLD_MOST)
     named = [row for row in counts if row["protocol"] is not None]
     return Summary(
         sources=sources,
@@ -88,10 +96,35 @@ def summed_up(
         runs=len({row["run"] for row in named}),
         groups=sum(row["groups"] for row in named),
         verdicts=verdicts,
-        unknown=[
-            f"{row['why']} ({row['count']:,})"
-            for row in why.orderBy(f.desc("count"), "why").limit(5).collect()
-        ],
-        violations=violations.count(),
-        told=[Violation(**row.asDict()) for row in told],
+        unknown=[f"{why} ({n:,})" for why, n in tallies.unknown(UNKNOWN_MOST)],
+        violations=violations,
+        told=[Violation(**{c: row[c] for c in Violation.__dataclass_fields__}) for row in first],
     )
+
+
+class SparkTallies:
+    """Those of tables that Spark has written."""
+
+    def __init__(self, spark: Any, path_of: Callable[[str], str]) -> None:
+        self._spark, self._path_of = spark, path_of
+
+    def _table(self, name: str) -> Any:
+        return self._spark.read.schema(TABLES[name].ddl).parquet(self._path_of(name))
+
+    def counts(self, table: str, *by: str) -> Mapping[tuple[Any, ...], int]:
+        """How many rows there are for each value of these columns."""
+        rows = self._table(table).groupBy(*by).count().collect()
+        return {tuple(values): n for *values, n in rows}
+
+    def unknown(self, most: int) -> list[tuple[str | None, int]]:
+        """Why verdicts are unknown, and how often."""
+        from pyspark.sql import functions as f
+
+        why = self._table("verdicts").where("verdict = 'unknown'").groupBy("why").count()
+        return [tuple(row) for row in why.orderBy(f.desc("count"), "why").limit(most).collect()]
+
+    def violations(self, most: int) -> tuple[int, list[Mapping[str, Any]]]:
+        """How many violations there are, and the first of them."""
+        found = self._table("violations")
+        first = found.orderBy(*FIRST).limit(most).collect()
+        return found.count(), [row.asDict() for row in first]

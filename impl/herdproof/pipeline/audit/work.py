@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ class Work:
     malformed: type[Exception]
     judge: Callable[..., Rows]
     """As `herdproof.pipeline.audit.judge.judge`."""
-    ungrouped: frozenset[str] = frozenset()
+    ungrouped: Container[object] = frozenset()
     """Protocols whose lines name no group: a run is one group."""
     long: int = 200_000
     """A group of so many lines is followed, not judged as a whole: it need not fit in memory."""
@@ -27,7 +27,6 @@ class Work:
 def protocol_work() -> Work:
     """The work on the protocols that there are."""
     from herdproof.pipeline.audit.judge import judge
-    from herdproof.pipeline.audit.protocols import Malformed, auditors, read_line
+    from herdproof.pipeline.audit.protocols import UNGROUPED, Malformed, read_line
 
-    ungrouped = frozenset(name for name, auditor in auditors().items() if not auditor.grouped)
-    return Work(read_line, Malformed, judge, ungrouped)
+    return Work(read_line, Malformed, judge, UNGROUPED)

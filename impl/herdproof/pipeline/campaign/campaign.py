@@ -11,8 +11,6 @@ counts, and the first broken runs.
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,13 +18,11 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from herdproof.errors import HerdError
 from herdproof.pipeline.campaign.tables import CAMPAIGN_TABLES
 from herdproof.pipeline.campaign.work import (
     BROKEN,
@@ -37,11 +33,8 @@ from herdproof.pipeline.campaign.work import (
     campaign_rows,
     curve,
 )
-from herdproof.pipeline.spark.store import MARK
+from herdproof.pipeline.spark.store import Store
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows, Table
-
-if TYPE_CHECKING:
-    from herdproof.pipeline.spark.store import Store
 
 Tell = Callable[[str, float | None], None]
 """Hears what is being done, and how much of it is done, where that is known."""
@@ -54,10 +47,6 @@ TASKS = 8
 """So many tasks for each core, so that a slow run holds up little."""
 LARGEST_TASK = 200
 """At most so many runs are in one task, so that little is lost with it."""
-
-
-class NotOurs(HerdError):
-    """A directory holds something else than a campaign's tables."""
 
 
 @dataclass
@@ -98,12 +87,11 @@ class Summary:
 
 def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None) -> Summary:
     """All runs in this process, one after the other; the tables go to `out`."""
-    began = perf_counter()
-    check_place(out)
-    fresh = out.absolute().parent / f"{out.name}.new-{uuid4().hex[:8]}"
+    began, store = perf_counter(), Store(None, str(out))
+    store.check()
     summary, merged = Summary(plan), Merged(plan)
     try:
-        with _Writers(fresh) as writers:
+        with _Writers(Path(store.begin())) as writers:
             for rows in campaign_rows(plan):
                 merged.add(rows["edges"])
                 (run,) = rows["runs"]
@@ -115,21 +103,11 @@ def run_here(plan: Plan, out: Path, tell: Tell = lambda _words, _fraction: None)
             edges, summary.curve = merged.edges(), merged.curve()
             writers.write({"edges": edges, "curve": summary.curve})
         summary.edges, summary.seconds = len(edges), perf_counter() - began
-        (fresh / MARK).write_text(json.dumps(summary.as_json(), indent=2), encoding="utf-8")
-        if out.exists():
-            shutil.rmtree(out)
-        fresh.rename(out)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        store.swap(summary.as_json())
+    except BaseException:
+        store.give_up()
+        raise
     return summary
-
-
-def check_place(out: Path) -> None:
-    """Raises `NotOurs` where writing would destroy what no campaign has written."""
-    if not out.exists():
-        return
-    if not out.is_dir() or (any(out.iterdir()) and not (out / MARK).is_file()):
-        raise NotOurs(f"{out} holds something else: name another --out, or empty it")
 
 
 def _count(summary: Summary, run: Row) -> None:

@@ -213,6 +213,15 @@ def judged(records: Any, run: str, buckets: int) -> Any:
     return spread.sortWithinPartitions(*ORDER).mapInArrow(judge, OUT_DDL)
 
 
+def judged_here(directories: Iterable[str], run: str) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """How many records copied segments have, and their rows, without Spark."""
+    found = find_segments(directories)
+    rows = [{"partition": partition, "paths": paths} for partition, paths in found.items()]
+    read = keyed(read_segments([pa.RecordBatch.from_pylist(rows)]), run, buckets=1)
+    whole = pa.Table.from_batches(read, _KEYED).sort_by([(name, "ascending") for name in ORDER])
+    return whole.num_rows, judge_groups(whole.to_batches(), run)
+
+
 def keyed(batches: Iterable[pa.RecordBatch], run: str, buckets: int) -> Iterator[pa.RecordBatch]:
     """Records with their groups."""
     for batch in batches:

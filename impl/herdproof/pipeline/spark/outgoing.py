@@ -118,3 +118,13 @@ def rows_of(whole: Any, table: str) -> Any:
                 yield from pa.ipc.open_stream(payload)
 
     return whole.where(whole["table"] == table).select("payload").mapInArrow(unpacked, _DDL[table])
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.Table]:
+    """All tables, and `counted`, from batches of the frame of all rows."""
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in _DDL}
+    for batch in batches:
+        for name, payload in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            found[name] += pa.ipc.open_stream(payload)
+    schemas = {"counted": COUNTED_ARROW, **{name: t.arrow for name, t in TABLES.items()}}
+    return {name: pa.Table.from_batches(some, schemas[name]) for name, some in found.items()}

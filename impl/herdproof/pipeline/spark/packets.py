@@ -31,7 +31,7 @@ PACKET_COLUMNS = {
     "kind": "string", "payload": "binary",
 }  # fmt: skip
 PACKETS_DDL = ", ".join(f"`{name}` {kind}" for name, kind in PACKET_COLUMNS.items())
-_ARROW = pa.schema(
+PACKETS_ARROW = pa.schema(
     [(n, pa.int32() if kind == "int" else ARROW[kind]) for n, kind in PACKET_COLUMNS.items()]
 )
 
@@ -99,18 +99,33 @@ def pack_records(
 
     A text file's records are numbered here, from the number of lines before their part of it.
     """
-    number, packing = Numbering(bases), Packing(work, buckets)
+    return pack(_numbered(batches, bases), work, buckets)
+
+
+def pack(
+    records: Iterable[tuple[str, int, bytes | None]], work: Work, buckets: int
+) -> Iterator[pa.RecordBatch]:
+    """Records with their source and position, as packets of lines with their keys and bucket."""
+    packing = Packing(work, buckets)
+    for record in records:
+        packing.take(*record)
+        if packing.count >= AT_ONCE:
+            yield packing.packed()
+    if packing.count:
+        yield packing.packed()
+
+
+def _numbered(
+    batches: Iterable[pa.RecordBatch], bases: Bases
+) -> Iterator[tuple[str, int, bytes | None]]:
+    """Records with their source, as people read it, and their position there."""
+    number = Numbering(bases)
     names: dict[str, str] = {}
     for batch in batches:
         columns = (batch.column(i).to_pylist() for i in range(4))
         for source, block, position, raw in zip(*columns, strict=True):
             at = number(source, block) if position is None else position
-            name = names.get(source) or names.setdefault(source, shown(source))
-            packing.take(name, at, raw)
-        if packing.count >= AT_ONCE:
-            yield packing.packed()
-    if packing.count:
-        yield packing.packed()
+            yield names.get(source) or names.setdefault(source, shown(source)), at, raw
 
 
 class Numbering:
@@ -174,8 +189,8 @@ class Packing:
         """Rows of all that came since the last time."""
         columns = zip(*self._rows(), strict=True)
         self._begin()
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, PACKETS_ARROW, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=PACKETS_ARROW)
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         for (protocol, run, group, time, source), records in self._lines.items():

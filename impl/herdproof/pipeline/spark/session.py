@@ -10,32 +10,65 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any
+from tempfile import NamedTemporaryFile, mkdtemp
+from typing import IO, Any
 
 from herdproof.java import find_java
 
 LOCAL = "local[*]"
 
 
-def spark_session(
+@contextmanager
+def spark_job(
     name: str, master: str | None = LOCAL, settings: Mapping[str, str] | None = None
-) -> Any:
+) -> Iterator[Any]:
+    """
+    A session that ends with the context.
+
+    What Java and the workers write aside goes to a file. It is kept, and told, where the job fails.
+    """
+    kept = False
+    with NamedTemporaryFile(prefix="herdproof-spark-", suffix=".log", delete=False) as aside:
+        try:
+            spark = spark_session(name, master, settings, aside)
+            try:
+                yield spark
+            finally:
+                spark.stop()
+        except Exception as problem:
+            kept = os.fstat(aside.fileno()).st_size > 0
+            if kept:
+                problem.add_note(f"What Spark said aside is in {aside.name}")
+            raise
+        finally:
+            if not kept:
+                Path(aside.name).unlink(missing_ok=True)
+
+
+def spark_session(
+    name: str, master: str | None = LOCAL, settings: Mapping[str, str] | None = None,
+    aside: IO[bytes] | None = None,
+) -> Any:  # fmt: skip
     """
     A session of that name; `master` None takes what `spark-submit` was told.
 
-    Raises `HerdError` where there is no Java.
+    `aside` gets what a Java that is started now writes on its error stream. Raises `HerdError`
+    where there is no Java.
     """
     find_java()
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(f"herdproof {name}")
-    for key, value in {**_settings(master), **(settings or {})}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    told = {"spark.app.name": f"herdproof {name}", **_settings(master), **(settings or {})}
+    conf = SparkConf().setAll([*told.items()])
+    if aside is not None and SparkContext._gateway is None:
+        SparkContext(conf=conf, gateway=launch_gateway(conf, {"stderr": aside}))  # type: ignore[no-untyped-call]
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     local = str(spark.sparkContext.master).startswith("local")
     if not local and Path(__file__).exists():  # else this is the zip that spark-submit has sent

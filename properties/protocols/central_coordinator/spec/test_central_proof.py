@@ -33,13 +33,13 @@ from herdspec.protocols.central_coordinator.properties import (
     LEMMAS_OF_THE_LEASE,
     OF_THE_LEASE,
     PROMISES,
-    WITHOUT_LEASE,
     gone_at_once,
+    without_lease,
 )
 from herdspec.protocols.central_coordinator.spec import CentralCoordinator, Member, Phase
 from herdspec.protocols.election.spec import Broker
 
-SPECS = {"with the lease": CENTRAL_COORDINATOR, "without": WITHOUT_LEASE}
+SPECS = {"with the lease": CENTRAL_COORDINATOR, "without": without_lease()}
 PROVED = {
     "with the lease": {p.name for p in (*PROMISES, *LEMMAS, *LEMMAS_OF_THE_LEASE)},
     "without": {p.name for p in (*PROMISES, *LEMMAS)} - {p.name for p in OF_THE_LEASE},
@@ -147,7 +147,7 @@ def test_each_lemma_is_needed(lemma: str) -> None:
 @pytest.mark.parametrize("lemma", NEEDED)
 def test_each_lemma_is_needed_without_the_lease_too(lemma: str) -> None:
     """The variant has no lemma to spare either."""
-    assert breaks(WITHOUT_LEASE, lemma, *NEEDED[lemma])
+    assert breaks(without_lease(), lemma, *NEEDED[lemma])
 
 
 def test_models_settle_what_matching_drowns_in(monkeypatch: pytest.MonkeyPatch) -> None:

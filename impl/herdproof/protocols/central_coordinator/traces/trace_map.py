@@ -577,7 +577,7 @@ def whenever(self: CentralCoordinator, m: Member) -> bool:  # noqa: ARG001
 
 def in_replays(spec: Specification) -> Specification:
     """The spec, or a variant of it, as traces are replayed in it."""
-    return spec.replace(spec.name, may_commit=whenever).with_room(spec.name, ROOM)
+    return spec.with_room(spec.name, ROOM, may_commit=whenever)
 
 
 @cache

@@ -1,0 +1,241 @@
+"""
+The audit in this process, of sources that are judged before a Spark would have started.
+
+What it does with records is what Spark's workers do, in one bucket; its tables are the same.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from herdproof.errors import HerdError
+from herdproof.pipeline.audit.audit_work import judge_packets
+from herdproof.pipeline.audit.job import Job, Tell
+from herdproof.pipeline.audit.summary import FIRST
+from herdproof.pipeline.audit.work import Work
+from herdproof.pipeline.spark.outgoing import gathered
+from herdproof.pipeline.spark.packets import Packet, pack, packets_of
+from herdproof.pipeline.spark.sources import NoSource, Sources
+from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.tables import TABLES, Row
+
+LINES_MOST = 200_000
+"""So many lines are judged here."""
+BYTES_MOST = 200_000_000
+"""And so many bytes of them."""
+LOG_BYTES_MOST = 20_000_000
+"""And so much of Kafka's own log, whose records nobody has counted."""
+
+PACKED = frozenset({".bz2", ".deflate", ".lz4", ".snappy", ".zst"})
+"""Of files that are packed, those that Spark alone reads."""
+
+MARK_OF_ORDER = b"\xef\xbb\xbf"
+"""What a text file may begin with; it is of no line."""
+
+
+# ── Records ─────────────────────────────────────────────────────────────────────────────────
+
+
+def fits_here(sources: Sources) -> bool:
+    """Whether these sources can be read here, and are small; raises `NoSource`."""
+    if sources.topic or sources.folders or not all(map(_readable, sources.text)):
+        return False
+    if not all(map(_of_values, sources.parquet)):
+        return False
+    files = [*sources.text, *sources.parquet]
+    if sum(Path(file).stat().st_size for file in files) > BYTES_MOST:
+        return False
+    if sum(Path(file).stat().st_size for file in _segments(sources)) > LOG_BYTES_MOST:
+        return False
+    size = 0
+    for count, (_, _, raw) in enumerate(records(sources), start=1):
+        size += len(raw or b"")
+        if count > LINES_MOST or size > BYTES_MOST:
+            return False
+    return True
+
+
+def _readable(path: str) -> bool:
+    """Whether a file of lines is on this machine, and packed in no way but gzip's."""
+    return "://" not in path and Path(path).suffix not in PACKED
+
+
+def _of_values(path: str) -> bool:
+    """Whether a Parquet file is here, and has lines; of columns Spark makes some."""
+    if "://" in path:
+        return False
+    with _told(path):
+        schema = pq.read_schema(path)
+    return "value" in schema.names and schema.field("value").type in (pa.string(), pa.binary())
+
+
+def _segments(sources: Sources) -> list[str]:
+    """The files of Kafka's own log."""
+    if not sources.segments:
+        return []
+    from herdproof.pipeline.offsets.source import find_segments
+
+    return [path for paths in find_segments(sources.segments).values() for path in paths]
+
+
+def records(sources: Sources) -> Iterator[tuple[str, int, bytes | None]]:
+    """The records of these files: source, position, and the line; raises `NoSource`."""
+    for paths, read in ((sources.text, _lines), (sources.parquet, _values)):
+        for path in paths:
+            with _told(path):
+                for position, raw in enumerate(read(path), start=1):
+                    yield path, position, raw
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Within this context, what cannot be read is said in a sentence."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as problem:
+        raise NoSource(f"{path} cannot be read: {problem}") from problem
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """A text file's lines."""
+    with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as file:
+        for number, line in enumerate(file):
+            own = line if number else line.removeprefix(MARK_OF_ORDER)
+            yield own.removesuffix(b"\n")
+
+
+def _values(path: str) -> Iterator[bytes | None]:
+    """The lines in a Parquet file's column `value`."""
+    for batch in pq.ParquetFile(path).iter_batches(columns=["value"]):
+        yield from batch.column(0).cast(pa.binary()).to_pylist()
+
+
+# ── The audit ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class AuditHere(Job):
+    """What one audit in this process is asked, and how it goes."""
+
+    work: Work
+    tell: Tell = lambda _words, _fraction: None
+    replay: bool = True
+    run_name: str = "cluster"
+    """As that of an `Audit`."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def plan(self, sources: Sources) -> tuple[int, Whole]:
+        """How many records there are, and the rows that will come of them."""
+        came = sum(1 for _ in records(sources))
+        packets = packets_of(pack(records(sources), self.work, buckets=1))
+        judged = judge_packets(sorted(packets, key=_order), self.work, self.replay)
+        if not sources.segments:
+            return came, Whole(judged)
+        from herdproof.pipeline.offsets.source import judged_here
+
+        log, of_log = judged_here(sources.segments, self.run_name)
+        return came + log, Whole(chain(judged, of_log))
+
+    def counts(self, whole: Whole) -> list[dict[str, Any]]:
+        """What was counted, by protocol and run."""
+        return counts_of(whole.tables["counted"].to_pylist())
+
+    def write(self, store: Store, whole: Whole) -> TalliesHere:
+        """Write every table."""
+        tables = {name: whole.tables[name] for name in TABLES}
+        tables["quarantine"] = _each_once(tables["quarantine"])
+        try:
+            for name, table in tables.items():
+                Path(store.fresh(name)).mkdir(parents=True)
+                pq.write_table(table, f"{store.fresh(name)}/part-00000.parquet")
+        except OSError as problem:
+            raise HerdError(f"{store.name} cannot be written: {problem}") from problem
+        return TalliesHere(tables)
+
+
+def _order(packet: Packet) -> tuple[Any, ...]:
+    """The order of a bucket, as `packets.ORDER` has it; nothing comes first."""
+    return (packet.protocol or "", packet.run or "", packet.group or "", packet.slice)
+
+
+class Whole:
+    """The rows of all tables, made when they are first looked at."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables by name, and `counted`."""
+        return gathered(self._batches)
+
+
+def counts_of(counted: Iterable[Row]) -> list[dict[str, Any]]:
+    """The rows of `counted`, summed up by protocol and run."""
+    whose = itemgetter("protocol", "run")
+    ordered = sorted(counted, key=lambda row: [name or "" for name in whose(row)])
+    found = []
+    for (protocol, run), rows in groupby(ordered, whose):
+        own = list(rows)
+        named = [row for row in own if row["group"] is not None]
+        shared = [row["shared"] for row in named]
+        found.append(
+            {
+                "protocol": protocol, "run": run,
+                "lines": sum(row["lines"] for row in own),
+                "set_aside": sum(row["set_aside"] for row in own),
+                "shared": sum(row["lines"] for row in own if row["group"] is None),
+                "least_shared": min(shared, default=None),
+                "most_shared": max(shared, default=None),
+                "groups": len({row["group"] for row in named}),
+            }
+        )  # fmt: skip
+    return found
+
+
+def _each_once(quarantine: pa.Table) -> pa.Table:
+    """The quarantine, with one row of each place."""
+    first: dict[str, int] = {}
+    for index, place in enumerate(quarantine["place"].to_pylist()):
+        first.setdefault(place, index)
+    return quarantine.take(pa.array(first.values(), pa.int64()))
+
+
+class TalliesHere:
+    """What a summary asks of tables in memory."""
+
+    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+        self._tables = tables
+
+    def counts(self, table: str, *by: str) -> Counter[tuple[Any, ...]]:
+        """How many rows there are for each value of these columns."""
+        columns = (self._tables[table][column].to_pylist() for column in by)
+        return Counter(zip(*columns, strict=True))
+
+    def unknown(self, most: int) -> list[tuple[str | None, int]]:
+        """Why verdicts are unknown, and how often."""
+        reasons = [
+            (why, count)
+            for (verdict, why), count in self.counts("verdicts", "verdict", "why").items()
+            if verdict == "unknown"
+        ]
+        return sorted(reasons, key=lambda told: (-told[1], told[0] or ""))[:most]
+
+    def violations(self, most: int) -> tuple[int, list[Row]]:
+        """How many violations there are, and the first of them."""
+        rows = self._tables["violations"].to_pylist()
+        rows.sort(key=lambda row: [(row[column] is not None, row[column]) for column in FIRST])
+        return len(rows), rows[:most]
