@@ -18,7 +18,7 @@ from herdproof.protocols.central_coordinator.server.configuration import (
     BadConfiguration,
     Configuration,
     Listener,
-    ZooKeeper,
+    ZooKeeperSection,
 )
 from herdproof.protocols.central_coordinator.server.keeper import Keeper
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
@@ -115,7 +115,7 @@ def play(hosts: str, scene: Callable[[Keeper, Owner], Awaitable[None]]) -> Owner
 
     async def run() -> None:
         """What the loop runs."""
-        settings = ZooKeeper(hosts=hosts, session_timeout_ms=4_000)
+        settings = ZooKeeperSection(hosts=hosts, session_timeout_ms=4_000)
         keeper = Keeper(settings, 1, PATHS.election, owner)
         await keeper.start(PATIENCE_S)
         try:
@@ -182,7 +182,7 @@ def test_who_is_gone_is_answered(zookeeper: EmbeddedZooKeeper, chroot: str) -> N
 
     async def run() -> None:
         """What the loop runs."""
-        settings = ZooKeeper(hosts=zookeeper.hosts + chroot)
+        settings = ZooKeeperSection(hosts=zookeeper.hosts + chroot)
         keeper = Keeper(settings, 1, PATHS.election, Owner())
         lost = Refusal(Why.CONNECTION_LOSS)
         assert await asyncio.wait_for(keeper.ask(Get("/")), PATIENCE_S) == lost
@@ -218,7 +218,7 @@ def serve(hosts: str, scene: Callable[[Server, WireClient], Awaitable[None]], **
     async def run() -> None:
         """What the loop runs."""
         configuration = Configuration(
-            broker_id=1, listener=Listener(port=0), zookeeper=ZooKeeper(hosts=hosts),
+            broker_id=1, listener=Listener(port=0), zookeeper=ZooKeeperSection(hosts=hosts),
             coordinator=Settings(leadership_lease_ms=LEADERSHIP_LEASE_MS),
         )  # fmt: skip
         async with Server(configuration, Metrics(), **more) as server:
@@ -271,7 +271,7 @@ def test_a_server_whose_lease_outlives_its_session_does_not_start(
     zookeeper: EmbeddedZooKeeper, chroot: str
 ) -> None:
     """What counts is the session that ZooKeeper grants, not the one that is asked for."""
-    asked = ZooKeeper(hosts=zookeeper.hosts + chroot, session_timeout_ms=600)
+    asked = ZooKeeperSection(hosts=zookeeper.hosts + chroot, session_timeout_ms=600)
 
     async def run(lease_ms: int) -> None:
         """What the loop runs."""
@@ -296,7 +296,9 @@ def test_a_server_without_zookeeper_does_not_start(monkeypatch: pytest.MonkeyPat
     async def run() -> None:
         """What the loop runs."""
         configuration = Configuration(
-            broker_id=1, listener=Listener(port=port), zookeeper=ZooKeeper(hosts="127.0.0.1:1")
+            broker_id=1,
+            listener=Listener(port=port),
+            zookeeper=ZooKeeperSection(hosts="127.0.0.1:1"),
         )
         with pytest.raises(ZooKeeperUnreachable, match=r"127\.0\.0\.1:1 answered"):
             async with Server(configuration, Metrics()):

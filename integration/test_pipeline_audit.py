@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from herdproof.cli import app
+from herdproof.errors import NotOurs
 from herdproof.pipeline.audit.audit import Audit
 from herdproof.pipeline.audit.here import AuditHere, fits_here
 from herdproof.pipeline.audit.job import RecordsLost, check_counts
@@ -31,7 +32,7 @@ from herdproof.pipeline.spark.sources import (
     find_sources,
     records,
 )
-from herdproof.pipeline.spark.store import MARK, NotOurs, Store
+from herdproof.pipeline.spark.store import MARK, Store
 from herdproof.pipeline.spark.tables import TABLES
 from herdproof.ports import free_ports
 from integration.pipeline_traces import judged_alone, run_lines, tables_in, write_by_node

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from herdproof.errors import NotOurs
 from herdproof.pipeline.campaign import campaign
 from herdproof.pipeline.campaign.campaign import (
     WRITTEN,
@@ -18,7 +19,7 @@ from herdproof.pipeline.campaign.campaign import (
 from herdproof.pipeline.campaign.work import Plan
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
-from herdproof.pipeline.spark.store import NotOurs, Store
+from herdproof.pipeline.spark.store import Store
 
 PLAN = Plan("central_coordinator", 4, 0, ("alone/calm", "alone/mixed"), "no_barrier")
 

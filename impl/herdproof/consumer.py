@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from herdproof.conformance.traces.tracer import open_trace
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, PeerError
 from herdproof.protocols.central_coordinator.client.clock import now_ms
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.client.fetchers import (
@@ -45,14 +45,14 @@ from herdproof.protocols.central_coordinator.client.listener import (
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.session import (
     AllKnownBrokersNotAvailable,
+    ConsumerSession,
     Observe,
     RegistrationRefused,
-    Session,
     by_number,
     ignore_event,
 )
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
-from herdproof.protocols.central_coordinator.client.streams import Place, Reader, Streams
+from herdproof.protocols.central_coordinator.client.streams import Place, RecordReader, Streams
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, ConsumerTracer
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -97,15 +97,15 @@ KafkaSettings = Mapping[str, str | int | float | bool]
 Topics = str | re.Pattern[str] | Iterable[str] | Mapping[str, int]
 
 
-class BadArgument(HerdError):
+class BadArgument(CallerError):
     """An argument that nothing good can come of: the message names it, and says what it must be."""
 
 
-class Misused(HerdError):
+class Misused(CallerError):
     """A call that does not go with those before it."""
 
 
-class CommitFailed(HerdError):
+class CommitFailed(PeerError):
     """A commit was not stored, or nobody knows; `code` is the reason."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -199,8 +199,8 @@ class Consumer:
         self._trace = None if trace is None else opened(Path(trace))
         self._run = run
         self._streams = Streams(max_records=max_queued_records)
-        self._reader: Reader | None = None
-        self._session: Session | None = None
+        self._reader: RecordReader | None = None
+        self._session: ConsumerSession | None = None
         self._listener: ListenerThread | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -224,7 +224,7 @@ class Consumer:
                 raise Misused("the consumer has subscribed before: make another one for these")
             self._session = self._begin(subscription)
 
-    def _begin(self, subscription: Subscription) -> Session:
+    def _begin(self, subscription: Subscription) -> ConsumerSession:
         core = ConsumerCore(
             self.group, self.consumer_id, subscription.text(), self._settings, self._coordinators,
             secrets.randbelow(2**31),
@@ -235,7 +235,7 @@ class Consumer:
         if self._trace is not None:
             tracer = ConsumerTracer(self.consumer_id, self._run, self._trace, now_ms)
             observe = both(tracer, observe)
-        session = Session(
+        session = ConsumerSession(
             core, self._streams, listener=self._listener, tls=self._tls, observe=observe
         )
         session.fetchers = Fetchers(
@@ -266,7 +266,7 @@ class Consumer:
         self._subscribed()
         with self._lock:
             if self._reader is None:
-                self._reader = Reader()
+                self._reader = RecordReader()
             reader = self._reader
         if reader.queue is not None:
             raise Misused("the consumer's streams are read one by one: ask them for records")
@@ -287,7 +287,7 @@ class Consumer:
         with self._lock:
             if self._reader is not None:
                 raise Misused("the consumer is read as a whole, or its streams were taken before")
-            self._reader = Reader(0)
+            self._reader = RecordReader(0)
         return [Stream(self._streams, queue) for queue in range(core.consumption.stream_count())]
 
     # ── Partitions ──────────────────────────────────────────────────────────────────────────
@@ -411,7 +411,7 @@ class Consumer:
         if self._trace is not None:
             self._trace.close()
 
-    def _close(self, session: Session, timeout_s: float) -> None:
+    def _close(self, session: ConsumerSession, timeout_s: float) -> None:
         session.close(timeout_s)
         if session.fetchers is not None:
             session.fetchers.close()
@@ -427,7 +427,7 @@ class Consumer:
     ) -> None:  # fmt: skip
         self.close()
 
-    def _subscribed(self) -> Session:
+    def _subscribed(self) -> ConsumerSession:
         if self._session is None:
             raise Misused("the consumer has no topics yet: subscribe first")
         return self._session
@@ -458,7 +458,7 @@ class Stream:
 
     def __init__(self, streams: Streams, queue: int) -> None:
         self._streams = streams
-        self._reader = Reader(queue)
+        self._reader = RecordReader(queue)
 
     def poll(self, timeout_s: float | None = None) -> Record | None:
         """The next record of this stream alone, awaited as by the consumer's `poll`."""

@@ -1,10 +1,35 @@
-"""The base of every exception that this package raises on purpose."""
+"""
+The exceptions that this package raises on purpose, by whose doing it is.
+
+A subclass says more; one that derives from `HerdError` itself is a mistake of our own, which nobody
+else can put right. Exceptions that never leave the package are none of these.
+"""
 
 from __future__ import annotations
 
 
 class HerdError(Exception):
     """Something that its reader can put right: the message says what is wrong and what to do."""
+
+
+class CallerError(HerdError):
+    """The caller asked for what cannot be: an argument, a setting, a call at the wrong time."""
+
+
+class PeerError(HerdError):
+    """The other side did what it must not, or refused what it was asked for."""
+
+
+class WorldError(HerdError):
+    """The world is in the way: something is missing, taken, out of reach or too slow."""
+
+
+class NotOurs(CallerError):
+    """A directory that is to be written holds something that was not written for the same end."""
+
+
+class NotInTime(WorldError):
+    """What was waited for did not come about in time: nothing is known."""
 
 
 class Signalled(SystemExit):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 
 OLDEST_JAVA = 17
 """The oldest Java that pyspark 4 and its jars run on."""
@@ -26,15 +26,15 @@ QUICK_START = (
 """Flags of a JVM that starts quickly and shares the machine with others; IPv4 as ours does."""
 
 
-class JavaMissing(HerdError):
+class JavaMissing(WorldError):
     """There is no Java on this machine, or it cannot be run."""
 
 
-class JavaTooOld(HerdError):
+class JavaTooOld(WorldError):
     """The Java that was found is older than `OLDEST_JAVA`."""
 
 
-class JarsMissing(HerdError):
+class JarsMissing(WorldError):
     """pyspark, or one of the jars that it brings, is not installed."""
 
 

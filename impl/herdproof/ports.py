@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import Sequence
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 
 LOOPBACK = "127.0.0.1"
 
@@ -20,7 +20,7 @@ itself.
 """
 
 
-class PortInUse(HerdError):
+class PortInUse(WorldError):
     """Another process listens on a port that was asked for."""
 
 

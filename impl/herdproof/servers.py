@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.minder import Minder
 
 LOOK_EVERY_S = 0.02
 
 
-class ServerFailed(HerdError):
+class ServerFailed(WorldError):
     """A server ended, or did not become ready in time; the message ends with its last log lines."""
 
 

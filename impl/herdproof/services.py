@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol, Self
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, WorldError
 from herdproof.ports import LOOPBACK, free_ports
 from herdproof.servers import ServerFailed, eventually
 from herdproof.zookeeper.client import Client
@@ -37,7 +37,7 @@ PATIENCE_S = 2.0
 """How long a connection through a proxy waits for a server that starts again, in seconds."""
 
 
-class DockerMissing(HerdError):
+class DockerMissing(WorldError):
     """Docker, or what Python needs for it, cannot be used here."""
 
 
@@ -201,7 +201,7 @@ def kafka_service(where: str = EMBEDDED, image: str = KAFKA_IMAGE) -> Iterator[K
 def checked(where: str) -> str:
     """Where services are to run; raises `HerdError` for what is neither."""
     if where not in (EMBEDDED, DOCKER):
-        raise HerdError(f"herdproof_services is {where!r}: write {EMBEDDED!r} or {DOCKER!r}")
+        raise CallerError(f"herdproof_services is {where!r}: write {EMBEDDED!r} or {DOCKER!r}")
     return where
 
 

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdproof.conformance.coarse import Edges, Taken
 from herdproof.conformance.traces import compiled as of_traces
+from herdproof.errors import NotOurs
 from herdproof.pipeline.campaign import campaign as module
 from herdproof.pipeline.campaign.campaign import (
     WRITTEN,
@@ -33,7 +34,6 @@ from herdproof.pipeline.campaign.runs import UnknownName
 from herdproof.pipeline.campaign.work import Merged, Plan, audited, curve
 from herdproof.pipeline.report.facts import facts_of
 from herdproof.pipeline.report.reading import Tables
-from herdproof.pipeline.spark.store import NotOurs
 from herdproof.protocols.central_coordinator.campaign import SHAPES, Central
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS

@@ -7,6 +7,7 @@ the repository has no offender, and a planted tree has exactly the one that was 
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,24 @@ KNOW_KAZOO = (
     "impl/herdproof/zookeeper/kazoo_frames.py",
 )
 
+ROOTS = ("HerdError", "HerdspecError")
+BRANCHES = ("CallerError", "PeerError", "WorldError", "SpecError", "UsageError")
+"""The trees of errors: what the caller, the other side, or the world did wrong."""
+OURS = ("FrameError", "RecordsLost", "SessionFailed")
+"""What may be of either side of a connection; and mistakes of our own."""
+PACKAGES = ("spec/herdspec", "impl/herdproof")
+SHARED = frozenset({
+    "Answered", "Ask", "Asked", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
+    "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption", "Conversation",
+    "Coordinator", "Declared", "Deposed", "Elected", "Failed", "Figure", "Following",
+    "Generation", "Group", "Held", "History", "Instance", "Interval", "Kind", "Line", "Link",
+    "Member", "Missing", "Node", "Offsets", "Outcome", "Owner", "Paths", "Place", "Process",
+    "Promise", "Record", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
+    "Sources", "Step", "Store", "Summary", "Table", "Taken", "Teller", "Timeline", "Told",
+    "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",
+})  # fmt: skip
+"""Names that two classes of a package have still: none is to be added."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -53,8 +72,14 @@ def modules(root: Path, *places: str) -> Iterator[Module]:
     for place in places:
         top = root / place
         for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
-            text = path.read_text(encoding="utf-8")
-            yield Module(path=path.relative_to(root), text=text, tree=ast.parse(text, str(path)))
+            yield read(root, path)
+
+
+@cache
+def read(root: Path, path: Path) -> Module:
+    """A file below `root`, read and parsed once for all rules."""
+    text = path.read_text(encoding="utf-8")
+    return Module(path=path.relative_to(root), text=text, tree=ast.parse(text, str(path)))
 
 
 def functions(module: Module) -> Iterator[Function]:
@@ -168,6 +193,50 @@ def imports_of_kazoo(root: Path) -> list[str]:
     ]
 
 
+def errors_without_a_branch(root: Path) -> list[str]:
+    """
+    Exceptions that leave a package and do not say by whose doing they are.
+
+    Each derives from a branch of its package's tree, but for a mistake of our own.
+    """
+    return [
+        f"{module.path}:{line} {what}"
+        for module in modules(root, "spec", "impl")
+        for line, what in straight_from_a_root(module)
+    ]
+
+
+def straight_from_a_root(module: Module) -> Iterator[tuple[int, str]]:
+    """Where a class derives from the root of a tree of errors, or the root itself is raised."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.ClassDef(name=name, bases=[ast.Name(id=root)]) if root in ROOTS:
+                if name not in BRANCHES and name not in OURS:
+                    yield node.lineno, f"{name} derives from {root}"
+            case ast.Raise(exc=ast.Call(func=ast.Name(id=root))) if root in ROOTS:
+                yield node.lineno, f"raises {root}"
+
+
+def names_of_two_classes(root: Path) -> list[str]:
+    """Names that two classes of a package have: whoever meets one has to ask which."""
+    return [
+        f"{name} is a class in {' and in '.join(places)}"
+        for package in PACKAGES
+        for name, places in classes(root, package).items()
+        if len(places) > 1 and name not in SHARED
+    ]
+
+
+def classes(root: Path, package: str) -> dict[str, list[str]]:
+    """The modules of a package in which there is a class of each name."""
+    found: dict[str, list[str]] = {}
+    for module in modules(root, package):
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(module.path))
+    return found
+
+
 def flaws_in_production(root: Path) -> list[str]:
     """
     Lines of a core, or of what runs it, that know of mistakes that a core can be made to have.
@@ -247,6 +316,16 @@ RULES: dict[Callable[[Path], list[str]], Planted] = {
         text='"""A."""\nfrom herdproof.protocols.election.elector import x\n',
         offence="impl/herdproof/pipeline/a.py:2 names herdproof.protocols.election.elector",
     ),
+    errors_without_a_branch: Planted(
+        path="impl/herdproof/a.py",
+        text='"""A."""\n\n\nclass Lost(HerdError):\n    """A."""\n',
+        offence="impl/herdproof/a.py:4 Lost derives from HerdError",
+    ),
+    names_of_two_classes: Planted(
+        path="impl/herdproof/a.py",
+        text='"""A."""\n\n\nclass A:\n    class A:\n        """A."""\n',
+        offence="A is a class in impl/herdproof/a.py and in impl/herdproof/a.py",
+    ),
     imports_of_kazoo: Planted(
         path="impl/herdproof/zookeeper/a.py",
         text='"""A."""\nfrom kazoo.client import KazooClient\n',
@@ -259,6 +338,18 @@ def test_the_rules_look_at_real_files() -> None:
     """The rules look at real files: each place that exists here holds at least one module."""
     for place in ("spec", "impl", "properties", "integration", "impl/herdproof/simulator"):
         assert any(modules(ROOT, place)), f"no Python file in {place}"
+
+
+def test_the_names_that_classes_share_become_fewer() -> None:
+    """A name that no two classes have any longer is struck off the list."""
+    shared = {
+        name
+        for package in PACKAGES
+        for name, places in classes(ROOT, package).items()
+        if len(places) > 1
+    }
+
+    assert shared >= SHARED, f"strike {sorted(SHARED - shared)} off SHARED"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from herdproof.errors import HerdError, Signalled
-from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.errors import HerdspecError
 
 NOT_ASKED = 2
 """The exit code where nothing could be checked: usage, or something is missing."""
@@ -30,7 +30,7 @@ class Commands(TyperGroup):
         try:
             with sigterm_unwinds(), kazoo_is_quiet():
                 return super().invoke(ctx)
-        except (HerdError, SpecError, UsageError) as error:
+        except (HerdError, HerdspecError) as error:
             notes: list[str] = getattr(error, "__notes__", [])
             raise refused("\n".join([str(error), *notes])) from None
         except ModuleNotFoundError as error:

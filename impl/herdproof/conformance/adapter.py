@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import Parameter, signature
 from typing import Any, ClassVar, TypeVar
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdspec.language.specification import Action, Specification
 from herdspec.language.surface import Property, Sort
 
@@ -27,7 +27,7 @@ class CannotLoad(Exception):
     """The code cannot be put into that state. Raised by `Adapter.load`."""
 
 
-class AdapterError(HerdError):
+class AdapterError(CallerError):
     """An adapter does not fit its spec: what is wrong, and what to write instead."""
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, WorldError
 from herdproof.java import QUICK_START, find_java
 from herdproof.kafka.jars import kafka_jars
 from herdproof.kafka.topics import Record, Topics
@@ -44,7 +44,7 @@ FORGETTING_S = 20.0
 """How long a broker's id may stand after its death: Kafka's own sessions last 18 s."""
 
 
-class BrokerIdInUse(HerdError):
+class BrokerIdInUse(WorldError):
     """Another broker has this id in that ZooKeeper."""
 
 
@@ -89,7 +89,7 @@ class EmbeddedKafka:
     def port(self) -> int:
         """The port at which it listens, once it was started."""
         if self._port is None:
-            raise HerdError("This Kafka has no port yet: call start(), or use it in a `with`.")
+            raise CallerError("This Kafka has no port yet: call start(), or use it in a `with`.")
         return self._port
 
     @property
@@ -207,7 +207,7 @@ class EmbeddedKafka:
     def _running(self) -> Servers:
         """The broker's process; misuse if there is none."""
         if self._servers is None:
-            raise HerdError("This Kafka is not running: call start(), or use it in a `with`.")
+            raise CallerError("This Kafka is not running: call start(), or use it in a `with`.")
         return self._servers
 
     def _launch(self) -> None:

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.java import find_java, pyspark_jars
 
 MIRROR = "HERDPROOF_MAVEN"
 """The environment variable with the address of a mirror of Maven Central."""
 
 
-class NotFetched(HerdError):
+class NotFetched(WorldError):
     """Jars could not be fetched, or what came is not what was asked for."""
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.kafka.ivy import MIRROR, Jar, NotFetched, fetch
 
 VERSION = "3.9.1"
@@ -30,7 +30,7 @@ FETCH_TIMEOUT_S = 600.0
 LOOK_EVERY_S = 0.2
 
 
-class KafkaMissing(HerdError):
+class KafkaMissing(WorldError):
     """Kafka's jars are not on this machine, and could not be fetched."""
 
 

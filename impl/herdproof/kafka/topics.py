@@ -26,7 +26,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from herdproof.errors import HerdError
+from herdproof.errors import PeerError
 from herdproof.servers import LOOK_EVERY_S, eventually
 
 POLL_S = 0.2
@@ -38,7 +38,7 @@ UNASSIGNED = -1
 """No number: as a partition, Kafka's client chooses one; as an offset, not yet written."""
 
 
-class KafkaRefused(HerdError):
+class KafkaRefused(PeerError):
     """Kafka did not do what was asked, or did not answer in time."""
 
 

@@ -54,7 +54,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol import serialization as frames
 from kazoo.protocol.states import KeeperState
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, WorldError
 from herdproof.zookeeper.courier import Courier
 from herdproof.zookeeper.kazoo_frames import CHANGES, LINKS, OPEN, OWN, READS, answer_of, frame_of
 from herdproof.zookeeper.operations import (
@@ -85,11 +85,11 @@ _UNSENT = Refusal(Why.CONNECTION_LOSS)
 """The answer to what is not sent, or will not be heard of."""
 
 
-class ZooKeeperUnreachable(HerdError):
+class ZooKeeperUnreachable(WorldError):
     """No server answered in time, or the list of servers cannot be read."""
 
 
-class WouldDeadlock(HerdError):
+class WouldDeadlock(CallerError):
     """`perform` was called in a callback, whose thread is the one that brings the answer."""
 
 

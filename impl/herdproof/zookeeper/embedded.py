@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.java import QUICK_START, find_java
 from herdproof.ports import LOOPBACK, free_ports, refuse_a_port_in_use
 from herdproof.servers import ServerFailed, Servers, eventually
@@ -170,10 +170,10 @@ class EmbeddedZooKeeper:
         After 15 ticks both sides notice, and it serves nobody until then.
         """
         if not self._isolatable:
-            raise HerdError("hold_back() needs EmbeddedZooKeeper(3, isolatable=True).")
+            raise CallerError("hold_back() needs EmbeddedZooKeeper(3, isolatable=True).")
         leader = self.leader()
         if server == leader:
-            raise HerdError(f"Server {server} leads: only a follower can be held back.")
+            raise CallerError(f"Server {server} leads: only a follower can be held back.")
         self._roads[server, leader].freeze(to_server=False)
 
     def let_go(self, server: int) -> None:
@@ -222,7 +222,7 @@ class EmbeddedZooKeeper:
     def _running(self) -> Servers:
         """The servers; misuse if there are none."""
         if self._servers is None:
-            raise HerdError("This ZooKeeper is not running: call start(), or use it in a `with`.")
+            raise CallerError("This ZooKeeper is not running: call start(), or use it in a `with`.")
         return self._servers
 
     def _configure(self) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Self
 
-from herdproof.errors import HerdError
+from herdproof.errors import NotInTime, WorldError
 
 LOOPBACK = "127.0.0.1"
 
@@ -37,7 +37,7 @@ _RETRY_S = 0.02
 """How long the proxy waits between two attempts to reach a server that does not listen yet."""
 
 
-class NothingSwallowed(HerdError):
+class NothingSwallowed(WorldError):
     """The server did not answer in time while the replies were swallowed."""
 
 
@@ -185,12 +185,12 @@ class FaultProxy:
                 )
 
     def wait_connections(self, connections: int, timeout_s: float = 10.0) -> None:
-        """Wait until it has met so many connections in all, or raise `HerdError`."""
+        """Wait until it has met so many connections in all, or raise `NotInTime`."""
         with self._changed:
             if not self._changed.wait_for(
                 lambda: self._connections + self._refused >= connections, timeout_s
             ):
-                raise HerdError(
+                raise NotInTime(
                     f"Fewer than {connections} connections came to {self.hosts} "
                     f"within {timeout_s:g} s: is a client told of that address?"
                 )

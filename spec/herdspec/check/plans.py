@@ -32,7 +32,7 @@ from herdspec.check.verdict import (
     sized,
 )
 from herdspec.check.verify import Check, Plan, Tell, levels, obligations
-from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.errors import HerdspecError
 from herdspec.language.specification import Specification
 from herdspec.language.surface import LIVE, Expectation
 
@@ -318,7 +318,7 @@ def if_possible(check: Check, looked: Looked, row: str, advice: str = "") -> Che
     def run(tell: Tell, memory: Memory | None = None) -> Result:
         try:
             return check.recall(tell, memory) if memory and check.recall else check.run(tell)
-        except (UsageError, SpecError) as error:
+        except HerdspecError as error:
             refused = Finding(
                 subject=looked.subject, row=row, kind="check", mark=Mark.UNKNOWN, bounds="",
                 note=f"{error} ({advice})" if advice else str(error),

@@ -1,9 +1,17 @@
-"""What a spec's author did wrong, said with its place and with what to write instead."""
+"""
+What the checkers refuse, by whose doing it is: a spec's author, or whoever asks about a spec.
+
+Exceptions that never leave the package are none of these.
+"""
 
 from __future__ import annotations
 
 
-class SpecError(Exception):
+class HerdspecError(Exception):
+    """Something that its reader can put right: the message says what is wrong and what to do."""
+
+
+class SpecError(HerdspecError):
     """
     A spec uses something that its readings do not all understand.
 
@@ -19,7 +27,7 @@ class SpecError(Exception):
         self.advice = advice
 
 
-class UsageError(Exception):
+class UsageError(HerdspecError):
     """A checker was asked for something that cannot be done; the message says what to do."""
 
 

@@ -18,8 +18,8 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.protocols.central_coordinator.assignment import Partition
-    from herdproof.protocols.central_coordinator.client.watermarks import Range
-    from herdproof.protocols.central_coordinator.stored_groups import Group, StoredGroups
+    from herdproof.protocols.central_coordinator.client.watermarks import OffsetRange
+    from herdproof.protocols.central_coordinator.stored_groups import StoredGroup, StoredGroups
     from herdproof.zookeeper.client import Client
     from herdproof.zookeeper.operations import Answer, Operation
 
@@ -242,7 +242,7 @@ def resolved(
     return dict.fromkeys(wanted, int(to))
 
 
-def behind(offset: int | None, has: Range) -> int | None:
+def behind(offset: int | None, has: OffsetRange) -> int | None:
     """How many records are not committed; None where nothing is."""
     return None if offset is None else max(0, has.latest - max(offset, has.earliest))
 
@@ -252,7 +252,7 @@ def text(number: int | None) -> str:
     return "–" if number is None else str(number)
 
 
-def summary(group: Group) -> dict[str, Any]:
+def summary(group: StoredGroup) -> dict[str, Any]:
     """A group in a few numbers."""
     return {
         "group": group.name, "generation": group.generation, "epoch": group.epoch,
@@ -260,7 +260,7 @@ def summary(group: Group) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def details(group: Group) -> dict[str, Any]:
+def details(group: StoredGroup) -> dict[str, Any]:
     """A group as JSON."""
     lines = []
     for partition in group.partitions:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from herdproof.errors import HerdError
-from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.errors import HerdspecError, UsageError
 
 if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
@@ -48,7 +48,7 @@ def every_save(out: Output, name: str, check: Callable[[Subject], object]) -> No
     """
     Read the spec of this name and check it, then again at every change; ends by Ctrl-C only.
 
-    What the user can put right (`SpecError`, `UsageError`, `HerdError`) is printed; anything else
+    What the user can put right (`HerdError`, `HerdspecError`) is printed; anything else
     is ours, and raised.
     """
     sys.dont_write_bytecode = True  # two saves within a second must not be taken for one
@@ -94,7 +94,7 @@ def checked(out: Output, name: str, sources: Sources, check: Callable[[Subject],
             subject = find(name)
         out.note(subject.left_out)
         check(subject)
-    except (HerdError, SpecError, UsageError) as error:
+    except (HerdError, HerdspecError) as error:
         out.line(f"herdproof: {error}", style="red")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from herdproof.conformance.holding.possible import Instance, Possible
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdspec.check.running.run import Step
 from herdspec.language.specification import Action
 from herdspec.language.surface import Spec, sizes_of_sorts
@@ -25,7 +25,7 @@ Key = tuple[int, ...]
 """A state as numbers."""
 
 
-class TooManyStates(HerdError):
+class TooManyStates(CallerError):
     """The spec may be in more states than are carried: nothing can be said."""
 
 

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from msgspec import field as struct_field
 from msgspec.structs import replace
 
-from herdproof.errors import HerdError
+from herdproof.errors import PeerError
 
 SCHEMA = 2
 """The version of the format of any protocol."""
@@ -36,7 +36,7 @@ MOST = 2**63
 Int = Annotated[int, Meta(ge=-MOST, le=MOST - 1)]
 
 
-class TraceError(HerdError):
+class TraceError(PeerError):
     """A trace cannot be read, or used: which file, which line, and what is wrong there."""
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from herdproof.conformance.traces.ordering import Ordered
-from herdproof.errors import HerdError
+from herdproof.errors import PeerError
 from herdproof.pipeline.judging.events import Event
 
 
-class Malformed(HerdError):
+class Malformed(PeerError):
     """A line that is none: `reason` as the quarantine's, `why` what is wrong with it."""
 
     def __init__(self, reason: str, why: str) -> None:

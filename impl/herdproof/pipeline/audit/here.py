@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.pipeline.audit.audit_work import judge_packets
 from herdproof.pipeline.audit.job import Job, Tell
 from herdproof.pipeline.audit.summary import FIRST
@@ -162,7 +162,7 @@ class AuditHere(Job):
                 Path(store.fresh(name)).mkdir(parents=True)
                 pq.write_table(table, f"{store.fresh(name)}/part-00000.parquet")
         except OSError as problem:
-            raise HerdError(f"{store.name} cannot be written: {problem}") from problem
+            raise WorldError(f"{store.name} cannot be written: {problem}") from problem
         return TalliesHere(tables)
 
 

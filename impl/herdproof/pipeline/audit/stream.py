@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, WorldError
 from herdproof.pipeline.audit.audit import STORED, Audit
 from herdproof.pipeline.audit.job import RecordsLost, Tell
 from herdproof.pipeline.audit.stream_work import (
@@ -44,11 +44,11 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 LOOK_EVERY_S = 0.2
 
 
-class OtherStream(HerdError):
+class OtherStream(CallerError):
     """A directory belongs to a stream that was asked something else."""
 
 
-class StreamFailed(HerdError):
+class StreamFailed(WorldError):
     """Spark has given the stream up."""
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 
 Watch = Callable[[Any, str, tuple[Any, ...], Any], None]
 """Told of each step of the spec: before, action, arguments, after."""
 
 
-class UnknownName(HerdError):
+class UnknownName(CallerError):
     """There is no such protocol, mix or flaw."""
 
 

@@ -28,7 +28,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.pipeline.exploration.kernel import kernel_of, shards_of, shipped
 from herdproof.pipeline.exploration.levels import (
     FEW,
@@ -111,7 +111,7 @@ def on_spark(spark: Any) -> Run:
     return run
 
 
-class TaskFailed(HerdError):
+class TaskFailed(WorldError):
     """A task failed on Spark, as often as Spark tries."""
 
 

@@ -23,7 +23,7 @@ from importlib import import_module
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, TypeAlias
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.pipeline.offsets import TOPIC
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
@@ -71,7 +71,7 @@ def place_of(partition: int, offset: int) -> str:
     return f"{TOPIC}-{partition}@{offset}"
 
 
-class TwoCopies(HerdError):
+class TwoCopies(CallerError):
     """A partition's segments are there from two brokers: one of them is to be named."""
 
 

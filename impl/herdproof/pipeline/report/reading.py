@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.pipeline.campaign.tables import CAMPAIGN_TABLES
 from herdproof.pipeline.spark.tables import TABLES, Table
 
@@ -22,7 +22,7 @@ ALL_TABLES: Mapping[str, Table] = {**TABLES, **CAMPAIGN_TABLES}
 BATCH = 65_536
 
 
-class NoTables(HerdError):
+class NoTables(CallerError):
     """A directory holds no tables, or others than ours."""
 
 

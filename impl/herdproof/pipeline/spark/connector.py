@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.kafka.ivy import MIRROR, Jar, NotFetched, fetch
 from herdproof.kafka.jars import Pin
 
@@ -26,7 +26,7 @@ OWN = "HERDPROOF_SPARK_KAFKA"
 FETCH_TIMEOUT_S = 300.0
 
 
-class ConnectorMissing(HerdError):
+class ConnectorMissing(WorldError):
     """Spark's Kafka source is not on this machine, and could not be fetched."""
 
 

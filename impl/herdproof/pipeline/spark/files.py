@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Protocol
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 
 
 class Files(Protocol):
@@ -122,7 +122,7 @@ class Hadoop:
         """Move a file or directory."""
         files, path = self._at(here)
         if not files.rename(path, self._path(there)):
-            raise HerdError(f"{here} cannot be renamed to {there}")
+            raise WorldError(f"{here} cannot be renamed to {there}")
 
     def delete(self, address: str) -> None:
         """Delete a file or directory."""

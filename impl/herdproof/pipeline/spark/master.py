@@ -6,14 +6,14 @@ import os
 import re
 import socket
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 
 TIMEOUT_S = 5.0
 
 _STANDALONE = re.compile(r"spark://(?P<hosts>[^/]+)")
 
 
-class MasterUnreachable(HerdError):
+class MasterUnreachable(WorldError):
     """No Spark master answers where the user said."""
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 
 LINES = frozenset({".ndjson", ".jsonl", ".json"})
 """What files of trace lines in a directory are called; a file that is named itself may be
@@ -36,7 +36,7 @@ Bases = Mapping[tuple[str, int], int]
 _ESCAPED = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
 
-class NoSource(HerdError):
+class NoSource(CallerError):
     """A source is not there, holds nothing, or cannot be read."""
 
 

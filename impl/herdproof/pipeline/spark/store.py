@@ -14,16 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
-from herdproof.errors import HerdError
+from herdproof.errors import NotOurs
 from herdproof.pipeline.spark.files import Disk, Files, Hadoop
 from herdproof.pipeline.spark.outgoing import rows_of
 
 MARK = "_herdproof.json"
 """The file that says that a directory is ours, and what was found; Spark's readers skip it."""
-
-
-class NotOurs(HerdError):
-    """A directory holds something else than our tables."""
 
 
 class Store:

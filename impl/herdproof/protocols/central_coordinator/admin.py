@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, HerdError, WorldError
 from herdproof.protocols.central_coordinator.assignment import Partition
 from herdproof.protocols.central_coordinator.stored_groups import (
-    Group,
     NotAnswered,
+    StoredGroup,
     StoredGroups,
     in_order,
 )
@@ -47,15 +47,17 @@ OPERATION_BYTES = 128
 """What an operation takes in a transaction beside its path and data, generously."""
 
 
-class GroupHasMembers(HerdError):
+class GroupHasMembers(CallerError):
     """What was asked for is not done to a group that somebody consumes in."""
 
 
-class GroupChanged(HerdError):
+class GroupChanged(WorldError):
     """Somebody else changed the group after it was looked at."""
 
 
-def reset_offsets(groups: StoredGroups, group: Group, offsets: Mapping[Partition, int]) -> None:
+def reset_offsets(
+    groups: StoredGroups, group: StoredGroup, offsets: Mapping[Partition, int]
+) -> None:
     """
     Store these offsets instead of what is stored, if the group is as it was and has no members.
 
@@ -75,7 +77,7 @@ def reset_offsets(groups: StoredGroups, group: Group, offsets: Mapping[Partition
     write_in_parts(groups, group, writes)
 
 
-def delete(groups: StoredGroups, group: Group) -> None:
+def delete(groups: StoredGroups, group: StoredGroup) -> None:
     """
     Delete a group and all that is stored of it, if it is as it was and has no members.
 
@@ -89,7 +91,7 @@ def delete(groups: StoredGroups, group: Group) -> None:
     groups.ask_all([Delete(owners.rpartition("/")[0])])  # unless somebody keeps something there
 
 
-def require_empty(group: Group) -> None:
+def require_empty(group: StoredGroup) -> None:
     """Refuse what would pull the ground from under members."""
     if group.members:
         named = ", ".join(sorted(group.members)[:5]) + (", …" if len(group.members) > 5 else "")
@@ -110,7 +112,7 @@ def tree(groups: StoredGroups, top: str) -> Iterator[str]:
 
 
 def write_in_parts(
-    groups: StoredGroups, group: Group, writes: Sequence[Write], *, farewell: bool = False
+    groups: StoredGroups, group: StoredGroup, writes: Sequence[Write], *, farewell: bool = False
 ) -> None:
     """Do writes, each part only if nobody else has touched the group; `farewell` deletes it."""
     parts = list(split(writes))
@@ -124,7 +126,7 @@ def write_in_parts(
 
 
 def guarded(
-    groups: StoredGroups, group: Group, version: int, stands: bool, ends: bool
+    groups: StoredGroups, group: StoredGroup, version: int, stands: bool, ends: bool
 ) -> list[Write]:
     """What ZooKeeper refuses if the group was touched, or if somebody has registered."""
     node, above = groups.paths.group(group.name), groups.paths.subscriptions(group.name)
@@ -149,7 +151,7 @@ def split(writes: Sequence[Write]) -> Iterator[list[Write]]:
     yield part
 
 
-def refused(group: Group, answer: Answer, done: int, parts: int) -> HerdError:
+def refused(group: StoredGroup, answer: Answer, done: int, parts: int) -> HerdError:
     """What to say of a transaction that was not done."""
     so_far = f"{done} of {parts} parts are done" if done else "nothing was done"
     match answer:

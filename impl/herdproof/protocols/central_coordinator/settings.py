@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 
 
-class BadSettings(HerdError):
+class BadSettings(CallerError):
     """A setting that nothing good can come of: the message names it, and says what it must be."""
 
 

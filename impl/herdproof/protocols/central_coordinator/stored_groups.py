@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, WorldError
 from herdproof.protocols.central_coordinator.assignment import Partition
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
@@ -41,24 +41,24 @@ LOOKS = 3
 """How often a group is read that is changed while it is read."""
 
 
-class NoSuchGroup(HerdError):
+class NoSuchGroup(CallerError):
     """A group was named that ZooKeeper does not know."""
 
 
-class GroupRestless(HerdError):
+class GroupRestless(WorldError):
     """A group was changed every time that it was read."""
 
 
-class NotAnswered(HerdError):
+class NotAnswered(WorldError):
     """ZooKeeper did not answer, or nothing that makes sense."""
 
 
-class UnknownTopic(HerdError):
+class UnknownTopic(CallerError):
     """A topic that Kafka does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class StoredGroup:
     """A group at one moment."""
 
     name: str
@@ -98,7 +98,7 @@ class StoredGroups:
         """The groups that there are, sorted."""
         return sorted(map(unquoted, self.children(self.paths.groups)))
 
-    def glance_at_all(self) -> list[Group]:
+    def glance_at_all(self) -> list[StoredGroup]:
         """Every group, each as its nodes were while they were read: a glance, not a moment."""
         found = []
         for name in self.names():
@@ -106,7 +106,7 @@ class StoredGroups:
                 found.append(self._read(name))
         return found
 
-    def read(self, group: str) -> Group:
+    def read(self, group: str) -> StoredGroup:
         """
         A group as it was at one moment; raises `NoSuchGroup`, `GroupRestless` or `NotAnswered`.
 
@@ -136,7 +136,7 @@ class StoredGroups:
             for name in names_of(path, answer)
         ]
 
-    def _read(self, group: str) -> Group:
+    def _read(self, group: str) -> StoredGroup:
         """Read everything of a group once."""
         paths = self.paths
         point = self._commit_point(group)
@@ -148,7 +148,7 @@ class StoredGroups:
         subscriptions = zip(consumers, self._data(nodes), strict=True)
         owners = self._leaves(paths.owners(group), lambda p: paths.owner(group, *p))
         offsets = self._leaves(paths.offsets(group), lambda p: paths.offset(group, *p))
-        return Group(
+        return StoredGroup(
             name=group,
             generation=said.get("generation", 0),
             epoch=said.get("epoch", 0),

@@ -1,7 +1,7 @@
 """
 The trace of system B: one line for each step of a coordinator or of a consumer.
 
-Both tracers are observers of their shells (`Server`, `Session`, the simulator's processes): they
+Both tracers are observers of their shells (`Server`, the session, the simulator's processes): they
 are told of every event after the core has taken it, and before anything that it decided is done.
 Every `Step` among the core's effects is a line, named as the step is; a tracer adds only who and
 when. The format is documented in `docs/central_trace.md`; `traces/lines.py` reads it.
@@ -50,7 +50,7 @@ def written(line: Mapping[str, object]) -> str:
     return json.dumps(line, separators=(",", ":"))
 
 
-class Writer:
+class LineWriter:
     """Numbers and writes one process's lines; may be called by any thread."""
 
     def __init__(self, node: str, role: str, run: str, stream: TextIO, clock: Clock) -> None:
@@ -94,7 +94,7 @@ class CoordinatorTracer:
     """Writes the trace of one coordinator's process, from `start` on."""
 
     def __init__(self, node: str, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
-        self._writer = Writer(node, COORDINATOR, run, stream, clock)
+        self._writer = LineWriter(node, COORDINATOR, run, stream, clock)
 
     def __call__(self, _core: object, _event: object, effects: Sequence[CoordinatorEffect]) -> None:
         """The core has taken an event, which has led to these effects."""
@@ -114,7 +114,7 @@ class ConsumerTracer:
         self, node: str, run: str, stream: TextIO, now_ms: Callable[[], int],
         clock: Clock = time.time_ns,
     ) -> None:  # fmt: skip
-        self._writer = Writer(node, CONSUMER, run, stream, clock)
+        self._writer = LineWriter(node, CONSUMER, run, stream, clock)
         self._now_ms = now_ms
 
     def __call__(self, _core: object, _event: object, effects: Sequence[ConsumerEffect]) -> None:

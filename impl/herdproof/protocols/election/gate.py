@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.protocols.election.elector import (
     Answered,
     Ask,
@@ -35,7 +35,7 @@ Observe = Callable[[Elector, Event, Sequence[Effect]], None]
 """Told after every event: the core as it is now, the event, and what it led to."""
 
 
-class NothingWaits(HerdError):
+class NothingWaits(CallerError):
     """An event was to be taken, or a call to be released, and none is there."""
 
 

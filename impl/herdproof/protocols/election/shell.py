@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.protocols.election.elector import (
     Call,
     Effect,
@@ -74,11 +74,11 @@ def ignore_end() -> None:
     """Whom an election tells that it is over where nobody wants to know."""
 
 
-class NeverLed(HerdError):
+class NeverLed(CallerError):
     """A write was asked for under an epoch that nobody can have led in."""
 
 
-class ElectionOver(HerdError):
+class ElectionOver(CallerError):
     """The election was closed, or started before; each `ZkElection` is started once."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from herdproof.protocols.central_coordinator.client.consumer import Phase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
 from herdproof.protocols.central_coordinator.events import (
@@ -109,7 +109,7 @@ class Script:
 
     def register(self) -> Script:
         """Go from nothing, or from a wait, to a registration at time `now_ms`."""
-        self(Subscribe() if self.core.phase is Phase.IDLE else Tick())
+        self(Subscribe() if self.core.phase is ConsumerPhase.IDLE else Tick())
         self.consult()
         self(Connected(self.channel))
         return self.answer(RegisterResponse(ErrorCode.NONE))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.protocols.central_coordinator.client.consumer import Phase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.events import (
     Assigned,
     Close,
@@ -520,5 +520,5 @@ def test_a_listener_that_never_returns_ends_with_the_lease() -> None:
 
     script(Tick(), after_ms=SESSION_MS)
 
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
     assert script(RevocationHandled()).sent == []

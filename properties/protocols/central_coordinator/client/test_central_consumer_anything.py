@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from herdproof.protocols.central_coordinator.client.consumer import NEXT, Phase
+from herdproof.protocols.central_coordinator.client.consumer import NEXT, ConsumerPhase
 from herdproof.protocols.central_coordinator.events import (
     Close,
     Closed,
@@ -129,7 +129,7 @@ class Shell:
         script = self.script
         channel = script.core.channel
         if happening == "go on":
-            if script.core.phase is Phase.BACKING_OFF:
+            if script.core.phase is ConsumerPhase.BACKING_OFF:
                 self.go_on()
             return
         if happening in (Connected, ConnectFailed, Closed):
@@ -180,7 +180,7 @@ class Shell:
             assert core.connector is not None
             assert core.connector.registered
             assert now_ms < core.connector.lease_ends_ms
-        if core.phase in (Phase.CLOSED, Phase.FAILED, Phase.IDLE):
+        if core.phase in (ConsumerPhase.CLOSED, ConsumerPhase.FAILED, ConsumerPhase.IDLE):
             assert core.channel is None
         else:
             assert self.script.wakes_ms is not None, core.phase
@@ -188,6 +188,9 @@ class Shell:
 
 def test_the_table_of_phases_names_every_phase() -> None:
     """A phase without a row could not be left; every row leads to an end."""
-    assert set(NEXT) == set(Phase)
+    assert set(NEXT) == set(ConsumerPhase)
     for phase, after in NEXT.items():
-        assert Phase.CLOSED in after or phase in (Phase.CLOSED, Phase.FAILED)
+        assert ConsumerPhase.CLOSED in after or phase in (
+            ConsumerPhase.CLOSED,
+            ConsumerPhase.FAILED,
+        )

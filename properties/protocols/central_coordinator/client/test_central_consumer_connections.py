@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from herdproof.protocols.central_coordinator.client.consumer import Phase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
 from herdproof.protocols.central_coordinator.events import (
@@ -87,7 +87,7 @@ def test_it_consults_registers_and_from_then_on_only_answers() -> None:
         Register("g", "c", '{"t": 1}', True, OffsetReset.SMALLEST, PING_MS, 3, SESSION_MS)
     ]
     assert script.answer(RegisterResponse(ErrorCode.NONE)).sent == []
-    assert script.core.phase is Phase.REGISTERED
+    assert script.core.phase is ConsumerPhase.REGISTERED
     assert script(Tick(), after_ms=PING_MS).sent == []
 
 
@@ -148,7 +148,7 @@ def test_when_every_known_broker_fails_it_tries_again_until_shut_down() -> None:
         assert script(Tick(), after_ms=1).of(Connect)[0].host == "one"
 
     assert waits == [50, 100, 200, 400, 800, 1600, 2500, 2500]
-    assert script(Shutdown()).core.phase is Phase.CLOSED
+    assert script(Shutdown()).core.phase is ConsumerPhase.CLOSED
     assert script(Tick(), after_ms=60_000).effects == []
 
 
@@ -213,7 +213,7 @@ def test_without_a_coordinator_it_waits_and_consults_the_next(
     script.consult(coordinator, brokers)
 
     assert script.of(Connect) == []
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
     assert script.core.unavailable == 0
     assert len(script.wake().of(Connect)) == 1
 
@@ -228,7 +228,7 @@ def test_a_coordinator_that_cannot_be_connected_to_is_asked_for_anew(timeout: bo
 
     script(Tick(), after_ms=5_000) if timeout else script(ConnectFailed(script.channel))
 
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
     assert len(script.of(Close)) == timeout  # what never stood need not be closed
     script(Tick(), after_ms=100)
     assert script.wake().of(Connect) != []
@@ -249,7 +249,7 @@ def test_a_refused_registration_is_a_lost_connection(code: ErrorCode) -> None:
     script.answer(RegisterResponse(code))
 
     assert [close.channel for close in script.of(Close)] == [channel]
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
 
 
 @pytest.mark.parametrize("code", [
@@ -277,7 +277,7 @@ def test_a_coordinator_that_does_not_answer_the_register_is_given_up() -> None:
 
     script.wake()
 
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
     assert len(script.of(Close)) == 1
 
 
@@ -307,7 +307,7 @@ def test_a_closed_channel_closes_the_fetchers() -> None:
 
     assert script.effects[0] == StopFetchers()
     assert script.of(Close) == []
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
     assert script.core.consumption.generation == 0
 
 
@@ -347,7 +347,7 @@ def test_a_coordinator_that_talks_nonsense_is_hung_up_on(message: Message) -> No
     script.read(message)
 
     assert len(script.of(Close)) == 1
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
 
 
 def test_a_request_before_the_answer_to_the_register_is_refused() -> None:
@@ -418,7 +418,7 @@ def test_the_seen_epoch_outlives_the_connection() -> None:
 
     assert script.of(Send)[0].frame.epoch == 5
     script.answer(RegisterResponse(ErrorCode.NONE))  # in epoch 1
-    assert script.core.phase is Phase.BACKING_OFF
+    assert script.core.phase is ConsumerPhase.BACKING_OFF
 
 
 def test_the_flaw_ignores_epoch_obeys_whoever_asks() -> None:
@@ -448,7 +448,7 @@ def test_a_shutdown_commits_what_is_consumed_and_leaves() -> None:
     script.answer(LeaveResponse(ErrorCode.NONE))
 
     assert script.of(Close) == [Close(channel, "the consumer is closed")]
-    assert script.core.phase is Phase.CLOSED
+    assert script.core.phase is ConsumerPhase.CLOSED
     assert script(Tick(), after_ms=SESSION_MS).effects == []
 
 
@@ -469,7 +469,7 @@ def test_a_shutdown_waits_for_the_listener_and_no_longer_than_for_an_answer() ->
     assert script(RevocationHandled()).sent == [Commit((T0,))]
     assert script(Tick(), after_ms=5_000).sent == [Leave()]
 
-    assert script.core.phase is Phase.CLOSED
+    assert script.core.phase is ConsumerPhase.CLOSED
 
 
 @pytest.mark.parametrize("to", range(5))
@@ -487,11 +487,11 @@ def test_a_shutdown_ends_every_phase(to: int) -> None:
     open_before = script.core.channel is not None
 
     script(Shutdown())
-    if script.core.phase is Phase.LEAVING:
+    if script.core.phase is ConsumerPhase.LEAVING:
         assert script.sent == [Leave()]
         script.answer(LeaveResponse(ErrorCode.NONE))
 
-    assert script.core.phase is Phase.CLOSED
+    assert script.core.phase is ConsumerPhase.CLOSED
     assert len(script.of(Close)) == open_before
     assert script(Tick(), after_ms=60_000).effects == []
 

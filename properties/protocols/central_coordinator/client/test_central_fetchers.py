@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from herdproof import Consumer
 from herdproof.consumer import KafkaUnusable
 from herdproof.protocols.central_coordinator.client import fetchers
-from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, Phase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase
 from herdproof.protocols.central_coordinator.client.fetchers import Fetchers
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent, Send
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -70,7 +70,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.sent: list[type] = []
-        self.phase: Phase | None = None
+        self.phase: ConsumerPhase | None = None
         self._changed = threading.Condition()
 
     def observe(
@@ -85,7 +85,7 @@ class Watched:
     def await_end(self) -> None:
         """Wait until the consumer has left."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self.phase is Phase.CLOSED, 10)
+            assert self._changed.wait_for(lambda: self.phase is ConsumerPhase.CLOSED, 10)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from herdproof.protocols.central_coordinator.client.consumer import Phase as ConsumerPhase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
 from herdproof.protocols.central_coordinator.events import (
     Close,

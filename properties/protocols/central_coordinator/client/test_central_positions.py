@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from herdproof import Consumer
 from herdproof.consumer import BadArgument, Misused
-from herdproof.protocols.central_coordinator.client.streams import Reader, Streams
+from herdproof.protocols.central_coordinator.client.streams import RecordReader, Streams
 from herdproof.protocols.central_coordinator.events import StartFetchers
 from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
 from herdproof.record import Record, TopicPartition
@@ -28,7 +28,7 @@ class Log:
     """Partitions without an end, whose fetcher brings what it is asked for, in its own time."""
 
     streams: Streams = field(default_factory=lambda: Streams(clock=lambda: 0))
-    reader: Reader = field(default_factory=Reader)
+    reader: RecordReader = field(default_factory=RecordReader)
     at: dict[TopicPartition, int] = field(default_factory=dict)
     on_its_way: dict[TopicPartition, int] = field(default_factory=dict)
 

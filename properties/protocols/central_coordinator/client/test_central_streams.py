@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.errors import HerdError
-from herdproof.protocols.central_coordinator.client.streams import Reader, Streams
+from herdproof.protocols.central_coordinator.client.streams import RecordReader, Streams
 from herdproof.protocols.central_coordinator.events import Consumed, StartFetchers
 from herdproof.protocols.central_coordinator.wire.messages import Offset
 from herdproof.record import Record
@@ -29,7 +29,7 @@ class Desk:
     def __init__(self, max_records: int = 100, max_bytes: int = 1_000) -> None:
         self.now_ms = 0
         self.streams = Streams(max_records, max_bytes, lambda: self.now_ms)
-        self.reader = Reader()
+        self.reader = RecordReader()
         self.begin()
 
     def begin(self, generation: int = 1, *, is_open: bool = True) -> None:
@@ -44,7 +44,7 @@ class Desk:
             generation, partition, [record(partition, offset, generation) for offset in offsets]
         )
 
-    def take(self, reader: Reader | None = None) -> int | None:
+    def take(self, reader: RecordReader | None = None) -> int | None:
         """The offset of the record that is handed out at once, if any is."""
         taken = self.streams.take(reader or self.reader, 0)
         return None if taken is None else taken.offset
@@ -150,7 +150,7 @@ def test_a_stream_gets_the_records_of_its_own_queue_in_order() -> None:
     desk = Desk()
     desk.put(1, 2, partition=0)
     desk.put(5, 6, partition=1)
-    zero, one = Reader(0), Reader(1)
+    zero, one = RecordReader(0), RecordReader(1)
 
     assert [desk.take(zero), desk.take(one), desk.take(one)] == [1, 5, 6]
     assert [desk.take(one), desk.take(zero), desk.take(zero)] == [None, 2, None]
@@ -179,7 +179,7 @@ def test_a_full_queue_says_so_by_records_or_by_bytes() -> None:
 
     desk.streams.put(1, 1, [record(1, 1, value=bytes(1_000))])
     assert desk.streams.is_full(1)
-    desk.take(Reader(1))
+    desk.take(RecordReader(1))
     assert not desk.streams.is_full(1, 0.5)
 
 

@@ -14,10 +14,10 @@ from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.stored_groups import (
-    Group,
     GroupRestless,
     NoSuchGroup,
     NotAnswered,
+    StoredGroup,
     StoredGroups,
     UnknownTopic,
 )
@@ -234,7 +234,7 @@ def test_a_reset_that_races_is_refused_whole(world: World, race: Callable[[World
 
 @pytest.mark.parametrize("act", [admin.delete, lambda g, group: admin.reset_offsets(g, group, {})])
 def test_a_group_with_members_is_left_alone(
-    world: World, act: Callable[[StoredGroups, Group], None]
+    world: World, act: Callable[[StoredGroups, StoredGroup], None]
 ) -> None:
     """What members consume in is neither reset nor deleted; the error names them."""
     world.register(G, "c1")

@@ -32,7 +32,7 @@ from herdproof.protocols.central_coordinator.coordinator.store import Store
 from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
 from herdproof.protocols.central_coordinator.expiry import Purgatory
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
-from herdproof.protocols.central_coordinator.wire.primitives import Writer
+from herdproof.protocols.central_coordinator.wire.primitives import ByteWriter
 
 Function = Callable[..., Any]
 
@@ -104,7 +104,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "fence_of_any_epoch",
         "a write checks that there is an epoch, not which",
-        Change(Store._fenced, "self.epoch, operations", "-1, operations"),
+        Change(Store._fenced, "self._context.epoch, operations", "-1, operations"),
         world=SESSIONS_END,
     ),
     Mutant(
@@ -143,6 +143,7 @@ MUTANTS: tuple[Mutant, ...] = (
             Rebalancer._stop_all,
             "group.plan = plan\n",
             "group.plan = plan\n"
+            "    group.phase = Phase.FLUSHING\n"
             "    self._owners_written = lambda *_: None\n"
             "    self._write_owners(group, group.generation + 1)\n"
             "    del self._owners_written\n"
@@ -289,7 +290,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "length_in_characters",
         "a string's length on the wire is that of its characters",
-        Change(Writer.string, "INT16.pack(len(data))", "INT16.pack(len(value))"),
+        Change(ByteWriter.string, "INT16.pack(len(data))", "INT16.pack(len(value))"),
     ),
 )
 """All mistakes, by what they are about."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from herdproof.protocols.central_coordinator.server.channels import Channel
+from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Listener
 from herdproof.protocols.central_coordinator.wire import legacy, version1
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
-from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.framing import Form
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
@@ -36,7 +36,7 @@ PATIENCE_S = 10.0
 Told = tuple[object, ...]
 
 
-def say_nothing(channel: Channel, frame: Frame) -> object:
+def say_nothing(channel: ServerChannel, frame: Frame) -> object:
     """How an owner answers a frame where the test does not say it."""
 
 
@@ -45,25 +45,25 @@ class Owner:
     """Whose the channels are: it writes down what it is told, and answers as the test says."""
 
     epoch: int = 3
-    channels: list[Channel] = field(default_factory=list)
+    channels: list[ServerChannel] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
-    answer: Callable[[Channel, Frame], object] = say_nothing
+    answer: Callable[[ServerChannel, Frame], object] = say_nothing
 
-    def opened(self, channel: Channel) -> None:
+    def opened(self, channel: ServerChannel) -> None:
         """It gets a number."""
         self.channels.append(channel)
         channel.number = len(self.channels)
 
-    def received(self, channel: Channel, frame: Frame, legacy: bool) -> None:
+    def received(self, channel: ServerChannel, frame: Frame, legacy: bool) -> None:
         """Write it down."""
         self.told.append((channel.number, frame, legacy))
         self.answer(channel, frame)
 
-    def cut(self, channel: Channel, reason: str, error: WireError | None) -> None:
+    def cut(self, channel: ServerChannel, reason: str, error: FrameError | None) -> None:
         """Write it down."""
         self.told.append((channel.number, reason, error.code if error else None))
 
-    def closed(self, channel: Channel) -> None:
+    def closed(self, channel: ServerChannel) -> None:
         """Write it down."""
         self.told.append((channel.number, "closed"))
 
@@ -130,7 +130,7 @@ def on_loopback(scene: Callable[[Stage], Awaitable[None]], limits: Listener | No
         """What the loop runs."""
         owner = Owner()
         server = await asyncio.get_running_loop().create_server(
-            lambda: Channel(owner, limits or Listener()), "127.0.0.1", 0
+            lambda: ServerChannel(owner, limits or Listener()), "127.0.0.1", 0
         )
         stage = Stage(server.sockets[0].getsockname()[1], owner)
         try:
@@ -394,7 +394,7 @@ def test_a_closed_connection_first_sends_what_was_sent() -> None:
         owner = stage.owner
         large = Frame(Commit((Offset("t" * 30_000, "0", 0),) * 30))
 
-        def answer(channel: Channel, frame: Frame) -> None:
+        def answer(channel: ServerChannel, frame: Frame) -> None:
             """Much, and then no more."""
             for _ in range(20):
                 channel.send(large)

@@ -20,16 +20,18 @@ from herdproof.protocols.central_coordinator.server.configuration import (
     BadConfiguration,
     Configuration,
     Listener,
-    Log,
-    ZooKeeper,
+    LogSection,
+    ZooKeeperSection,
     check_lease,
     read,
 )
-from herdproof.protocols.central_coordinator.server.configuration import Metrics as MetricsSettings
+from herdproof.protocols.central_coordinator.server.configuration import (
+    MetricsSection as MetricsSettings,
+)
 from herdproof.protocols.central_coordinator.server.logs import (
     LEVELS,
-    Form,
     JsonLines,
+    LogForm,
     TextLines,
     fields_of,
     log_to_stderr,
@@ -68,8 +70,9 @@ def test_what_is_said_is_taken_and_the_command_line_wins(file: Path) -> None:
     settings = read(file, {"listener.port": 7, "zookeeper.hosts": "z:1", "broker_id": None})
 
     assert settings == Configuration(
-        broker_id=3, listener=Listener(host="127.0.0.2", port=7), zookeeper=ZooKeeper(hosts="z:1"),
-        coordinator=Settings(drift=0.0), log=Log(form=Form.JSON),
+        broker_id=3, listener=Listener(host="127.0.0.2", port=7),
+        zookeeper=ZooKeeperSection(hosts="z:1"), coordinator=Settings(drift=0.0),
+        log=LogSection(form=LogForm.JSON),
     )  # fmt: skip
     assert read(None, {}) == Configuration()
 
@@ -156,16 +159,18 @@ def test_the_password_comes_from_its_file(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("pass word\n")
 
-    digest = ZooKeeper(user="u", password_file=str(secret)).digest()
+    digest = ZooKeeperSection(user="u", password_file=str(secret)).digest()
 
     assert digest == Digest("u", "pass word")
     assert "pass word" not in repr(digest)
-    assert ZooKeeper().digest() is None
+    assert ZooKeeperSection().digest() is None
     with pytest.raises(BadConfiguration, match=r"password_file .*missing cannot be read"):
-        ZooKeeper(user="u", password_file=str(tmp_path / "missing")).digest()
+        ZooKeeperSection(user="u", password_file=str(tmp_path / "missing")).digest()
 
 
-@pytest.mark.parametrize("table", [Listener, Tls, ZooKeeper, MetricsSettings, Log, Settings])
+@pytest.mark.parametrize(
+    "table", [Listener, Tls, ZooKeeperSection, MetricsSettings, LogSection, Settings]
+)
 def test_the_page_names_every_setting(table: type) -> None:
     """docs/coordinator.md tells of each setting."""
     assert [f.name for f in fields(table) if f"`{f.name}`" not in PAGE] == []
@@ -226,8 +231,8 @@ def test_the_process_logs_in_one_form(capsys: pytest.CaptureFixture[str]) -> Non
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
-        log_to_stderr(Form.TEXT, "INFO")
-        log_to_stderr(Form.JSON, "WARNING")
+        log_to_stderr(LogForm.TEXT, "INFO")
+        log_to_stderr(LogForm.JSON, "WARNING")
         logging.getLogger("a.b").warning("seen", extra=logged(n=1))
         logging.getLogger("a.b").info("not seen")
     finally:

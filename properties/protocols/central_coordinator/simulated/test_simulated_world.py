@@ -16,7 +16,11 @@ from herdproof.protocols.central_coordinator.simulated.network import (
     Network,
 )
 from herdproof.protocols.central_coordinator.simulated.process import Process
-from herdproof.protocols.central_coordinator.simulated.session import HOST, Client, Service
+from herdproof.protocols.central_coordinator.simulated.session import (
+    HOST,
+    SimulatedClient,
+    SimulatedService,
+)
 from herdproof.protocols.central_coordinator.wire.messages import Consult, Frame
 from herdproof.simulator.clock import Clock, Timeline
 from herdproof.zookeeper.operations import (
@@ -93,7 +97,7 @@ class Place:
         self.timeline = Timeline()
         self.chance = Random(seed)
         self.network = Network(self.timeline, Random(seed))
-        self.service = Service(self.timeline, self.network, Random(seed))
+        self.service = SimulatedService(self.timeline, self.network, Random(seed))
 
     def note(self, *_: object) -> None:
         """Nobody reads the log."""
@@ -291,7 +295,7 @@ class Told(Scribe):
 
     def __init__(self, place: Place, name: str = "a") -> None:
         super().__init__(place, name)
-        self.client = Client(
+        self.client = SimulatedClient(
             place.service, self, TIMEOUT_MS, on_link=self._link, on_watch=self.write,
             on_lost=lambda watched: self.write(("lost", watched)),
         )  # fmt: skip

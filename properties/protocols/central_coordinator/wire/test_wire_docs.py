@@ -9,7 +9,7 @@ from typing import Any
 from herdproof.protocols.central_coordinator.wire import legacy, version1
 from herdproof.protocols.central_coordinator.wire.exchanges import DIRECTIONS, TYPE_IDS
 from herdproof.protocols.central_coordinator.wire.framing import MAX_FRAME_BYTES
-from herdproof.protocols.central_coordinator.wire.layout import Field, Struct
+from herdproof.protocols.central_coordinator.wire.layout import Struct, StructField
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 from herdproof.protocols.central_coordinator.wire.subscription import (
     INTERNAL_TOPICS,
@@ -45,7 +45,7 @@ def body_rows(bodies: dict[type[Any], Struct[Any]]) -> list[list[str]]:
     ]
 
 
-def header_rows(fields: tuple[Field, ...]) -> list[list[str]]:
+def header_rows(fields: tuple[StructField, ...]) -> list[list[str]]:
     """The first two cells of a header's rows."""
     return [[f"`{field.name}`", field.kind.label] for field in fields]
 

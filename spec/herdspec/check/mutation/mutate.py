@@ -35,7 +35,7 @@ from herdspec.check.running.run import Machine
 from herdspec.check.verdict import ALWAYS_A_STEP, Standing, counted
 from herdspec.engine.ground import Ground, Instance
 from herdspec.engine.native_emit import DEADLOCK, UNDEFINED
-from herdspec.language.errors import SpecError, UsageError
+from herdspec.language.errors import HerdspecError, UsageError
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
 
@@ -403,7 +403,7 @@ class Judge:
             spec = mutant.of(self.spec)
             ground = self.bounds.ground(spec)
             difference = self.kept.first_difference(ground)
-        except (SpecError, UsageError):
+        except HerdspecError:
             return Verdict("refused")
         same = Verdict("unknown" if self.is_cut else "equivalent")
         if difference is None and mutant.operator != "unfair":

@@ -20,7 +20,7 @@ LINGER_S = 2.0
 """How long what was sent may take to leave after `close`."""
 
 
-class Owner(Protocol):
+class ClientOwner(Protocol):
     """Whose the channels are."""
 
     def connected(self, number: int) -> None:
@@ -40,7 +40,7 @@ class ClientChannel(asyncio.Protocol):
     """One connection to a broker; made in the loop that it lives in."""
 
     def __init__(
-        self, owner: Owner, number: int, host: str, port: int, tls: ssl.SSLContext | None
+        self, owner: ClientOwner, number: int, host: str, port: int, tls: ssl.SSLContext | None
     ) -> None:
         self.number = number
         self._owner = owner

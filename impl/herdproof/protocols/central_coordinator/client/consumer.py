@@ -58,7 +58,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 )
 
 
-class Phase(Enum):
+class ConsumerPhase(Enum):
     """How far a consumer has come."""
 
     IDLE = "idle"
@@ -77,18 +77,35 @@ class Phase(Enum):
     FAILED = "failed"
 
 
-NEXT: Mapping[Phase, frozenset[Phase]] = {
-    Phase.IDLE: frozenset({Phase.CONSULTING, Phase.CLOSED}),
-    Phase.BACKING_OFF: frozenset({Phase.CONSULTING, Phase.CLOSED}),
-    Phase.CONSULTING: frozenset(
-        {Phase.CONSULTING, Phase.CONNECTING, Phase.BACKING_OFF, Phase.FAILED, Phase.CLOSED}
+NEXT: Mapping[ConsumerPhase, frozenset[ConsumerPhase]] = {
+    ConsumerPhase.IDLE: frozenset({ConsumerPhase.CONSULTING, ConsumerPhase.CLOSED}),
+    ConsumerPhase.BACKING_OFF: frozenset({ConsumerPhase.CONSULTING, ConsumerPhase.CLOSED}),
+    ConsumerPhase.CONSULTING: frozenset(
+        {
+            ConsumerPhase.CONSULTING,
+            ConsumerPhase.CONNECTING,
+            ConsumerPhase.BACKING_OFF,
+            ConsumerPhase.FAILED,
+            ConsumerPhase.CLOSED,
+        }
     ),
-    Phase.CONNECTING: frozenset({Phase.REGISTERING, Phase.BACKING_OFF, Phase.CLOSED}),
-    Phase.REGISTERING: frozenset({Phase.REGISTERED, Phase.BACKING_OFF, Phase.FAILED, Phase.CLOSED}),
-    Phase.REGISTERED: frozenset({Phase.BACKING_OFF, Phase.LEAVING, Phase.CLOSED}),
-    Phase.LEAVING: frozenset({Phase.CLOSED}),
-    Phase.CLOSED: frozenset(),
-    Phase.FAILED: frozenset(),
+    ConsumerPhase.CONNECTING: frozenset(
+        {ConsumerPhase.REGISTERING, ConsumerPhase.BACKING_OFF, ConsumerPhase.CLOSED}
+    ),
+    ConsumerPhase.REGISTERING: frozenset(
+        {
+            ConsumerPhase.REGISTERED,
+            ConsumerPhase.BACKING_OFF,
+            ConsumerPhase.FAILED,
+            ConsumerPhase.CLOSED,
+        }
+    ),
+    ConsumerPhase.REGISTERED: frozenset(
+        {ConsumerPhase.BACKING_OFF, ConsumerPhase.LEAVING, ConsumerPhase.CLOSED}
+    ),
+    ConsumerPhase.LEAVING: frozenset({ConsumerPhase.CLOSED}),
+    ConsumerPhase.CLOSED: frozenset(),
+    ConsumerPhase.FAILED: frozenset(),
 }
 """Which phase may follow which."""
 
@@ -120,7 +137,7 @@ class ConsumerCore:
         self.settings = settings
         self.server_cluster = ServerCluster(brokers, start_index)
         self.consumption = Consumption(subscription.parse(topic_count), consumer_id)
-        self.phase = Phase.IDLE
+        self.phase = ConsumerPhase.IDLE
         self.connector: Connector | None = None
         self.channel: int | None = None
         """The connection of the present phase; None where it has none."""
@@ -143,10 +160,10 @@ class ConsumerCore:
             # First of all: who was paused must not go on as if nothing had happened.
             effects += self._through(Connector.check_lease, now_ms)
         effects += self._take(event, now_ms)
-        if self.phase is Phase.LEAVING and self.connector:
+        if self.phase is ConsumerPhase.LEAVING and self.connector:
             effects += self.connector.take_leave(now_ms)
             if self.connector.has_left():
-                effects += self._end(Phase.CLOSED)
+                effects += self._end(ConsumerPhase.CLOSED)
         if self.connector is not None and not self.connector.is_told:
             effects += self.connector.tell_lease()
         if isinstance(event, Tick):
@@ -183,7 +200,7 @@ class ConsumerCore:
 
     def on_startup(self, now_ms: int) -> Effects:
         """Consumer.onStartup: consult the known brokers, from the start index on."""
-        return self._consult(now_ms) if self.phase is Phase.IDLE else []
+        return self._consult(now_ms) if self.phase is ConsumerPhase.IDLE else []
 
     def on_lost_connection(
         self, why: str, now_ms: int, last_words: Sequence[ConsumerEffect] = ()
@@ -196,8 +213,8 @@ class ConsumerCore:
         effects = [*connector.give_up(self.delivers_until_ms), *effects]
         effects += [*last_words, *self._hang_up(why), *connector.abandon()]
         effects += [self._report(What.LOST_CONNECTION, why)]
-        if self.phase is Phase.LEAVING:
-            return effects + self._end(Phase.CLOSED)
+        if self.phase is ConsumerPhase.LEAVING:
+            return effects + self._end(ConsumerPhase.CLOSED)
         return effects + self._back_off(now_ms)
 
     def _let_go(self, connector: Connector) -> Effects:
@@ -227,7 +244,7 @@ class ConsumerCore:
                     lambda c, now: c.handle_resolved(offset, generation, now), now_ms
                 )
             case CommitAsked():
-                if self.phase not in (Phase.REGISTERED, Phase.LEAVING):
+                if self.phase not in (ConsumerPhase.REGISTERED, ConsumerPhase.LEAVING):
                     return [Committed(event.number, ErrorCode.NOT_REGISTERED)]
                 return self._through(lambda c, now: c.handle_commit(event, now), now_ms)
             case RevocationHandled():
@@ -240,17 +257,21 @@ class ConsumerCore:
         """Something of the present connection."""
         if isinstance(event, ConnectFailed | Closed):
             self.channel = None
-        if self.phase is Phase.CONSULTING:
+        if self.phase is ConsumerPhase.CONSULTING:
             return self._hear_broker(event, now_ms)
-        if self.phase is Phase.CONNECTING:
+        if self.phase is ConsumerPhase.CONNECTING:
             return self._hear_coordinator(event, now_ms)
         if isinstance(event, Closed):
             return self.on_lost_connection("the connection was closed", now_ms)
         if isinstance(event, Received):
             frame = event.frame
             effects = self._through(lambda c, now: c.handle(frame, now), now_ms)
-            if self.phase is Phase.REGISTERING and self.connector and self.connector.registered:
-                self._enter(Phase.REGISTERED)
+            if (
+                self.phase is ConsumerPhase.REGISTERING
+                and self.connector
+                and self.connector.registered
+            ):
+                self._enter(ConsumerPhase.REGISTERED)
                 self.failures = 0
             return effects
         return []
@@ -284,8 +305,12 @@ class ConsumerCore:
         effects = self._hang_up("consulted")
         coordinator = self.server_cluster.coordinator()
         if coordinator is None:
-            return [*effects, self._report(What.NO_COORDINATOR, ""), *self._back_off(now_ms)]
-        self._enter(Phase.CONNECTING)
+            return [
+                *effects,
+                self._report(What.NO_COORDINATOR, ""),
+                *self._back_off(now_ms),
+            ]
+        self._enter(ConsumerPhase.CONNECTING)
         return effects + self._connect(coordinator, now_ms)
 
     def _hear_coordinator(
@@ -296,7 +321,7 @@ class ConsumerCore:
             why = f"the coordinator at {self._consulted} cannot be connected to"
             return [*self._hang_up(why), self._report(What.LOST_CONNECTION, why),
                     *self._back_off(now_ms)]  # fmt: skip
-        self._enter(Phase.REGISTERING)
+        self._enter(ConsumerPhase.REGISTERING)
         self._deadline_ms = None
         self.connector = self.connector_class(
             event.channel, self.consumption, self.settings, now_ms, self._number + event.channel
@@ -309,23 +334,23 @@ class ConsumerCore:
         if self._deadline_ms is None or now_ms < self._deadline_ms:
             return []
         match self.phase:
-            case Phase.BACKING_OFF:
+            case ConsumerPhase.BACKING_OFF:
                 return self._consult(now_ms)
-            case Phase.CONSULTING:
+            case ConsumerPhase.CONSULTING:
                 return self._broker_failed("it did not answer in time", now_ms)
-            case Phase.CONNECTING:
+            case ConsumerPhase.CONNECTING:
                 assert self.channel is not None, "a connection is asked for"
                 return self._hear_coordinator(ConnectFailed(self.channel), now_ms)
             case _:
                 return []
 
     def _shut_down(self, now_ms: int) -> Effects:
-        if self.phase in (Phase.CLOSED, Phase.FAILED, Phase.LEAVING):
+        if self.phase in (ConsumerPhase.CLOSED, ConsumerPhase.FAILED, ConsumerPhase.LEAVING):
             return []
-        if self.phase is not Phase.REGISTERED:
+        if self.phase is not ConsumerPhase.REGISTERED:
             effects = [] if self.connector is None else self.connector.stop_fetching()
-            return effects + self._end(Phase.CLOSED)
-        self._enter(Phase.LEAVING)
+            return effects + self._end(ConsumerPhase.CLOSED)
+        self._enter(ConsumerPhase.LEAVING)
         return self._through(Connector.leave, now_ms)
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
@@ -341,12 +366,12 @@ class ConsumerCore:
                 return self._fail("RegistrationRefused", lost.why)
             return self.on_lost_connection(lost.why, now_ms, lost.answer)
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: ConsumerPhase) -> None:
         assert phase in NEXT[self.phase], f"{phase} cannot follow {self.phase}"
         self.phase = phase
 
     def _consult(self, now_ms: int) -> Effects:
-        self._enter(Phase.CONSULTING)
+        self._enter(ConsumerPhase.CONSULTING)
         return self._connect(self.server_cluster.next(), now_ms)
 
     def _connect(self, address: Address, now_ms: int) -> Effects:
@@ -373,7 +398,7 @@ class ConsumerCore:
         return effects + self._back_off(now_ms)
 
     def _back_off(self, now_ms: int) -> Effects:
-        self._enter(Phase.BACKING_OFF)
+        self._enter(ConsumerPhase.BACKING_OFF)
         self.failures += 1
         self._deadline_ms = now_ms + self.settings.backoff_after(self.failures, self._spread)
         return []
@@ -383,9 +408,9 @@ class ConsumerCore:
         return [] if channel is None else [Close(channel, why)]
 
     def _fail(self, error: str, why: str) -> Effects:
-        return [*self._end(Phase.FAILED), Failed(error, why)]
+        return [*self._end(ConsumerPhase.FAILED), Failed(error, why)]
 
-    def _end(self, phase: Phase) -> Effects:
+    def _end(self, phase: ConsumerPhase) -> Effects:
         """Nothing more happens here."""
         connector, self.connector = self.connector, None
         self._deadline_ms = None

@@ -31,7 +31,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from herdproof.errors import HerdError
+from herdproof.errors import HerdError, PeerError
 from herdproof.protocols.central_coordinator.client.streams import Place, Streams
 from herdproof.protocols.central_coordinator.client.watermarks import silent
 from herdproof.protocols.central_coordinator.events import (
@@ -93,7 +93,7 @@ FATAL = frozenset(
 """Refusals that waiting does not change: the application is told."""
 
 
-class KafkaUnusable(HerdError):
+class KafkaUnusable(PeerError):
     """Kafka refuses this consumer, or its settings for Kafka's client are wrong."""
 
 

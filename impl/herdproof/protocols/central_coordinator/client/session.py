@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import assert_never
 
-from herdproof.errors import HerdError
+from herdproof.errors import HerdError, PeerError, WorldError
 from herdproof.protocols.central_coordinator.client.client_channel import ClientChannel
 from herdproof.protocols.central_coordinator.client.clock import now_ms
-from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, Phase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase
 from herdproof.protocols.central_coordinator.client.fetchers import Fetchers
 from herdproof.protocols.central_coordinator.client.listener import ListenerThread
 from herdproof.protocols.central_coordinator.client.reports import What
@@ -66,11 +66,11 @@ TELL_AGAIN_S = 30.0
 """How long the same trouble is told no louder than for debugging."""
 
 
-class AllKnownBrokersNotAvailable(HerdError):
+class AllKnownBrokersNotAvailable(WorldError):
     """No known broker could be consulted, and the consumer is set to give up then."""
 
 
-class RegistrationRefused(HerdError):
+class RegistrationRefused(PeerError):
     """The coordinator refused this consumer, for a reason that no other attempt can change."""
 
 
@@ -95,7 +95,7 @@ def by_number(partition: Named) -> TopicPartition:
     return TopicPartition(partition.topic, number_of(partition.partition))
 
 
-class Session:
+class ConsumerSession:
     """A consumer's core with its thread; `fetchers` are made by whoever makes the session."""
 
     def __init__(
@@ -205,7 +205,7 @@ class Session:
             self._streams.stop()
             self._streams.end(SessionFailed(f"the consumer failed: {problem!r}; see its log"))
             self._left.set()
-        if self.core.phase in (Phase.CLOSED, Phase.FAILED):
+        if self.core.phase in (ConsumerPhase.CLOSED, ConsumerPhase.FAILED):
             self._left.set()
 
     def _receive(self, event: ConsumerEvent) -> None:

@@ -28,7 +28,7 @@ Place: TypeAlias = tuple[str, int]
 """A topic, and the number of a partition."""
 
 
-class Reader:
+class RecordReader:
     """Who takes records, from one queue or (None) from all; it holds at most one at a time."""
 
     def __init__(self, queue: int | None = None) -> None:
@@ -172,7 +172,7 @@ class Streams:
 
     # ── The application ─────────────────────────────────────────────────────────────────────
 
-    def take(self, reader: Reader, timeout_s: float | None = None) -> Record | None:
+    def take(self, reader: RecordReader, timeout_s: float | None = None) -> Record | None:
         """
         The next record for this reader, whose last one is finished by asking.
 
@@ -265,7 +265,7 @@ class Streams:
 
     # ── Parts, under the lock ───────────────────────────────────────────────────────────────
 
-    def _finish(self, reader: Reader) -> None:
+    def _finish(self, reader: RecordReader) -> None:
         record, reader.held = reader.held, None
         if record is None:
             return
@@ -275,7 +275,7 @@ class Streams:
         if record.generation == self._generation:
             self._finished[record.topic, record.partition] = record.offset + 1
 
-    def _next(self, reader: Reader) -> Record | None:
+    def _next(self, reader: RecordReader) -> Record | None:
         if not self._open or self._clock() >= self._until_ms:
             return None
         queue = self._filled() if reader.queue is None else reader.queue

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.assignment import Partition
 
 PATIENCE_S = 10.0
@@ -20,19 +20,19 @@ silent.propagate = False
 silent.addHandler(logging.NullHandler())
 
 
-class KafkaUnreachable(HerdError):
+class KafkaUnreachable(WorldError):
     """No broker told where a partition begins or ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class OffsetRange:
     """A partition's records: from the first that is kept to the one that will be appended next."""
 
     earliest: int
     latest: int
 
 
-def watermarks(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, Range]:
+def watermarks(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, OffsetRange]:
     """
     The range of each partition, as the brokers at `bootstrap` ("host:port,host:port") have it.
 
@@ -56,5 +56,5 @@ def watermarks(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partitio
                 f"Kafka at {bootstrap} did not tell the offsets of {partition[0]} "
                 f"{partition[1]}: {problem}. Check --bootstrap-servers, and that the topic exists."
             ) from problem
-        found[partition] = Range(earliest, latest)
+        found[partition] = OffsetRange(earliest, latest)
     return found

@@ -15,13 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.coordinator.socket_server import SocketServer
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome, Store
-from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
@@ -37,7 +34,7 @@ from herdproof.protocols.central_coordinator.wire.subscription import (
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """Why a registration is refused."""
 
     error: ErrorCode
@@ -54,7 +51,7 @@ class Applicant:
     """Its subscription is written; it waits for its group to admit members again."""
 
 
-class Admission:
+class Admission(CorePart):
     """
     Registrations that are under way; `admitted` is told of each that is a member from now on.
 
@@ -62,22 +59,16 @@ class Admission:
     """
 
     def __init__(
-        self, paths: Paths, settings: Settings, outbox: Outbox, server: SocketServer, store: Store,
-        groups: dict[str, Group], group_of: Callable[[str], Group],
+        self, context: Context, group_of: Callable[[str], Group],
         admitted: Callable[[Group, Member], None], left: Callable[[Group, str], None],
     ) -> None:  # fmt: skip
-        self.epoch: int | None = None
-        """None while this broker does not coordinate."""
+        super().__init__(context)
         self.registrations = 0
         """How many there were; it goes on, as a broker may be elected again in the same epoch."""
         self.applicants: dict[int, Applicant] = {}
         """By channel."""
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._server = server
-        self._store = store
-        self._groups = groups
+        self._server = context.server
+        self._store = context.store
         self._group_of = group_of
         self._admitted = admitted
         self._left = left
@@ -92,7 +83,7 @@ class Admission:
         assert isinstance(register, Register)
         refused = self._refusal(frame.epoch, register, legacy=legacy)
         subscription = refused or read(register.topic_count)
-        if isinstance(subscription, Refused):
+        if isinstance(subscription, Rejected):
             # One that comes to nothing because it cannot be stored is no step of the protocol.
             step = Step(
                 action="handle_register", group=register.group_id, consumer=register.consumer_id,
@@ -132,54 +123,54 @@ class Admission:
 
     # ── Refusals ────────────────────────────────────────────────────────────────────────────
 
-    def _refusal(self, epoch: int, register: Register, *, legacy: bool) -> Refused | None:
+    def _refusal(self, epoch: int, register: Register, *, legacy: bool) -> Rejected | None:
         """Why nobody can register so, here and now, if that is so."""
         if legacy:
             why = "the legacy form carries no epoch, so that nothing could be fenced"
-            return Refused(ErrorCode.FENCED_FORM_REQUIRED, why)
-        if self.epoch is None:
-            return Refused(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate")
-        if epoch > self.epoch:
-            why = f"it has seen epoch {epoch}, which is later than {self.epoch}"
-            return Refused(ErrorCode.STALE_EPOCH, why)
+            return Rejected(ErrorCode.FENCED_FORM_REQUIRED, why)
+        if not self._context.leads:
+            return Rejected(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate")
+        if epoch > self._context.epoch:
+            why = f"it has seen epoch {epoch}, which is later than {self._context.epoch}"
+            return Rejected(ErrorCode.STALE_EPOCH, why)
         return self._misfit(register) or self._full(register)
 
-    def _misfit(self, register: Register) -> Refused | None:
+    def _misfit(self, register: Register) -> Rejected | None:
         """What is wrong with the registration's own values, if anything."""
         settings = self._settings
         for name in (register.group_id, register.consumer_id):
             if not 0 < len(name.encode()) <= settings.max_name_bytes:
                 why = f"group and consumer ids have 1 to {settings.max_name_bytes} bytes"
-                return Refused(ErrorCode.INVALID_SUBSCRIPTION, why)
+                return Rejected(ErrorCode.INVALID_SUBSCRIPTION, why)
         interval, timeout = register.ping_interval_ms, register.session_timeout_ms
         if interval < settings.min_ping_interval_ms or register.max_ping_retries < 0:
             why = (
                 f"ping_interval_ms is at least {settings.min_ping_interval_ms}, retries at least 0"
             )
-            return Refused(ErrorCode.INVALID_TIMEOUTS, why)
+            return Rejected(ErrorCode.INVALID_TIMEOUTS, why)
         # A request renews the lease only to session_timeout after the answer to the one before.
         if not 2 * interval < timeout <= settings.max_session_timeout_ms:
             why = (
                 f"session_timeout_ms is more than 2 ping_interval_ms ({2 * interval}), and at most "
                 f"{settings.max_session_timeout_ms}"
             )
-            return Refused(ErrorCode.INVALID_TIMEOUTS, why)
+            return Rejected(ErrorCode.INVALID_TIMEOUTS, why)
         return None
 
-    def _full(self, register: Register) -> Refused | None:
+    def _full(self, register: Register) -> Rejected | None:
         """Which limit would be passed, if any."""
         group = self._groups.get(register.group_id)
         if group is None:
             if len(self._groups) >= self._settings.max_groups:
-                return Refused(
+                return Rejected(
                     ErrorCode.GROUP_FULL, f"{self._settings.max_groups} groups are active"
                 )
         elif len(group.members) + len(group.joining) >= self._settings.max_members_per_group:
             why = f"the group has {self._settings.max_members_per_group} members"
-            return Refused(ErrorCode.GROUP_FULL, why)
+            return Rejected(ErrorCode.GROUP_FULL, why)
         return None
 
-    def _refuse(self, number: int, frame: Frame, refused: Refused) -> None:
+    def _refuse(self, number: int, frame: Frame, refused: Rejected) -> None:
         """Answer why not, and close the channel."""
         register = frame.message
         assert isinstance(register, Register)
@@ -198,7 +189,7 @@ class Admission:
         assert isinstance(register, Register)
         self.registrations += 1
         return Member(
-            registration=f"{self.epoch}-{self.registrations}",
+            registration=f"{self._context.epoch}-{self.registrations}",
             channel=number,
             group=register.group_id,
             consumer_id=register.consumer_id,
@@ -223,7 +214,7 @@ class Admission:
             return  # it is gone, and its subscription was, or will be, removed
         if outcome is not Outcome.DONE:
             why = f"its subscription cannot be stored: {outcome.value}"
-            self._refuse(number, applicant.frame, Refused(ErrorCode.NOT_COORDINATOR, why))
+            self._refuse(number, applicant.frame, Rejected(ErrorCode.NOT_COORDINATOR, why))
             self.closed(number)
         elif group.is_closed():
             applicant.stored = True
@@ -243,9 +234,9 @@ class Admission:
         self._admitted(group, member)
 
 
-def read(topic_count: str) -> Subscription | Refused:
+def read(topic_count: str) -> Subscription | Rejected:
     """A subscription, or why it is none."""
     try:
         return parse(topic_count)
     except InvalidSubscription as problem:
-        return Refused(ErrorCode.INVALID_SUBSCRIPTION, str(problem))
+        return Rejected(ErrorCode.INVALID_SUBSCRIPTION, str(problem))

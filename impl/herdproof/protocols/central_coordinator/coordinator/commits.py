@@ -14,10 +14,8 @@ from __future__ import annotations
 from functools import partial
 
 from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
-from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.coordinator.socket_server import SocketServer
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.wire.errors import WireError
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -30,16 +28,13 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 from herdproof.protocols.central_coordinator.wire.partition import number_of, text_of
 
 
-class Commits:
+class Commits(CorePart):
     """Takes offsets from those who may say them."""
 
-    def __init__(
-        self, outbox: Outbox, server: SocketServer, offsets: Offsets, groups: dict[str, Group]
-    ) -> None:
-        self._outbox = outbox
-        self._server = server
-        self._offsets = offsets
-        self._groups = groups
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._server = context.server
+        self._offsets = context.offsets
 
     def note(self, member: Member, generation: int, offsets: tuple[Offset, ...]) -> None:
         """A member with auto_commit answers with what it has consumed."""

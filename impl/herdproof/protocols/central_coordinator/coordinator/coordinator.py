@@ -24,11 +24,12 @@ from functools import partial
 from typing import ClassVar, assert_never
 
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
+from herdproof.protocols.central_coordinator.coordinator.context import Context
 from herdproof.protocols.central_coordinator.coordinator.directory import Directory
-from herdproof.protocols.central_coordinator.coordinator.groups import Flag, Group, Interests
+from herdproof.protocols.central_coordinator.coordinator.groups import Flag, Group
 from herdproof.protocols.central_coordinator.coordinator.membership import Membership
 from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox, ignore
+from herdproof.protocols.central_coordinator.coordinator.outbox import ignore
 from herdproof.protocols.central_coordinator.coordinator.pings import PingScheduler
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel, SocketServer
 from herdproof.protocols.central_coordinator.coordinator.store import Store
@@ -47,7 +48,6 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.protocols.central_coordinator.expiry import Purgatory
 from herdproof.protocols.central_coordinator.paths import Paths, unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
@@ -104,13 +104,13 @@ class Coordinator:
     def __init__(
         self, broker_id: int, settings: Settings = _SETTINGS, paths: Paths = _PATHS
     ) -> None:
-        self.broker_id = broker_id
         self.settings = settings
         self.paths = paths
-        self.epoch: int | None = None
-        """The epoch that it coordinates in; None while it does not."""
-        self.groups: dict[str, Group] = {}
-        self.interests = Interests()
+        self.context = context = Context(broker_id, settings, paths)
+        self.outbox = context.outbox
+        self.purgatory = context.purgatory
+        self.groups = context.groups
+        self.interests = context.interests
         self.starting: set[str] | None = None
         """After the election: the known groups that are not read yet; None before and later."""
         self.listed: deque[str] = deque()
@@ -123,27 +123,23 @@ class Coordinator:
 
     def _join_parts(self) -> None:
         """Make the parts, and tell each whom it has to tell what."""
-        settings, paths = self.settings, self.paths
-        self.outbox = outbox = Outbox()
-        self.purgatory = purgatory = Purgatory()
-        self.socket_server = server = SocketServer(
-            self.broker_id, settings, outbox, purgatory, self.handle_failure
+        context = self.context
+        self.socket_server = context.server = SocketServer(context, self.handle_failure)
+        self.store = context.store = self.store_class(context, self._refused_by_the_fence)
+        self.offsets = context.offsets = Offsets(context)
+        self.topics = context.topics = TopicListeners(
+            context, self.handle_topic_change, self._topics_read
         )
-        self.ping_scheduler = PingScheduler(server, self._generation_of)
-        self.store = store = self.store_class(
-            paths, settings, outbox, purgatory, self._refused_by_the_fence
-        )
-        self.offsets = Offsets(paths, settings, outbox, purgatory, store)
-        self.commits = self.commits_class(outbox, server, self.offsets, self.groups)
-        self.topics = TopicListeners(
-            paths, settings, outbox, purgatory, self.handle_topic_change, self._topics_read
-        )
-        self.membership = self.membership_class(
-            paths, settings, outbox, purgatory, server, self.ping_scheduler, store, self.offsets,
-            self.topics, self.groups, self.interests, self._group_read,
-        )  # fmt: skip
+        self.ping_scheduler = PingScheduler(context)
+        self.commits = self.commits_class(context)
+        self.membership = self.membership_class(context, self.ping_scheduler, self._group_read)
         self.rebalancer = self.membership.rebalancer
-        self.directory = Directory(self.broker_id, paths, settings, outbox, server)
+        self.directory = Directory(context)
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch that it coordinates in; None while it does not."""
+        return self.context.epoch if self.context.leads else None
 
     @property
     def groups_being_rebalanced(self) -> dict[str, Flag]:
@@ -234,9 +230,8 @@ class Coordinator:
         """This broker was elected: read topics and groups, and listen."""
         if self.epoch is not None:
             self.handle_new_session("elected anew")
-        self.epoch = self.socket_server.epoch = self.store.epoch = epoch
-        self.rebalancer.epoch = self.membership.admission.epoch = epoch
-        self.directory.leads = True
+        self.context.epoch = epoch
+        self.context.leads = True
         self.membership.elected_ms = self.outbox.now_ms
         self.outbox.emit(Step(action="coordinator_startup", epoch=epoch))
         self.outbox.report(What.COORDINATOR_STARTUP, epoch=epoch)
@@ -335,8 +330,7 @@ class Coordinator:
             self.outbox.forget,
         ):  # fmt: skip
             part()
-        self.epoch = self.membership.admission.epoch = None
-        self.directory.leads = False
+        self.context.leads = False
         self.starting = None
         self.listed.clear()
 
@@ -345,25 +339,26 @@ class Coordinator:
     def _receive(self, number: int, frame: Frame, *, legacy: bool) -> None:
         """Take a frame that came over an open channel."""
         server = self.socket_server
-        message = frame.message
-        if self.epoch is not None and frame.epoch > self.epoch:
+        is_ahead = self.epoch is not None and frame.epoch > self.epoch
+        if is_ahead:
             self._doubt(f"a consumer has seen epoch {frame.epoch}, later than {self.epoch}")
-        if isinstance(message, Register) and not server.channels[number].registers:
-            self.membership.admission.register(number, frame, legacy=legacy)
-        elif self.epoch is not None and frame.epoch > self.epoch:
-            server.accuse(number, f"has seen epoch {frame.epoch}")
-        elif isinstance(message, Consult):
-            self.directory.consult(number, frame, legacy=legacy)
-        elif legacy:
-            server.accuse(number, "speaks the legacy form without having registered")
-        elif isinstance(message, Commit):
-            self.commits.handle_commit(number, frame, message)
-        elif isinstance(message, Leave):
-            self.handle_leave(number, frame)
-        elif isinstance(message, PingResponse | StopResponse | StartResponse):
-            self._handle_response(number, frame, message)
-        else:
-            server.accuse(number, f"sends a {type(message).__name__}, which is not a consumer's")
+        match frame.message:
+            case Register() if not server.channels[number].registers:
+                self.membership.admission.register(number, frame, legacy=legacy)
+            case _ if is_ahead:
+                server.accuse(number, f"has seen epoch {frame.epoch}")
+            case Consult():
+                self.directory.consult(number, frame, legacy=legacy)
+            case _ if legacy:
+                server.accuse(number, "speaks the legacy form without having registered")
+            case Commit() as commit:
+                self.commits.handle_commit(number, frame, commit)
+            case Leave():
+                self.handle_leave(number, frame)
+            case PingResponse() | StopResponse() | StartResponse() as response:
+                self._handle_response(number, frame, response)
+            case other:
+                server.accuse(number, f"sends a {type(other).__name__}, which is not a consumer's")
 
     def handle_closed(self, number: int) -> None:
         """A channel is closed, and not by this coordinator."""
@@ -448,9 +443,6 @@ class Coordinator:
             self.rebalancer.request(self.groups[name])
 
     # ── Groups ──────────────────────────────────────────────────────────────────────────────
-
-    def _generation_of(self, group: str) -> int:
-        return self.groups[group].generation
 
     def _is_loaded(self, name: str) -> bool:
         return name in self.groups and self.groups[name].loaded

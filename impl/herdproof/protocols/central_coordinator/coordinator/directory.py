@@ -15,10 +15,7 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.coordinator.socket_server import SocketServer
-from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
@@ -33,26 +30,18 @@ _IDS = range(2**15)
 """What the wire's coordinator_id (int16) can hold."""
 
 
-class Directory:
+class Directory(CorePart):
     """Who coordinates, by ZooKeeper, and where the brokers listen."""
 
-    def __init__(
-        self, broker_id: int, paths: Paths, settings: Settings, outbox: Outbox,
-        server: SocketServer,
-    ) -> None:  # fmt: skip
-        self.leads = False
-        """Whether this broker coordinates: then nobody has to be asked who does."""
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.coordinator_id = NO_COORDINATOR
         self.brokers: dict[int, BrokerInfo] = {}
         self.good_until_ms: int | None = None
         """None: what is known has changed, or was never read."""
         self._waiting: list[tuple[int, Frame, bool]] = []
         self._open = 0
-        self._broker_id = broker_id
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._server = server
+        self._server = context.server
 
     def consult(self, channel: int, frame: Frame, *, legacy: bool) -> None:
         """Somebody asks who coordinates: answer, now or when it has been read."""
@@ -127,7 +116,8 @@ class Directory:
 
     def _answer(self) -> None:
         """Answer everybody who waits."""
-        coordinator_id = self._broker_id if self.leads else self.coordinator_id
+        # Who coordinates need not ask who does.
+        coordinator_id = self._context.broker_id if self._context.leads else self.coordinator_id
         brokers = tuple(self.brokers[broker_id] for broker_id in sorted(self.brokers))
         waiting, self._waiting = self._waiting, []
         for channel, frame, legacy in waiting:

@@ -10,7 +10,7 @@ Source: `002` (consumerGroupsPerTopic, groupsWithWildcardTopics), PROTOCOLS.md, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -36,6 +36,18 @@ class Phase(Enum):
     """Generation and owners are being written."""
     STARTING = "starting"
     """Starts are sent, and not all of them answered."""
+
+
+NEXT: Mapping[Phase, frozenset[Phase]] = {
+    Phase.IDLE: frozenset({Phase.QUEUED}),
+    Phase.QUEUED: frozenset({Phase.WAITING}),
+    Phase.WAITING: frozenset({Phase.QUEUED, Phase.STOPPING, Phase.IDLE}),
+    Phase.STOPPING: frozenset({Phase.FLUSHING}),
+    Phase.FLUSHING: frozenset({Phase.WRITING, Phase.IDLE}),
+    Phase.WRITING: frozenset({Phase.STARTING, Phase.IDLE}),
+    Phase.STARTING: frozenset({Phase.IDLE}),
+}
+"""Which phase may follow which; docs/central_coordinator.md says when."""
 
 
 @dataclass(slots=True, eq=False)

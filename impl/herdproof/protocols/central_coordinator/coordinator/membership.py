@@ -17,67 +17,45 @@ from functools import partial
 from typing import ClassVar
 
 from herdproof.protocols.central_coordinator.coordinator.admission import Admission
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import (
     Flag,
     Ghost,
     Group,
-    Interests,
     Member,
     Phase,
 )
-from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
 from herdproof.protocols.central_coordinator.coordinator.pings import PingScheduler
 from herdproof.protocols.central_coordinator.coordinator.rebalance import Rebalancer
 from herdproof.protocols.central_coordinator.coordinator.recovery import Recovery, ghosts_of
-from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel, SocketServer
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome, Store
-from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
-from herdproof.protocols.central_coordinator.expiry import Purgatory
-from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
+from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 
 
-class Membership:
+class Membership(CorePart):
     """All groups; `read` is told of each that has been read after the election."""
 
     rebalancer_class: ClassVar[type[Rebalancer]] = Rebalancer
     """What its rebalancer is made by; a subclass may name another."""
 
-    def __init__(
-        self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
-        server: SocketServer, pings: PingScheduler, store: Store, offsets: Offsets,
-        topics: TopicListeners, groups: dict[str, Group], interests: Interests,
-        read: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, context: Context, pings: PingScheduler, read: Callable[[str], None]) -> None:
+        super().__init__(context)
         self.elected_ms = 0
-        self.groups = groups
-        self.interests = interests
-        self.recovery = Recovery(paths, settings, outbox, store, self._loaded)
-        self.rebalancer = self.rebalancer_class(
-            paths, settings, outbox, purgatory, server, store, offsets, topics, self.recovery,
-            self._reopened,
-        )  # fmt: skip
-        self.admission = Admission(
-            paths, settings, outbox, server, store, groups, self.group_of, self._admitted,
-            self._forget_consumer,
-        )  # fmt: skip
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._purgatory = purgatory
-        self._server = server
+        self.recovery = Recovery(context, self._loaded)
+        self.rebalancer = self.rebalancer_class(context, self.recovery, self._reopened)
+        self.admission = Admission(context, self.group_of, self._admitted, self._forget_consumer)
+        self._interests = context.interests
+        self._store = context.store
+        self._offsets = context.offsets
+        self._topics = context.topics
         self._pings = pings
-        self._store = store
-        self._offsets = offsets
-        self._topics = topics
         self._read = read
 
     def clear(self) -> None:
         """There are no groups, and nobody registers."""
-        self.groups.clear()
-        self.interests.clear()
+        self._groups.clear()
+        self._interests.clear()
         self.recovery.clear()
         self.rebalancer.clear()
         self.admission.clear()
@@ -86,9 +64,9 @@ class Membership:
 
     def group_of(self, name: str) -> Group:
         """A group; one that is not known is read from ZooKeeper."""
-        group = self.groups.get(name)
+        group = self._groups.get(name)
         if group is None:
-            group = self.groups[name] = Group(name)
+            group = self._groups[name] = Group(name)
             self.rebalancer.groups_being_rebalanced[name] = Flag()
             self.recovery.load(group)
         return group
@@ -96,9 +74,8 @@ class Membership:
     def _loaded(self, group: Group, ok: bool) -> None:
         """A group has been read, or could not be."""
         if not ok:
-            due_ms = self._outbox.now_ms + self._settings.zookeeper_backoff_ms
             load = partial(self.recovery.load, group)
-            self._purgatory.watch(("load", group.name), due_ms, load)
+            self._after(self._settings.zookeeper_backoff_ms, ("load", group.name), load)
             return
         group.loaded = True
         if group.recovered:
@@ -122,7 +99,7 @@ class Membership:
             group.expected.pop(member.consumer_id, None)
         for subscription in group.expected.values():
             if subscription is not None:
-                self.interests.follow(group.name, subscription)
+                self._interests.follow(group.name, subscription)
         if group.expected:
             due_ms = self.elected_ms + self._settings.failover_grace_ms
             self._purgatory.watch(("grace", group.name), due_ms, partial(self._grace_over, group))
@@ -139,7 +116,7 @@ class Membership:
         """A known consumer is back, or has stayed away for too long."""
         subscription = group.expected.pop(consumer_id, None)
         if subscription is not None:
-            self.interests.unfollow(group.name, subscription)
+            self._interests.unfollow(group.name, subscription)
         if not group.expected:
             self._purgatory.clear(("grace", group.name))
 
@@ -160,7 +137,7 @@ class Membership:
     def _retire(self, group: Group) -> None:
         """Forget a group that nobody belongs to any more, once all is written."""
         name = group.name
-        if self.groups.get(name) is not group or not group.is_deserted():
+        if self._groups.get(name) is not group or not group.is_deserted():
             return
         if group.phase is not Phase.IDLE or not group.loaded:
             return
@@ -170,7 +147,7 @@ class Membership:
             return
         for kind in ("rebalance", "load", "grace", "retire"):
             self._purgatory.clear((kind, name))
-        del self.groups[name], self.rebalancer.groups_being_rebalanced[name]
+        del self._groups[name], self.rebalancer.groups_being_rebalanced[name]
         self._offsets.forget(name)
         self._store.forget(name)
         self._outbox.report(What.GROUP_EMPTY, name, generation=group.generation)
@@ -180,14 +157,14 @@ class Membership:
         if done:
             self._retire(group)
         else:
-            due_ms = self._outbox.now_ms + self._settings.zookeeper_backoff_ms
-            self._purgatory.watch(("retire", group.name), due_ms, partial(self._retire, group))
+            retire = partial(self._retire, group)
+            self._after(self._settings.zookeeper_backoff_ms, ("retire", group.name), retire)
 
     # ── Members ─────────────────────────────────────────────────────────────────────────────
 
     def _admitted(self, group: Group, member: Member) -> None:
         """A consumer is a member from now on."""
-        self.interests.follow(group.name, member.subscription)
+        self._interests.follow(group.name, member.subscription)
         self._pings.schedule(member.channel, self._outbox.now_ms, member.ping_interval_ms)
         self._outbox.report(
             What.MEMBER_JOINED, group.name, consumer=member.consumer_id,
@@ -217,9 +194,9 @@ class Membership:
         member = channel.member
         if member is None:
             return
-        group = self.groups[member.group]
+        group = self._groups[member.group]
         del group.members[member.registration]
-        self.interests.unfollow(group.name, member.subscription)
+        self._interests.unfollow(group.name, member.subscription)
         until_ms = channel.sent_ms + self._settings.lease_ms(member.session_timeout_ms)
         haunts = member.may_fetch and until_ms > self._outbox.now_ms
         if haunts:

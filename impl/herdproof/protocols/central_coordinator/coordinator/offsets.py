@@ -16,12 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from herdproof.protocols.central_coordinator.assignment import Partition
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome, Store
-from herdproof.protocols.central_coordinator.expiry import Purgatory
-from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
+from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
 from herdproof.zookeeper.operations import Answer, Data, Get, Refusal, Why
 
@@ -29,23 +26,18 @@ Then = Callable[[bool], None]
 """Goes on, told whether ZooKeeper has done what it was asked for."""
 
 
-class Offsets:
+class Offsets(CorePart):
     """By group and partition, the highest offset that was stored or is to be stored."""
 
-    def __init__(
-        self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory, store: Store
-    ) -> None:
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.known: dict[str, dict[Partition, int]] = {}
         """`NO_OFFSET` where it is known that none is stored."""
         self.unwritten: dict[str, dict[Partition, int]] = {}
         """The offsets that are to be stored and are not on their way."""
         self._stored: dict[str, dict[Partition, int]] = {}
         """What ZooKeeper is known to hold; `NO_OFFSET` where it holds none."""
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._purgatory = purgatory
-        self._store = store
+        self._store = context.store
 
     def forget(self, group: str) -> None:
         """What was known of a group may have changed; what is unwritten will not be."""
@@ -102,8 +94,7 @@ class Offsets:
     def flush_later(self) -> None:
         """Write what is unwritten after a while, together with what comes until then."""
         if self.unwritten and ("flush", 0) not in self._purgatory.watchers:
-            due_ms = self._outbox.now_ms + self._settings.offset_flush_ms
-            self._purgatory.watch(("flush", 0), due_ms, self._flush_all)
+            self._after(self._settings.offset_flush_ms, ("flush", 0), self._flush_all)
 
     def is_written(self, group: str) -> bool:
         """Whether every offset that is to be stored is stored."""

@@ -11,23 +11,22 @@ Source: `002` (pingScheduler, KafkaDelayedScheduler.run) as PROTOCOLS.md correct
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 
-from herdproof.protocols.central_coordinator.coordinator.socket_server import SocketServer
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.wire.messages import Ping
 
 AT_ONCE = 256
 """How many pings go out in one event: all of a large crowd's would hold up all else for seconds."""
 
 
-class PingScheduler:
-    """Pings every member once per its ping interval; `generation` tells that of a group."""
+class PingScheduler(CorePart):
+    """Pings every member once per its ping interval."""
 
-    def __init__(self, server: SocketServer, generation: Callable[[str], int]) -> None:
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.queue: list[tuple[int, int]] = []
         """When (ms) which channel is pinged next; one that is closed stays until it is due."""
-        self._server = server
-        self._generation = generation
+        self._server = context.server
 
     def schedule(self, channel: int, now_ms: int, interval_ms: int) -> None:
         """A member has registered over this channel."""
@@ -49,7 +48,7 @@ class PingScheduler:
             member = channel.member
             if not channel.is_busy():
                 pinged += 1
-                self._server.request(number, Ping(0), self._generation(member.group))
+                self._server.request(number, Ping(0), self._groups[member.group].generation)
             # What was missed is not made up for: then the channel is busy with this ping.
             heapq.heapreplace(self.queue, (scheduled_ms + member.ping_interval_ms, number))
 

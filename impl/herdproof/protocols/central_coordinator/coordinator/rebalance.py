@@ -27,7 +27,9 @@ from functools import partial
 from typing import TypeAlias
 
 from herdproof.protocols.central_coordinator.assignment import Partition, assign
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import (
+    NEXT,
     Flag,
     Group,
     Member,
@@ -35,20 +37,13 @@ from herdproof.protocols.central_coordinator.coordinator.groups import (
     Phase,
 )
 from herdproof.protocols.central_coordinator.coordinator.necessity import why_necessary
-from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
 from herdproof.protocols.central_coordinator.coordinator.recovery import (
     Recovery,
     owner_data,
     point_data,
 )
-from herdproof.protocols.central_coordinator.coordinator.socket_server import SocketServer
-from herdproof.protocols.central_coordinator.coordinator.store import Outcome, Point, Store
-from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
-from herdproof.protocols.central_coordinator.expiry import Purgatory
-from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.coordinator.store import CommitPoint, Outcome
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_OFFSET,
@@ -65,31 +60,23 @@ AT_ONCE = 64
 """How many rebalances a handler begins in one event: all of a large crowd's would hold up all."""
 
 
-class Rebalancer:
+class Rebalancer(CorePart):
     """
     The rebalances of all groups, each by itself.
 
     `reopened` is told of a group that admits members again.
     """
 
-    def __init__(
-        self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
-        server: SocketServer, store: Store, offsets: Offsets, topics: TopicListeners,
-        recovery: Recovery, reopened: Told,
-    ) -> None:  # fmt: skip
-        self.epoch = 0
+    def __init__(self, context: Context, recovery: Recovery, reopened: Told) -> None:
+        super().__init__(context)
         self.groups_being_rebalanced: dict[str, Flag] = {}
         self.rebalance_request_q: list[deque[Group]] = [
-            deque() for _ in range(settings.request_handlers)
+            deque() for _ in range(context.settings.request_handlers)
         ]
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._purgatory = purgatory
-        self._server = server
-        self._store = store
-        self._offsets = offsets
-        self._topics = topics
+        self._server = context.server
+        self._store = context.store
+        self._offsets = context.offsets
+        self._topics = context.topics
         self._recovery = recovery
         self._reopened = reopened
 
@@ -98,6 +85,12 @@ class Rebalancer:
         self.groups_being_rebalanced.clear()
         for queue in self.rebalance_request_q:
             queue.clear()
+
+    def _enter(self, group: Group, phase: Phase) -> None:
+        """A group's rebalance is in this phase from now on."""
+        before = group.phase
+        assert phase in NEXT[before], f"a group that is {before.value} cannot be {phase.value} next"
+        group.phase = phase
 
     # ── Requests, and their handlers ────────────────────────────────────────────────────────
 
@@ -133,7 +126,7 @@ class Rebalancer:
         return any(self.rebalance_request_q)
 
     def _queue(self, group: Group) -> None:
-        group.phase = Phase.QUEUED
+        self._enter(group, Phase.QUEUED)
         self.rebalance_request_q[self.handler_of(group)].append(group)
 
     def resume(self, group: Group) -> None:
@@ -147,7 +140,7 @@ class Rebalancer:
 
     def rebalance(self, group: Group) -> None:
         """Rebalance a group if that is necessary, as soon as nothing is in the way."""
-        group.phase = Phase.WAITING
+        self._enter(group, Phase.WAITING)
         if not group.loaded:
             self._recovery.load(group)
             return
@@ -191,7 +184,7 @@ class Rebalancer:
             What.REBALANCE_STARTED, group.name, why=why, members=len(group.members),
             waited_ms=self._outbox.now_ms - group.began_ms,
         )  # fmt: skip
-        group.phase = Phase.STOPPING
+        self._enter(group, Phase.STOPPING)
         group.began_ms = self._outbox.now_ms
         group.plan = plan
         for member in group.members.values():
@@ -215,7 +208,7 @@ class Rebalancer:
         """The barrier: go on once nobody fetches any more."""
         if self._nobody_fetches(group):
             group.waiting.clear()
-            group.phase = Phase.FLUSHING
+            self._enter(group, Phase.FLUSHING)
             self._prepare(group)
 
     def _nobody_fetches(self, group: Group) -> bool:
@@ -252,7 +245,7 @@ class Rebalancer:
 
     def _write_owners(self, group: Group, generation: int) -> None:
         """Write generation and owners, in one transaction as far as it fits into one."""
-        group.phase = Phase.WRITING
+        self._enter(group, Phase.WRITING)
         changes: dict[str, bytes | None] = {
             self._paths.owner(group.name, *partition): None
             for partition in sorted(group.owners.keys() - group.plan.keys())
@@ -263,11 +256,12 @@ class Rebalancer:
             changes[path] = owner_data(owner, generation)
         lease_ms = max((m.session_timeout_ms for m in group.members.values()), default=0)
         named = tuple((*partition, owner.registration) for partition, owner in owners.items())
-        point = Point(
+        epoch = self._context.epoch
+        point = CommitPoint(
             self._paths.group(group.name),
-            partial(point_data, generation, self.epoch, session_timeout_ms=lease_ms),
+            partial(point_data, generation, epoch, session_timeout_ms=lease_ms),
             Step(
-                action="write_owners", group=group.name, epoch=self.epoch, generation=generation,
+                action="write_owners", group=group.name, epoch=epoch, generation=generation,
                 owners=named,
             ),
         )  # fmt: skip
@@ -301,7 +295,7 @@ class Rebalancer:
     # ── 4.3: Starts ─────────────────────────────────────────────────────────────────────────
 
     def _start_all(self, group: Group) -> None:
-        group.phase = Phase.STARTING
+        self._enter(group, Phase.STARTING)
         shares: dict[str, list[Offset]] = {name: [] for name in group.members}
         offsets = self._first_offsets(group)
         for (topic, number), owner in group.owners.items():
@@ -397,8 +391,7 @@ class Rebalancer:
     def _try_again(self, group: Group, after_ms: int) -> None:
         """Reset the flag, and rebalance again after a while."""
         self.groups_being_rebalanced[group.name].reset()
-        due_ms = self._outbox.now_ms + after_ms
-        self._purgatory.watch(("rebalance", group.name), due_ms, partial(self._again, group))
+        self._after(after_ms, ("rebalance", group.name), partial(self._again, group))
 
     def _again(self, group: Group) -> None:
         if group.name in self.groups_being_rebalanced:
@@ -406,7 +399,7 @@ class Rebalancer:
 
     def _leave(self, group: Group) -> None:
         """The rebalance is over, one way or the other."""
-        group.phase = Phase.IDLE
+        self._enter(group, Phase.IDLE)
         group.waiting.clear()
         group.plan = {}
         self._purgatory.clear(("rebalance", group.name))

@@ -16,12 +16,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Ghost, Group, Owner
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox, Then, ignore
-from herdproof.protocols.central_coordinator.coordinator.store import Store
-from herdproof.protocols.central_coordinator.paths import Paths, unquoted
+from herdproof.protocols.central_coordinator.coordinator.outbox import Then, ignore
+from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.subscription import (
     InvalidSubscription,
     Subscription,
@@ -43,20 +42,16 @@ Loaded = Callable[[Group, bool], None]
 """Told that a group was read, or (False) that it could not be."""
 
 
-class Recovery:
+class Recovery(CorePart):
     """Reads groups, not too many at once; `loaded` is told of each."""
 
-    def __init__(
-        self, paths: Paths, settings: Settings, outbox: Outbox, store: Store, loaded: Loaded
-    ) -> None:
+    def __init__(self, context: Context, loaded: Loaded) -> None:
+        super().__init__(context)
         self.queue: OrderedDict[str, Group] = OrderedDict()
         """By name, groups that wait for others to be read, in order."""
         self.under_way: set[str] = set()
         self._failed: set[str] = set()
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._store = store
+        self._store = context.store
         self._loaded = loaded
 
     def load(self, group: Group) -> None:

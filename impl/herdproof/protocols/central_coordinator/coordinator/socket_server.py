@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Member
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
 from herdproof.protocols.central_coordinator.events import Close, Send
-from herdproof.protocols.central_coordinator.expiry import Purgatory
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import CoordinatorAction
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
@@ -82,19 +80,13 @@ class Channel:
         return self.outstanding is not None
 
 
-class SocketServer:
+class SocketServer(CorePart):
     """All channels; `failed` is told of those that don't answer or answer nonsense."""
 
-    def __init__(
-        self, broker_id: int, settings: Settings, outbox: Outbox, purgatory: Purgatory,
-        failed: Failed,
-    ) -> None:  # fmt: skip
+    def __init__(self, context: Context, failed: Failed) -> None:
+        super().__init__(context)
         self.channels: dict[int, Channel] = {}
-        self.epoch = 0
-        self._name = f"coordinator-{broker_id}"
-        self._settings = settings
-        self._outbox = outbox
-        self._purgatory = purgatory
+        self._name = f"coordinator-{context.broker_id}"
         self._failed = failed
 
     # ── Channels ────────────────────────────────────────────────────────────────────────────
@@ -106,8 +98,8 @@ class SocketServer:
             self._outbox.emit(Close(number, f"{self._settings.max_channels} channels are open"))
             return
         self.channels[number] = Channel(number)
-        due_ms = self._outbox.now_ms + self._settings.register_timeout_ms
-        self._purgatory.watch(("register", number), due_ms, partial(self._silent, number))
+        patience_ms = self._settings.register_timeout_ms
+        self._after(patience_ms, ("register", number), partial(self._silent, number))
 
     def registers(self, number: int) -> None:
         """A Register came: from now on its sender waits for us, however many came before it."""
@@ -205,18 +197,13 @@ class SocketServer:
 
     def _send_copy(self, channel: Channel, outstanding: Outstanding, patience_ms: int) -> None:
         """Send a request, and set the watcher that its response clears."""
-        self._outbox.emit(
-            Send(
-                channel.number,
-                Frame(
-                    outstanding.request, channel.correlation_id, self.epoch,
-                    outstanding.generation, self._name,
-                ),
-            )
-        )  # fmt: skip
-        due_ms = self._outbox.now_ms + patience_ms
         number = channel.number
-        self._purgatory.watch(("request", number), due_ms, partial(self._expired, number))
+        frame = Frame(
+            outstanding.request, channel.correlation_id, self._context.epoch,
+            outstanding.generation, self._name,
+        )  # fmt: skip
+        self._outbox.emit(Send(number, frame))
+        self._after(patience_ms, ("request", number), partial(self._expired, number))
 
     def _expired(self, number: int) -> None:
         """A request was not answered in time: a ping is sent again, up to its retries."""
@@ -248,6 +235,6 @@ class SocketServer:
         """Answer a consumer's request; over a channel that is closed nothing is sent."""
         if number in self.channels:
             frame = Frame(
-                message, to.correlation_id, self.epoch, generation, self._name, error
-            )  # fmt: skip
+                message, to.correlation_id, self._context.epoch, generation, self._name, error
+            )
             self._outbox.emit(Send(number, frame, legacy))

@@ -6,9 +6,9 @@ Writes of one group are done one after the other, and those that wait are done t
 not wait for each other. Every transaction checks the epoch node, so that ZooKeeper refuses it once
 another coordinator has been elected: then `fenced` is called, and this one steps down.
 
-A write with a `Point` is atomic: its last transaction sets the group's node, under the version it
-is known to have, and only that makes it valid. One whose connection is lost is not tried again:
-whether it was done is read from that node.
+A write with a `CommitPoint` is atomic: its last transaction sets the group's node, under the
+version it is known to have, and only that makes it valid. One whose connection is lost is not tried
+again: whether it was done is read from that node.
 
 Source: PROTOCOLS.md (Election, ruling 1; "owner writes beyond ZooKeeper's 1 MB are split").
 """
@@ -22,11 +22,8 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.expiry import Purgatory
-from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import Offset
 from herdproof.protocols.election.elector import fenced
@@ -54,7 +51,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CommitPoint:
     """The node whose write makes a write of several transactions valid."""
 
     path: str
@@ -65,7 +62,7 @@ class Point:
 
 
 Write: TypeAlias = Create | Set | Delete
-Part: TypeAlias = list[tuple[str, bytes | None]]
+Batch: TypeAlias = list[tuple[str, bytes | None]]
 Then: TypeAlias = Callable[[Outcome], None]
 
 NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
@@ -83,10 +80,10 @@ class Job:
     changes: dict[str, bytes | None]
     """The data of each path; None: nothing is to stand there."""
     thens: list[Then]
-    point: Point | None = None
+    point: CommitPoint | None = None
     offsets: dict[str, Offset] = field(default_factory=dict)
     """Of the paths, those that keep an offset: to write one is a step."""
-    parts: deque[Part] | None = None
+    parts: deque[Batch] | None = None
     """The transactions that are not done yet; None before it has begun."""
     size: int = 0
     """The number of transactions in all."""
@@ -100,25 +97,19 @@ class Job:
     repairs: int = 0
 
 
-class Store:
+class Store(CorePart):
     """The writes of all groups; `refused` is called when the fence refuses one."""
 
-    def __init__(
-        self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
-        refused: Callable[[], None],
-    ) -> None:  # fmt: skip
-        self.epoch = 0
+    def __init__(self, context: Context, refused: Callable[[], None]) -> None:
+        super().__init__(context)
         self.jobs: dict[str, deque[Job]] = {}
         """By group, the oldest first; that one is under way."""
         self.standing: dict[str, set[str]] = {}
         """By group, the paths that are known to stand; "": those that all groups share."""
         self.versions: dict[str, int] = {}
         """Of the points' nodes, the versions that they are known to have."""
+        paths = context.paths
         self._shared = frozenset({paths.root, paths.groups, paths.consumers})
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._purgatory = purgatory
         self._refused = refused
 
     # ── What stands ─────────────────────────────────────────────────────────────────────────
@@ -153,7 +144,7 @@ class Store:
 
     def write(
         self, group: str, changes: Mapping[str, bytes | None], then: Then,
-        point: Point | None = None, offsets: Mapping[str, Offset] | None = None,
+        point: CommitPoint | None = None, offsets: Mapping[str, Offset] | None = None,
     ) -> None:  # fmt: skip
         """
         Write this after what is being written for the group, and go on with its outcome.
@@ -201,10 +192,11 @@ class Store:
         offsets = tuple(job.offsets[path] for path in paths if path in job.offsets)
         if not offsets:
             return None
-        return Step(action="flush_offsets", group=job.group, epoch=self.epoch, partitions=offsets)
+        epoch = self._context.epoch
+        return Step(action="flush_offsets", group=job.group, epoch=epoch, partitions=offsets)
 
     def _fenced(self, operations: tuple[Write, ...]) -> Multi:
-        return fenced(self._paths.election, self.epoch, operations)
+        return fenced(self._paths.election, self._context.epoch, operations)
 
     def _finish(self, job: Job, outcome: Outcome) -> None:
         """Tell whoever waits for it, then begin with what came in the meantime."""
@@ -219,9 +211,9 @@ class Store:
         if not jobs and self.jobs.get(job.group) is jobs:
             del self.jobs[job.group]
 
-    def _split(self, job: Job) -> Iterator[Part]:
+    def _split(self, job: Job) -> Iterator[Batch]:
         """A job's transactions, none of them too large; one with a point has at least one."""
-        part: Part = []
+        part: Batch = []
         room = limit = self._settings.max_transaction_bytes - _OVERHEAD
         for path, data in job.changes.items():
             # Twice the path, since a parent may have to be created with it.
@@ -320,8 +312,8 @@ class Store:
         if job.point is not None or job.tries > self._settings.zookeeper_retries:
             self._give_up(job, Outcome.UNKNOWN, refusal.why.value)
             return
-        due_ms = self._outbox.now_ms + self._settings.zookeeper_backoff_ms
-        self._purgatory.watch(("store", job.group), due_ms, partial(self._go_on, job))
+        backoff_ms = self._settings.zookeeper_backoff_ms
+        self._after(backoff_ms, ("store", job.group), partial(self._go_on, job))
 
     def _repair(self, job: Job, culprit: Write, why: Why) -> bool:
         """Learn from a refusal what stands; whether the transaction can be built anew."""

@@ -16,11 +16,9 @@ import re
 from collections.abc import Callable, Mapping, Set
 from functools import partial
 
-from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.expiry import Purgatory
-from herdproof.protocols.central_coordinator.paths import Paths, unquoted
+from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
+from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
@@ -30,13 +28,11 @@ Changed = Callable[[str], None]
 """Told of a topic that has appeared, has more partitions, or is gone."""
 
 
-class TopicListeners:
+class TopicListeners(CorePart):
     """The topics as ZooKeeper has them; `changed` is called after they were read first."""
 
-    def __init__(
-        self, paths: Paths, settings: Settings, outbox: Outbox, purgatory: Purgatory,
-        changed: Changed, read: Callable[[], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, context: Context, changed: Changed, read: Callable[[], None]) -> None:
+        super().__init__(context)
         self.topics: dict[str, tuple[str, ...]] = {}
         """By name, the numbers of the partitions, as text, in order."""
         self.are_read = False
@@ -44,10 +40,6 @@ class TopicListeners:
         self.has_started = False
         self._reading: dict[str, bool] = {}
         """Paths that are being read, and whether a watch on them has fired since."""
-        self._paths = paths
-        self._settings = settings
-        self._outbox = outbox
-        self._purgatory = purgatory
         self._changed = changed
         self._read = read
 
@@ -104,8 +96,8 @@ class TopicListeners:
 
     def _look_later(self, path: str) -> None:
         """Read a node again after a while."""
-        due_ms = self._outbox.now_ms + self._settings.zookeeper_backoff_ms
-        self._purgatory.watch(("topics", path), due_ms, partial(self._look, path))
+        backoff_ms = self._settings.zookeeper_backoff_ms
+        self._after(backoff_ms, ("topics", path), partial(self._look, path))
 
     # ── Topics ──────────────────────────────────────────────────────────────────────────────
 

@@ -115,6 +115,12 @@ class StaleOffsets(Rebalancer):
 class OwnersWrittenLate(Rebalancer):
     """Owners are written after all StartResponses: step 5 of `002`."""
 
+    def _enter(self, group: Group, phase: Phase) -> None:
+        if phase in (Phase.STARTING, Phase.WRITING):
+            group.phase = phase  # the other way round than the table has them
+        else:
+            super()._enter(group, phase)
+
     def _write_owners(self, group: Group, generation: int) -> None:
         if group.phase is Phase.STARTING:
             super()._write_owners(group, generation)

@@ -22,7 +22,7 @@ import pickle
 from collections.abc import Collection
 from functools import partial, partialmethod
 
-from herdproof.protocols.central_coordinator.client.consumer import Phase as ConsumerPhase
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
 from herdproof.protocols.central_coordinator.events import (
     Closed,
@@ -351,6 +351,8 @@ class GatedCentral(CentralParts):
         assert group is not None
         runs = group.phase in (Phase.STOPPING, Phase.STARTING)
         if runs and (group.phase is Phase.STARTING or not group.members):
+            if group.phase is Phase.STOPPING:
+                group.phase = Phase.FLUSHING
             self._let(b, partial(broker.core.rebalancer.fail, group, "something was lost"))
             return
         may = group.phase is Phase.STOPPING and not group.waiting and not group.ghosts

@@ -1,7 +1,7 @@
 """
 The connections of the coordinator's wire: bytes in, frames out, and the limits that a peer meets.
 
-A `Channel` is one connection. It decides nothing about the protocol; it gives its owner whole
+A `ServerChannel` is one connection. It decides nothing about the protocol; it gives its owner whole
 frames, in order, and it ends a connection on which none can come or go: a frame that cannot be
 read is answered by an error and the connection closed; a frame that does not become whole, a first
 frame that does not come, and answers that are not read, end it too. No connection's trouble is
@@ -16,37 +16,37 @@ from typing import Protocol
 
 from herdproof.protocols.central_coordinator.server.configuration import Listener
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
-from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
+from herdproof.protocols.central_coordinator.wire.errors import FrameError, Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 
 PORTION = 64
 """How many frames of one connection are taken before others have their turn."""
 
 
-class Owner(Protocol):
+class ChannelOwner(Protocol):
     """Whose the channels are."""
 
     @property
     def epoch(self) -> int:
         """The epoch to say in an error frame; 0 if it does not lead."""
 
-    def opened(self, channel: Channel) -> None:
+    def opened(self, channel: ServerChannel) -> None:
         """A connection came: it gets its number, or is ended at once."""
 
-    def received(self, channel: Channel, frame: Frame, legacy: bool) -> None:
+    def received(self, channel: ServerChannel, frame: Frame, legacy: bool) -> None:
         """A frame came."""
 
-    def cut(self, channel: Channel, reason: str, error: WireError | None) -> None:
+    def cut(self, channel: ServerChannel, reason: str, error: FrameError | None) -> None:
         """The channel itself ends the connection, for this reason (a word or two)."""
 
-    def closed(self, channel: Channel) -> None:
+    def closed(self, channel: ServerChannel) -> None:
         """The connection is over; told last, and once, of each that was opened."""
 
 
-class Channel(asyncio.Protocol):
+class ServerChannel(asyncio.Protocol):
     """One connection; `number` is what its owner calls it."""
 
-    def __init__(self, owner: Owner, limits: Listener) -> None:
+    def __init__(self, owner: ChannelOwner, limits: Listener) -> None:
         self.number = 0
         self.peer = ""
         self._owner = owner
@@ -169,7 +169,7 @@ class Channel(asyncio.Protocol):
             self._transport.write(answer)
         self._cut("malformed frame", error)
 
-    def _cut(self, reason: str, error: WireError | None) -> None:
+    def _cut(self, reason: str, error: FrameError | None) -> None:
         """End the connection for a reason of this end's own."""
         self.close()
         self._owner.cut(self, reason, error)

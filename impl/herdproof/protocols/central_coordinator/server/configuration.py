@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from herdproof.errors import HerdError
-from herdproof.protocols.central_coordinator.server.logs import Form
+from herdproof.errors import CallerError
+from herdproof.protocols.central_coordinator.server.logs import LogForm
 from herdproof.protocols.central_coordinator.server.tls import Tls
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.zookeeper.client import Digest
@@ -26,7 +26,7 @@ EVERYWHERE = ("0.0.0.0", "::", "")
 """Addresses to listen on that nobody can connect to."""
 
 
-class BadConfiguration(HerdError):
+class BadConfiguration(CallerError):
     """A setting is unknown, of the wrong type, or makes no sense."""
 
 
@@ -68,7 +68,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeper:
+class ZooKeeperSection:
     """The ZooKeeper that the brokers use, and as whom."""
 
     hosts: str = "127.0.0.1:2181"
@@ -102,7 +102,7 @@ class ZooKeeper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
+class MetricsSection:
     """What Prometheus reads."""
 
     port: int | None = None
@@ -115,10 +115,10 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+class LogSection:
     """How the process logs, on stderr."""
 
-    form: Form = Form.TEXT
+    form: LogForm = LogForm.TEXT
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
     """Nothing below this is logged."""
 
@@ -133,9 +133,9 @@ class Configuration(BaseModel):
     coordinator: Settings = Settings()
     listener: Listener = Listener()
     tls: Tls | None = None
-    zookeeper: ZooKeeper = ZooKeeper()
-    metrics: Metrics = Metrics()
-    log: Log = Log()
+    zookeeper: ZooKeeperSection = ZooKeeperSection()
+    metrics: MetricsSection = MetricsSection()
+    log: LogSection = LogSection()
 
 
 def check_lease(configuration: Configuration, granted_ms: int) -> None:
@@ -202,8 +202,8 @@ def explained(problem: Mapping[str, Any]) -> str:
 def known_keys(table: tuple[str, ...]) -> list[str]:
     """The settings that a table has; of the whole file, without a table's name."""
     tables = {
-        "coordinator": Settings, "listener": Listener, "tls": Tls, "zookeeper": ZooKeeper,
-        "metrics": Metrics, "log": Log,
+        "coordinator": Settings, "listener": Listener, "tls": Tls, "zookeeper": ZooKeeperSection,
+        "metrics": MetricsSection, "log": LogSection,
     }  # fmt: skip
     if not table:
         return sorted(Configuration.model_fields)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from herdproof.protocols.central_coordinator.server.configuration import ZooKeeper
+from herdproof.protocols.central_coordinator.server.configuration import ZooKeeperSection
 from herdproof.protocols.election.elector import Paths
 from herdproof.protocols.election.shell import ZkElection
 from herdproof.zookeeper.operations import (
@@ -44,7 +44,7 @@ FIRES = {
 """Which of the two kinds of watches each change fires."""
 
 
-class Owner(Protocol):
+class KeeperListener(Protocol):
     """Who is told; always by the loop's thread, in order."""
 
     def elected(self, epoch: int) -> None:
@@ -69,7 +69,9 @@ class Owner(Protocol):
 class Keeper:
     """The session of broker `broker_id`; made within the loop that its owner lives in."""
 
-    def __init__(self, settings: ZooKeeper, broker_id: int, paths: Paths, owner: Owner) -> None:
+    def __init__(
+        self, settings: ZooKeeperSection, broker_id: int, paths: Paths, owner: KeeperListener
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._owner = owner
         self._watches: set[tuple[str, Change]] = set()

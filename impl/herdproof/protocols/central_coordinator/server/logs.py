@@ -39,7 +39,7 @@ LEVELS: Mapping[str, int] = {
 """How grave what the core reports is; INFO where it is not said."""
 
 
-class Form(Enum):
+class LogForm(Enum):
     """How a log's lines are written."""
 
     TEXT = "text"
@@ -86,10 +86,10 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def log_to_stderr(form: Form, level: str) -> None:
+def log_to_stderr(form: LogForm, level: str) -> None:
     """Have the whole process log in this form, from this level ("DEBUG" to "CRITICAL") on."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form is Form.JSON else TextLines())
+    handler.setFormatter(JsonLines() if form is LogForm.JSON else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

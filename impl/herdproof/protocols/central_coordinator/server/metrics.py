@@ -14,7 +14,7 @@ from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.wire.messages import Frame
@@ -26,7 +26,7 @@ MOMENTS = (0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0)
 """The buckets of what the core itself takes for one event."""
 
 
-class MetricsPortTaken(HerdError):
+class MetricsPortTaken(WorldError):
     """The metrics cannot be served where they should be."""
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, assert_never
 
-from herdproof.errors import HerdError
+from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.client.clock import now_ms
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.events import (
@@ -45,7 +45,7 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.central_coordinator.server.channels import Channel
+from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import (
     BadConfiguration,
     Configuration,
@@ -57,7 +57,7 @@ from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.server.registration import Registration
 from herdproof.protocols.central_coordinator.server.tls import server_context
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.shell import ElectionOver
 from herdproof.zookeeper.operations import Answer, Link, Operation, Watched
@@ -75,7 +75,7 @@ BACKLOG = 1024
 """Connections that wait to be accepted: after a failover all consumers come at once."""
 
 
-class CannotListen(HerdError):
+class CannotListen(WorldError):
     """The address to listen on is not to be had."""
 
 
@@ -121,7 +121,7 @@ class Server:
         )  # fmt: skip
         self._registering: asyncio.Task[None] | None = None
         self._listening: asyncio.Server | None = None
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, ServerChannel] = {}
         self._last_channel = 0
         self._epoch = 0
         self._wake: asyncio.TimerHandle | None = None
@@ -199,7 +199,11 @@ class Server:
         }  # fmt: skip
         try:
             self._listening = await self._loop.create_server(
-                lambda: Channel(self, limits), limits.host, limits.port, backlog=BACKLOG, **tls
+                lambda: ServerChannel(self, limits),
+                limits.host,
+                limits.port,
+                backlog=BACKLOG,
+                **tls,
             )
         except OSError as problem:
             raise CannotListen(
@@ -234,7 +238,7 @@ class Server:
 
     # ── What channels tell ──────────────────────────────────────────────────────────────────
 
-    def opened(self, channel: Channel) -> None:
+    def opened(self, channel: ServerChannel) -> None:
         """Somebody connected."""
         self._last_channel += 1
         channel.number = self._last_channel
@@ -244,18 +248,18 @@ class Server:
             channel.abort()
         self.give(Opened(channel.number))
 
-    def received(self, channel: Channel, frame: Frame, legacy: bool) -> None:
+    def received(self, channel: ServerChannel, frame: Frame, legacy: bool) -> None:
         """A frame came."""
         self.metrics.received(frame)
         self.give(Received(channel.number, frame, legacy))
 
-    def cut(self, channel: Channel, reason: str, error: WireError | None) -> None:
+    def cut(self, channel: ServerChannel, reason: str, error: FrameError | None) -> None:
         """A channel ended itself."""
         self.metrics.cut(reason)
         why = reason if error is None else f"{reason}: {error}"
         log.warning("connection ended", extra=of(channel, why=why))
 
-    def closed(self, channel: Channel) -> None:
+    def closed(self, channel: ServerChannel) -> None:
         """A connection is over."""
         del self._channels[channel.number]
         self.metrics.channels.set(len(self._channels))
@@ -343,6 +347,6 @@ class Server:
         log.log(LEVELS.get(report.what, logging.INFO), report.what, extra=fields(**said))
 
 
-def of(channel: Channel, **more: str) -> dict[str, Any]:
+def of(channel: ServerChannel, **more: str) -> dict[str, Any]:
     """A channel's fields in a log."""
     return fields(channel=channel.number, peer=channel.peer, **more)

@@ -6,10 +6,10 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 
 
-class BadTls(HerdError):
+class BadTls(CallerError):
     """A certificate, key or list of authorities cannot be used."""
 
 

@@ -36,7 +36,11 @@ from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.contract import Contract
 from herdproof.protocols.central_coordinator.simulated.network import Connection, Pipe
 from herdproof.protocols.central_coordinator.simulated.process import Process, World
-from herdproof.protocols.central_coordinator.simulated.session import FIRES, Client, Service
+from herdproof.protocols.central_coordinator.simulated.session import (
+    FIRES,
+    SimulatedClient,
+    SimulatedService,
+)
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
@@ -69,7 +73,7 @@ class BrokerWorld(World, Protocol):
     coordinator: type[Coordinator]
     elector: type[Elector]
     contract: Contract
-    service: Service
+    service: SimulatedService
     settings: Settings
     paths: Paths
     zookeeper_timeout_ms: int
@@ -91,7 +95,7 @@ class SimulatedBroker(Process):
         """The channels that the core has been told of, and not that they are closed."""
         self.commits: dict[tuple[int, int], Frame] = {}
         """Commits that are not answered yet, by channel and correlation id."""
-        self.client = Client(
+        self.client = SimulatedClient(
             world.service, self, world.zookeeper_timeout_ms,
             on_link=self._link_changed, on_watch=self._watch_fired, on_lost=self._watch_lost,
         )  # fmt: skip

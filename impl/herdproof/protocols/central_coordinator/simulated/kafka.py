@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from herdproof.protocols.central_coordinator.simulated.session import Service
+from herdproof.protocols.central_coordinator.simulated.session import SimulatedService
 from herdproof.protocols.central_coordinator.wire.messages import OffsetReset, TopicPartition
 from herdproof.zookeeper.operations import Create, Operation, Refusal, Set, Why
 
@@ -30,7 +30,7 @@ class Log:
 class Kafka:
     """The cluster: its topics, and an operator's session by which it writes to ZooKeeper."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: SimulatedService) -> None:
         self._service = service
         self._operator = service.zookeeper.open()
         self.logs: dict[TopicPartition, Log] = {}

@@ -55,7 +55,7 @@ class Host(Protocol):
         """Have the process do this, when it next does anything."""
 
 
-class Service:
+class SimulatedService:
     """The simulated ZooKeeper with a network before it; slow, for a while, if asked to be."""
 
     def __init__(self, timeline: Timeline, network: Network, chance: Random) -> None:
@@ -63,8 +63,8 @@ class Service:
         self.network = network
         self.chance = chance
         self.zookeeper = ZooKeeper()
-        self.clients: list[Client] = []
-        self.wrote: Callable[[Client, Open], None] = ignore
+        self.clients: list[SimulatedClient] = []
+        self.wrote: Callable[[SimulatedClient, Open], None] = ignore
         """Told of every write that was done, before its answer is on its way."""
         self.fenced = 0
         """How many writes of coordinators were refused because their epoch was over."""
@@ -85,7 +85,7 @@ class Service:
         delay = 0.3 + 3.0 * self.chance.random()
         return delay + self._slow_ms * self.chance.random() if self.is_slow else delay
 
-    def perform(self, client: Client, opened: Open, *, answered: bool) -> Answer:
+    def perform(self, client: SimulatedClient, opened: Open, *, answered: bool) -> Answer:
         """Do it now; whoever watched has events on the way before the answer is."""
         zookeeper, operation = self.zookeeper, opened.operation
         if isinstance(operation, Exists | Get | Children | Sync):
@@ -110,7 +110,7 @@ class Service:
             for event in self.zookeeper.take_events(client.session):
                 client.down.put(self.delay(), client.watch_fired, event)
 
-    def expire(self, client: Client, *, told: bool) -> None:
+    def expire(self, client: SimulatedClient, *, told: bool) -> None:
         """End a client's session; if it is `told`, its connection brings what its watches saw."""
         if client.session and self.zookeeper.alive(client.session):
             self.zookeeper.expire(client.session, told=told)
@@ -142,15 +142,15 @@ def kind_of(operation: Get | Exists | Children) -> Change:
     return Change.CHILDREN if isinstance(operation, Children) else Change.DATA
 
 
-def ignore(client: Client, opened: Open) -> None:
+def ignore(client: SimulatedClient, opened: Open) -> None:
     """Who is told what was written, where nobody wants to know."""
 
 
-class Client:
+class SimulatedClient:
     """One process' client; it opens a session anew whenever it has lost one."""
 
     def __init__(
-        self, service: Service, host: Host, timeout_ms: float, *,
+        self, service: SimulatedService, host: Host, timeout_ms: float, *,
         on_link: Callable[[Link, int], None], on_watch: Callable[[Watched], None],
         on_lost: Callable[[Watched], None],
     ) -> None:  # fmt: skip

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Outcome, Run
 
 
-class NothingToShrink(HerdError):
+class NothingToShrink(CallerError):
     """The run breaks no promise."""
 
 

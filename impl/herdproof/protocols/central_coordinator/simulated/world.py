@@ -36,7 +36,11 @@ from herdproof.protocols.central_coordinator.simulated.faults import strike
 from herdproof.protocols.central_coordinator.simulated.kafka import IDS, TOPICS, Kafka
 from herdproof.protocols.central_coordinator.simulated.network import Lateness, Network, Side
 from herdproof.protocols.central_coordinator.simulated.process import Process
-from herdproof.protocols.central_coordinator.simulated.session import Client, Open, Service
+from herdproof.protocols.central_coordinator.simulated.session import (
+    Open,
+    SimulatedClient,
+    SimulatedService,
+)
 from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
 from herdproof.protocols.central_coordinator.simulated.story import Line, digest, story
 from herdproof.protocols.election.held.flawed import elector_with
@@ -108,7 +112,7 @@ class Run:
         """What is left to chance of the fault that strikes: its own, whichever struck before."""
         self.timeline = Timeline()
         self.network = Network(self.timeline, Random(f"{seed}/network"), draw_lateness(seed))
-        self.service = Service(self.timeline, self.network, Random(f"{seed}/zookeeper"))
+        self.service = SimulatedService(self.timeline, self.network, Random(f"{seed}/zookeeper"))
         self.kafka = Kafka(self.service)
         self.paths = Paths()
         settings = Random(f"{seed}/settings")
@@ -124,7 +128,7 @@ class Run:
         """Nothing goes wrong any more, and nothing is produced."""
         self._lives = 0
         self._producing = Random(f"{seed}/records")
-        self._writers: dict[Client, SimulatedBroker] = {}
+        self._writers: dict[SimulatedClient, SimulatedBroker] = {}
         self.service.wrote = self._wrote
 
     @property
@@ -226,7 +230,7 @@ class Run:
         self.kafka.append(partitions[chance.randrange(len(partitions))], chance.randrange(1, 3))
         timeline.after(2 * PRODUCE_MS * chance.random(), self._produce)
 
-    def _wrote(self, client: Client, opened: Open) -> None:
+    def _wrote(self, client: SimulatedClient, opened: Open) -> None:
         self.contract.wrote(self._writers[client], opened.operation, coordinates=opened.coordinates)
 
     def _counted(self) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from herdproof.errors import HerdError
+from typing import Self
+
+from herdproof.errors import CallerError, HerdError, PeerError
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 NO_CORRELATION = -1
@@ -12,9 +14,9 @@ NO_TYPE = 0
 """The type id of an answer to a frame whose own could not be read."""
 
 
-class WireError(HerdError):
+class FrameError(HerdError):
     """
-    A frame that came cannot be read: answer it (`conversation.refusal`) and close the connection.
+    What is wrong with a frame, of the peer's or of ours.
 
     `offset` counts bytes from the first after the size; `path` names the field, from the body down
     to it. Of the header it holds what could be read: `type_id`, `correlation_id`. `answerable` is
@@ -34,7 +36,7 @@ class WireError(HerdError):
         self.answerable = True
         self.told = False
 
-    def within(self, name: str) -> WireError:
+    def within(self, name: str) -> Self:
         """Say that it happened in this field, or in this element (`[3]`) of an array."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         self.path = f"{name}{joint}{self.path}"
@@ -46,12 +48,19 @@ class WireError(HerdError):
         return f"{self.code.name}: {place}{self.why}{byte}. {self._advice()}"
 
     def _advice(self) -> str:
+        raise NotImplementedError
+
+
+class WireError(FrameError, PeerError):
+    """A frame that came cannot be read: answer it (`conversation.refusal`), and close."""
+
+    def _advice(self) -> str:
         if self.told:
             return "The connection is of no use any more: close it."
         return "Close the connection; docs/wire.md has the layout that the peer must keep to."
 
 
-class Unsendable(WireError):
+class Unsendable(FrameError, CallerError):
     """A message of ours does not fit into its fields; nothing was sent, the connection is well."""
 
     def _advice(self) -> str:

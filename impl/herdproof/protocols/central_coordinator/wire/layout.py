@@ -14,11 +14,11 @@ from enum import Enum, IntEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from herdproof.protocols.central_coordinator.wire import primitives
-from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, OffsetReset
 from herdproof.protocols.central_coordinator.wire.primitives import (
-    Reader,
-    Writer,
+    ByteReader,
+    ByteWriter,
     malformed,
     unsendable,
 )
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Member = TypeVar("Member", bound=Enum)
 
 
-class Kind(Protocol[T]):
+class FieldKind(Protocol[T]):
     """How values of one sort lie in a frame."""
 
     @property
@@ -38,10 +38,10 @@ class Kind(Protocol[T]):
     def least_bytes(self) -> int:
         """The least that a value takes."""
 
-    def read(self, reader: Reader) -> T:
+    def read(self, reader: ByteReader) -> T:
         """The next value; `WireError` if there is none."""
 
-    def write(self, writer: Writer, value: T) -> None:
+    def write(self, writer: ByteWriter, value: T) -> None:
         """Write a value; `Unsendable` if it does not fit."""
 
 
@@ -68,7 +68,7 @@ class Number:
         """The bytes of the number."""
         return self.layout.size
 
-    def read(self, reader: Reader) -> int:
+    def read(self, reader: ByteReader) -> int:
         """The next number; `WireError` if it is cut off or out of bounds."""
         start = reader.offset
         value = reader.number(self.layout)
@@ -76,7 +76,7 @@ class Number:
             raise malformed(f"{value} is not {self.label}", start)
         return value
 
-    def write(self, writer: Writer, value: int) -> None:
+    def write(self, writer: ByteWriter, value: int) -> None:
         """Write a number; `Unsendable` if it is out of bounds."""
         writer.number(self.layout, value)
         if not self._in_bounds(value):
@@ -96,11 +96,11 @@ class Text:
     label: str = "string"
     least_bytes: int = 2
 
-    def read(self, reader: Reader) -> str:
+    def read(self, reader: ByteReader) -> str:
         """The next string; `WireError` if it is cut off or not UTF-8."""
         return reader.string()
 
-    def write(self, writer: Writer, value: str) -> None:
+    def write(self, writer: ByteWriter, value: str) -> None:
         """Write a string; `Unsendable` if it is too long."""
         writer.string(value)
 
@@ -112,7 +112,7 @@ class Bool:
     label: str = "bool"
     least_bytes: int = 1
 
-    def read(self, reader: Reader) -> bool:
+    def read(self, reader: ByteReader) -> bool:
         """The next truth value; `WireError` if it is neither 0 nor 1."""
         start = reader.offset
         value = reader.number(primitives.INT8)
@@ -120,7 +120,7 @@ class Bool:
             raise malformed(f"{value} is no bool, which is 0 or 1", start)
         return value == 1
 
-    def write(self, writer: Writer, value: bool) -> None:
+    def write(self, writer: ByteWriter, value: bool) -> None:
         """Write a truth value."""
         writer.number(primitives.INT8, 1 if value else 0)
 
@@ -132,12 +132,12 @@ class Coded:
     label: str = "int16, an error code"
     least_bytes: int = 2
 
-    def read(self, reader: Reader) -> ErrorCode:
+    def read(self, reader: ByteReader) -> ErrorCode:
         """The next code; `WireError` if it is none of ours."""
         start = reader.offset
         return _member(ErrorCode, reader.number(primitives.INT16), start)
 
-    def write(self, writer: Writer, value: ErrorCode) -> None:
+    def write(self, writer: ByteWriter, value: ErrorCode) -> None:
         """Write a code."""
         writer.number(primitives.INT16, value)
 
@@ -149,12 +149,12 @@ class Reset:
     label: str = "string, `smallest` or `largest`"
     least_bytes: int = 2
 
-    def read(self, reader: Reader) -> OffsetReset:
+    def read(self, reader: ByteReader) -> OffsetReset:
         """The next one; `WireError` if it is neither."""
         start = reader.offset
         return _member(OffsetReset, reader.string(), start)
 
-    def write(self, writer: Writer, value: OffsetReset) -> None:
+    def write(self, writer: ByteWriter, value: OffsetReset) -> None:
         """Write it."""
         writer.string(value.value)
 
@@ -169,11 +169,11 @@ def _member(choice: type[Member], value: int | str, start: int) -> Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class StructField:
     """A field of a struct: an attribute of its class."""
 
     name: str
-    kind: Kind[Any]
+    kind: FieldKind[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Struct(Generic[T]):
     """The fields of a class, one after another."""
 
     of: type[T]
-    fields: tuple[Field, ...] = ()
+    fields: tuple[StructField, ...] = ()
 
     @property
     def label(self) -> str:
@@ -193,11 +193,11 @@ class Struct(Generic[T]):
         """The least that its fields take."""
         return sum(field.kind.least_bytes for field in self.fields)
 
-    def read(self, reader: Reader) -> T:
+    def read(self, reader: ByteReader) -> T:
         """The next one; `WireError` names the field that is wrong."""
         return self.read_beside(reader, {})
 
-    def read_beside(self, reader: Reader, beside: Mapping[str, Any]) -> T:
+    def read_beside(self, reader: ByteReader, beside: Mapping[str, Any]) -> T:
         """The next one, given those of its attributes that are not sent here."""
         values = dict(beside)
         for field in self.fields:
@@ -207,12 +207,12 @@ class Struct(Generic[T]):
                 raise error.within(field.name) from None
         return self.of(**values)
 
-    def write(self, writer: Writer, value: T) -> None:
+    def write(self, writer: ByteWriter, value: T) -> None:
         """Write one; `Unsendable` names the field that does not fit."""
         for field in self.fields:
             try:
                 field.kind.write(writer, getattr(value, field.name))
-            except WireError as error:
+            except Unsendable as error:
                 raise error.within(field.name) from None
 
 
@@ -220,7 +220,7 @@ class Struct(Generic[T]):
 class Array(Generic[T]):
     """A count and as many elements."""
 
-    element: Kind[T]
+    element: FieldKind[T]
     counted: Number
 
     @property
@@ -233,7 +233,7 @@ class Array(Generic[T]):
         """The size of an empty one."""
         return self.counted.least_bytes
 
-    def read(self, reader: Reader) -> tuple[T, ...]:
+    def read(self, reader: ByteReader) -> tuple[T, ...]:
         """The elements; `WireError` names the one that is wrong."""
         count = reader.count(self.counted.layout, self.element.least_bytes)
         elements = []
@@ -244,13 +244,13 @@ class Array(Generic[T]):
                 raise error.within(f"[{index}]") from None
         return tuple(elements)
 
-    def write(self, writer: Writer, value: tuple[T, ...]) -> None:
+    def write(self, writer: ByteWriter, value: tuple[T, ...]) -> None:
         """Write the elements; `Unsendable` if they are too many to be counted."""
         self.counted.write(writer, len(value))
         for index, element in enumerate(value):
             try:
                 self.element.write(writer, element)
-            except WireError as error:
+            except Unsendable as error:
                 raise error.within(f"[{index}]") from None
 
 
@@ -258,7 +258,7 @@ class Array(Generic[T]):
 class Perhaps(Generic[T]):
     """The last field of a body: None where nothing follows."""
 
-    kind: Kind[T]
+    kind: FieldKind[T]
     least_bytes: int = 0
 
     @property
@@ -266,11 +266,11 @@ class Perhaps(Generic[T]):
         """That of what is there or not."""
         return f"absent, or {self.kind.label}"
 
-    def read(self, reader: Reader) -> T | None:
+    def read(self, reader: ByteReader) -> T | None:
         """The value, if any byte is left."""
         return self.kind.read(reader) if reader.left else None
 
-    def write(self, writer: Writer, value: T | None) -> None:
+    def write(self, writer: ByteWriter, value: T | None) -> None:
         """Write the value, if there is one."""
         if value is not None:
             self.kind.write(writer, value)

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.exchanges import REQUESTS, TYPE_IDS, is_request
 from herdproof.protocols.central_coordinator.wire.layout import (
     ERROR_CODE,
     INT16,
     INT32,
     Array,
-    Field,
     Perhaps,
     Struct,
+    StructField,
 )
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
@@ -42,7 +42,11 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
 )
-from herdproof.protocols.central_coordinator.wire.primitives import Reader, Writer, unsendable
+from herdproof.protocols.central_coordinator.wire.primitives import (
+    ByteReader,
+    ByteWriter,
+    unsendable,
+)
 from herdproof.protocols.central_coordinator.wire.version1 import (
     BROKER,
     COORDINATOR_ID,
@@ -62,17 +66,17 @@ BODIES: dict[type[Any], Struct[Any]] = {
     ConsultResponse: Struct(
         ConsultResponse,
         (
-            Field("error_code", ERROR_CODE),
-            Field("coordinator_id", COORDINATOR_ID),
-            Field("brokers", Array(BROKER, INT32)),
+            StructField("error_code", ERROR_CODE),
+            StructField("coordinator_id", COORDINATOR_ID),
+            StructField("brokers", Array(BROKER, INT32)),
         ),
     ),
     Register: Struct(Register, REGISTER_FIELDS),
-    Ping: Struct(Ping, (Field("num_retries", RETRIES),)),
-    PingResponse: Struct(PingResponse, (Field("offsets", Perhaps(OFFSETS)),)),
+    Ping: Struct(Ping, (StructField("num_retries", RETRIES),)),
+    PingResponse: Struct(PingResponse, (StructField("offsets", Perhaps(OFFSETS)),)),
     Stop: Struct(Stop),
-    Start: Struct(Start, (Field("partitions", OFFSETS),)),
-    StartResponse: Struct(StartResponse, (Field("error_code", ERROR_CODE),)),
+    Start: Struct(Start, (StructField("partitions", OFFSETS),)),
+    StartResponse: Struct(StartResponse, (StructField("error_code", ERROR_CODE),)),
 }
 """What follows the size and a request's type id."""
 
@@ -96,26 +100,26 @@ def encode(message: Message) -> bytes:
         return refusal(message.error_code)
     if type(message) not in BODIES:
         raise unsendable("the legacy form has no such message").within(name)
-    writer = Writer()
+    writer = ByteWriter()
     if is_request(message):
         INT16.write(writer, TYPE_IDS[type(message)])
     try:
         BODIES[type(message)].write(writer, message)
-    except WireError as error:
+    except Unsendable as error:
         raise error.within(name) from None
     return sized(writer.written())
 
 
 def refusal(code: ErrorCode) -> bytes:
     """The answer to a frame that is refused or cannot be read: the error code, no more."""
-    writer = Writer()
+    writer = ByteWriter()
     ERROR_CODE.write(writer, code)
     return sized(writer.written())
 
 
 def decode_request(payload: bytes) -> Request:
     """The request that these bytes are, its size not among them; `WireError` if they are none."""
-    reader = Reader(payload)
+    reader = ByteReader(payload)
     try:
         type_id = INT16.read(reader)
     except WireError as error:
@@ -140,7 +144,7 @@ def decode_response(payload: bytes, expected: type[Response]) -> Response:
 
     After an error the rest of a `ConsultResponse` may be missing. `WireError` if they are none.
     """
-    reader = Reader(payload)
+    reader = ByteReader(payload)
     try:
         if expected is ConsultResponse and reader.left == ERROR_CODE.least_bytes:
             code = ERROR_CODE.read(reader)

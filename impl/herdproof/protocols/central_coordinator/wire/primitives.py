@@ -1,8 +1,8 @@
 """
 Big-endian numbers and strings, read from bytes and written to bytes.
 
-A `Reader` never reads beyond its bytes and never allocates for what they do not hold: a count is
-checked against the bytes that are left before anything is made of it.
+A `ByteReader` never reads beyond its bytes and never allocates for what they do not hold: a count
+is checked against the bytes that are left before anything is made of it.
 
 Source: system B's draft `002`; string = int16 length + UTF-8 (PROTOCOLS.md, Wire format of B).
 """
@@ -32,7 +32,7 @@ def unsendable(why: str) -> Unsendable:
     return Unsendable(ErrorCode.MALFORMED, why)
 
 
-class Reader:
+class ByteReader:
     """Reads values from the front of `data`, one after another."""
 
     __slots__ = ("_data", "offset")
@@ -96,7 +96,7 @@ class Reader:
         return malformed(f"needs {needed} bytes, {self.left} are left", self.offset)
 
 
-class Writer:
+class ByteWriter:
     """Writes values one after another."""
 
     __slots__ = ("_data",)

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 import re2
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 MAX_STREAMS = 1024
@@ -46,7 +46,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _WILDCARD = re.compile(r"([*!])([0-9]{1,9})\1(.*)", re.DOTALL)
 
 
-class InvalidSubscription(HerdError):
+class InvalidSubscription(CallerError):
     """A `topic_count` that says nothing, or not what it should."""
 
     code = ErrorCode.INVALID_SUBSCRIPTION

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from herdproof.protocols.central_coordinator.wire import primitives
-from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.exchanges import (
     DIRECTIONS,
     REQUESTS,
@@ -30,10 +30,10 @@ from herdproof.protocols.central_coordinator.wire.layout import (
     OFFSET_RESET,
     STRING,
     Array,
-    Field,
     Number,
     Perhaps,
     Struct,
+    StructField,
 )
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
@@ -59,8 +59,8 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StopResponse,
 )
 from herdproof.protocols.central_coordinator.wire.primitives import (
-    Reader,
-    Writer,
+    ByteReader,
+    ByteWriter,
     malformed,
     unsendable,
 )
@@ -70,19 +70,19 @@ VERSION = 1
 BROKER = Struct(
     BrokerInfo,
     (
-        Field("creator_id", STRING),
-        Field("id", INT32),
-        Field("host", STRING),
-        Field("port", Number("int32", primitives.INT32, 0, 65535)),
+        StructField("creator_id", STRING),
+        StructField("id", INT32),
+        StructField("host", STRING),
+        StructField("port", Number("int32", primitives.INT32, 0, 65535)),
     ),
 )
 COORDINATOR_ID = Number("int16", primitives.INT16, NO_COORDINATOR)
 OFFSET = Struct(
     Offset,
     (
-        Field("topic", STRING),
-        Field("partition", STRING),
-        Field("offset", Number("int64", primitives.INT64, NO_OFFSET)),
+        StructField("topic", STRING),
+        StructField("partition", STRING),
+        StructField("offset", Number("int64", primitives.INT64, NO_OFFSET)),
     ),
 )
 RETRIES = Number("int16", primitives.INT16, 0)
@@ -90,13 +90,13 @@ MILLISECONDS = Number("int32", primitives.INT32, 1)
 OFFSETS = Array(OFFSET, INT32)
 
 REGISTER_FIELDS = (
-    Field("group_id", STRING),
-    Field("consumer_id", STRING),
-    Field("topic_count", STRING),
-    Field("auto_commit", BOOL),
-    Field("auto_offset_reset", OFFSET_RESET),
-    Field("ping_interval_ms", MILLISECONDS),
-    Field("max_ping_retries", RETRIES),
+    StructField("group_id", STRING),
+    StructField("consumer_id", STRING),
+    StructField("topic_count", STRING),
+    StructField("auto_commit", BOOL),
+    StructField("auto_offset_reset", OFFSET_RESET),
+    StructField("ping_interval_ms", MILLISECONDS),
+    StructField("max_ping_retries", RETRIES),
 )
 """What both forms send; version 1 adds the session timeout."""
 
@@ -104,17 +104,20 @@ BODIES: dict[type[Any], Struct[Any]] = {
     Consult: Struct(Consult),
     ConsultResponse: Struct(
         ConsultResponse,
-        (Field("coordinator_id", COORDINATOR_ID), Field("brokers", Array(BROKER, INT32))),
+        (
+            StructField("coordinator_id", COORDINATOR_ID),
+            StructField("brokers", Array(BROKER, INT32)),
+        ),
     ),
-    Register: Struct(Register, (*REGISTER_FIELDS, Field("session_timeout_ms", MILLISECONDS))),
+    Register: Struct(Register, (*REGISTER_FIELDS, StructField("session_timeout_ms", MILLISECONDS))),
     RegisterResponse: Struct(RegisterResponse),
-    Commit: Struct(Commit, (Field("offsets", OFFSETS),)),
+    Commit: Struct(Commit, (StructField("offsets", OFFSETS),)),
     CommitResponse: Struct(CommitResponse),
-    Ping: Struct(Ping, (Field("num_retries", RETRIES),)),
-    PingResponse: Struct(PingResponse, (Field("offsets", Perhaps(OFFSETS)),)),
+    Ping: Struct(Ping, (StructField("num_retries", RETRIES),)),
+    PingResponse: Struct(PingResponse, (StructField("offsets", Perhaps(OFFSETS)),)),
     Stop: Struct(Stop),
-    StopResponse: Struct(StopResponse, (Field("offsets", Perhaps(OFFSETS)),)),
-    Start: Struct(Start, (Field("partitions", OFFSETS),)),
+    StopResponse: Struct(StopResponse, (StructField("offsets", Perhaps(OFFSETS)),)),
+    Start: Struct(Start, (StructField("partitions", OFFSETS),)),
     StartResponse: Struct(StartResponse),
     Leave: Struct(Leave),
     LeaveResponse: Struct(LeaveResponse),
@@ -131,20 +134,20 @@ class Header:
     version_id: int
     correlation_id: int
 
-    def write(self, writer: Writer) -> None:
+    def write(self, writer: ByteWriter) -> None:
         """Write it; `Unsendable` if the correlation id does not fit."""
         HEADER_STRUCT.write(writer, self)
 
 
 HEADER = (
-    Field("direction", INT8),
-    Field("type_id", INT16),
-    Field("version_id", INT16),
-    Field("correlation_id", INT32),
+    StructField("direction", INT8),
+    StructField("type_id", INT16),
+    StructField("version_id", INT16),
+    StructField("correlation_id", INT32),
 )
-EPOCHS = (Field("epoch", INT64), Field("generation", INT32))
-AFTER_OF_A_REQUEST = (Field("client_id", STRING), *EPOCHS)
-AFTER_OF_A_RESPONSE = (Field("error", ERROR_CODE), *EPOCHS)
+EPOCHS = (StructField("epoch", INT64), StructField("generation", INT32))
+AFTER_OF_A_REQUEST = (StructField("client_id", STRING), *EPOCHS)
+AFTER_OF_A_RESPONSE = (StructField("error", ERROR_CODE), *EPOCHS)
 
 HEADER_STRUCT = Struct(Header, HEADER)
 AFTER: dict[int, Struct[Any]] = {
@@ -164,12 +167,12 @@ def encode(frame: Frame) -> bytes:
     message = frame.message
     direction = DIRECTIONS[type(message)]
     spoken = replace(frame, error=_error_of(frame))
-    writer = Writer()
+    writer = ByteWriter()
     try:
         Header(direction, TYPE_IDS[type(message)], VERSION, frame.correlation_id).write(writer)
         AFTER[direction].write(writer, spoken)
         BODIES[type(message)].write(writer, message)
-    except WireError as wrong:
+    except Unsendable as wrong:
         raise wrong.within(type(message).__name__) from None
     return sized(writer.written())
 
@@ -198,7 +201,7 @@ def decode(payload: bytes) -> Frame:
     an error the body may be missing. `WireError` carries the code to answer with, and what could be
     read of the header.
     """
-    reader = Reader(payload)
+    reader = ByteReader(payload)
     try:
         header = HEADER_STRUCT.read(reader)
         try:
@@ -212,7 +215,7 @@ def decode(payload: bytes) -> Frame:
         raise
 
 
-def _decode_after(header: Header, reader: Reader) -> Frame:
+def _decode_after(header: Header, reader: ByteReader) -> Frame:
     if header.version_id != VERSION:
         why = f"version {header.version_id} is not spoken here, but {VERSION}"
         raise WireError(ErrorCode.UNKNOWN_VERSION, why, 3)
@@ -223,7 +226,7 @@ def _decode_after(header: Header, reader: Reader) -> Frame:
     raise malformed(f"direction {header.direction} is neither 0 (request) nor 1 (response)", 0)
 
 
-def _decode_request(header: Header, reader: Reader) -> Frame:
+def _decode_request(header: Header, reader: ByteReader) -> Frame:
     message_type = REQUESTS.get(header.type_id)
     if message_type is None:
         raise WireError(ErrorCode.UNKNOWN_TYPE, f"there is no type {header.type_id}", 1)
@@ -235,7 +238,7 @@ def _decode_request(header: Header, reader: Reader) -> Frame:
     return Frame(message, header.correlation_id, **beside)
 
 
-def _decode_response(header: Header, reader: Reader) -> Frame:
+def _decode_response(header: Header, reader: ByteReader) -> Frame:
     message_type = RESPONSES.get(header.type_id)
     name = message_type.__name__ if message_type else f"response to type {header.type_id}"
     try:
@@ -248,7 +251,7 @@ def _decode_response(header: Header, reader: Reader) -> Frame:
     return Frame(message, header.correlation_id, **beside)
 
 
-def _response(message_type: type[Any], reader: Reader, error: ErrorCode) -> Message:
+def _response(message_type: type[Any], reader: ByteReader, error: ErrorCode) -> Message:
     given: dict[str, Any] = {}
     if hasattr(message_type, "error_code"):
         given["error_code"] = error
@@ -257,7 +260,7 @@ def _response(message_type: type[Any], reader: Reader, error: ErrorCode) -> Mess
     return _body(message_type, reader, given)
 
 
-def _body(message_type: type[Any], reader: Reader, given: dict[str, Any]) -> Message:
+def _body(message_type: type[Any], reader: ByteReader, given: dict[str, Any]) -> Message:
     message: Message = BODIES[message_type].read_beside(reader, given)
     reader.end()
     return message
@@ -281,7 +284,7 @@ def refusal(error: WireError, epoch: int = 0, generation: int = 0) -> bytes:
     """
     if not error.answerable:
         return b""
-    writer = Writer()
+    writer = ByteWriter()
     Header(Direction.RESPONSE, error.type_id, VERSION, error.correlation_id).write(writer)
     ERROR_CODE.write(writer, error.code)
     Struct(Frame, EPOCHS).write(writer, Frame(Stop(), epoch=epoch, generation=generation))

@@ -11,12 +11,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError
 from herdproof.protocols.election.elector import Answered, Call, Resign, Stand
 from herdproof.protocols.election.gate import Shell
 
 
-class Impossible(HerdError):
+class Impossible(CallerError):
     """What was asked of this world cannot happen in it now."""
 
 

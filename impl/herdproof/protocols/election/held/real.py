@@ -9,9 +9,10 @@ the gates hold everything back, the spec allows exactly one state at rest.
 from __future__ import annotations
 
 from herdproof.conformance.adapter import AdapterError
+from herdproof.errors import NotInTime
 from herdproof.protocols.election.held.adapter import Electors
 from herdproof.protocols.election.held.flawed import elector_with
-from herdproof.protocols.election.held.real_world import NotInTime, RealElection
+from herdproof.protocols.election.held.real_world import RealElection
 from herdproof.protocols.election.simulated import SimulatedElection
 
 

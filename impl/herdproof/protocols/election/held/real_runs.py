@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from herdproof.conformance.traces.tracer import open_trace
-from herdproof.errors import HerdError
+from herdproof.errors import NotInTime
 from herdproof.ports import LOOPBACK
 from herdproof.protocols.election.shell import ZkElection
 from herdproof.protocols.election.tracing import Tracer
@@ -31,10 +31,6 @@ RUN = "verify"
 PLAN = "/herdproof/plan"
 PATIENCE_S = 30.0
 SESSION_TIMEOUT_S = 2.0
-
-
-class NotInTime(HerdError):
-    """What a run waits for did not come about in time: the run tells nothing."""
 
 
 class StaleWriteAccepted(Exception):

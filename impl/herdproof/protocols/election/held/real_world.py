@@ -27,7 +27,7 @@ from functools import partial
 from types import TracebackType
 from typing import ClassVar, Self
 
-from herdproof.errors import HerdError
+from herdproof.errors import CallerError, NotInTime, WorldError
 from herdproof.protocols.election.elector import (
     NOBODY_KNOWS,
     Answered,
@@ -67,10 +67,6 @@ SESSION_TIMEOUT_S = 30.0
 
 _LOOK_AGAIN_S = 0.002
 """How long to wait between two looks at something that nobody tells us of."""
-
-
-class NotInTime(HerdError):
-    """What a step waits for did not come about."""
 
 
 class Mail:
@@ -212,7 +208,7 @@ class RealElection(GatedElection[Broker]):
         observe: Observe = ignore_event, patience_s: float = 20.0,
     ) -> None:  # fmt: skip
         if not root.startswith("/"):
-            raise HerdError(f"{root!r} is no path: begin it with a slash.")
+            raise CallerError(f"{root!r} is no path: begin it with a slash.")
         self.zookeeper = zookeeper
         self.size = size
         self.observe = observe
@@ -285,7 +281,7 @@ class RealElection(GatedElection[Broker]):
         nodes = [Create(path) for path in (self.root, self.paths.epoch, self.written)]
         made = self.outsider.client.perform(Multi(tuple(nodes)))
         if not isinstance(made, Done):
-            raise HerdError(f"{self.root} could not be made ({made}): is ZooKeeper empty?")
+            raise WorldError(f"{self.root} could not be made ({made}): is ZooKeeper empty?")
         for broker in self.brokers:
             if broker.cut_off:
                 broker.proxy.accept()

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from herdproof.cli.code import audit as command
+from herdproof.errors import NotOurs
 from herdproof.pipeline.audit import here
 from herdproof.pipeline.audit.here import AuditHere, counts_of, fits_here, records
 from herdproof.pipeline.audit.job import RecordsLost
@@ -27,7 +28,7 @@ from herdproof.pipeline.offsets.segments import read_partition
 from herdproof.pipeline.offsets.source import file_of, find_segments
 from herdproof.pipeline.spark import session
 from herdproof.pipeline.spark.sources import NoSource, Sources, Topic, find_sources
-from herdproof.pipeline.spark.store import MARK, NotOurs, Store
+from herdproof.pipeline.spark.store import MARK, Store
 from herdproof.pipeline.spark.tables import TABLES
 from properties.cli.files import run as command_line
 from properties.pipeline.offset_records import batch, commit, generation, write_segment
