@@ -21,7 +21,7 @@ from threading import Event, Thread
 from typing import Any
 
 from herdproof.pipeline.audit.audit_work import few_collections, judge_bucket
-from herdproof.pipeline.audit.job import Job, Tell
+from herdproof.pipeline.audit.job import TableJob, Tell
 from herdproof.pipeline.audit.summary import SparkTallies, Tallies
 from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import OUT_DDL, rows_of
@@ -40,7 +40,7 @@ STORED = tuple(TABLES)
 
 
 @dataclass
-class Audit(Job):
+class Audit(TableJob):
     """What one audit on Spark is asked, and how it goes."""
 
     spark: Any

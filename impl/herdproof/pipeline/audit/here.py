@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from herdproof.errors import WorldError
 from herdproof.pipeline.audit.audit_work import judge_packets
-from herdproof.pipeline.audit.job import Job, Tell
+from herdproof.pipeline.audit.job import TableJob, Tell
 from herdproof.pipeline.audit.summary import FIRST
 from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import gathered
@@ -127,7 +127,7 @@ def _values(path: str) -> Iterator[bytes | None]:
 
 
 @dataclass
-class AuditHere(Job):
+class AuditHere(TableJob):
     """What one audit in this process is asked, and how it goes."""
 
     work: Work

@@ -25,7 +25,7 @@ class RecordsLost(HerdError):
     """What came out is not what went in: a fault of ours, never the trace's."""
 
 
-class Job(ABC):
+class TableJob(ABC):
     """An audit; `seconds` says how long each of its stages took."""
 
     tell: Tell

@@ -16,7 +16,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Offset,
-    TopicPartition,
+    WirePartition,
 )
 from herdproof.zookeeper.operations import Answer, Operation, Watched
 
@@ -239,7 +239,7 @@ class StartFetchers:
 class Deliver:
     """The start of this partition that was `Resolved` is stored: its records may be delivered."""
 
-    partition: TopicPartition
+    partition: WirePartition
     generation: int
 
 
@@ -247,14 +247,14 @@ class Deliver:
 class Revoked:
     """For the user's rebalance listener: these partitions are no longer consumed here."""
 
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[WirePartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """For the user's rebalance listener: these partitions are consumed here now."""
 
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[WirePartition, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
     StopResponse,
-    TopicPartition,
+    WirePartition,
 )
 from properties.protocols.central_coordinator.client.consumer_script import (
     KNOWN,
@@ -439,7 +439,7 @@ def test_a_shutdown_commits_what_is_consumed_and_leaves() -> None:
     script(Consumed(Offset("t", "0", 44), 1))
 
     script(Shutdown())
-    assert script.effects[:2] == [StopFetchers(), Revoked((TopicPartition("t", "0"),))]
+    assert script.effects[:2] == [StopFetchers(), Revoked((WirePartition("t", "0"),))]
     assert script.sent == [Commit((Offset("t", "0", 44),))]
     assert script.of(Close) == []
     script.answer(CommitResponse(ErrorCode.NONE))

@@ -46,7 +46,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
     StopResponse,
-    TopicPartition,
+    WirePartition,
 )
 from herdproof.zookeeper.operations import Multi, Refusal, Why
 from properties.protocols.central_coordinator.client.consumer_script import T0, started
@@ -387,7 +387,7 @@ def handover(seed: int, kind: Kind) -> tuple[float, Outcome, list[type[Message]]
     fault = Fault(LEAVES_MS, kind, broker=1, consumer=1, for_ms=11_000)
     heard: list[type[Message]] = []
     waited: list[float] = []
-    had: set[TopicPartition] = set()
+    had: set[WirePartition] = set()
 
     def observe(who: Process, event: object, effects: Sequence[object]) -> None:
         now = run.timeline.now
@@ -396,7 +396,7 @@ def handover(seed: int, kind: Kind) -> tuple[float, Outcome, list[type[Message]]
         for effect in effects:
             if not isinstance(effect, StartFetchers):
                 continue
-            now_has = {TopicPartition(o.topic, o.partition) for o in effect.partitions}
+            now_has = {WirePartition(o.topic, o.partition) for o in effect.partitions}
             if who.name == "c1" and now < LEAVES_MS:
                 had.clear()
                 had.update(now_has)

@@ -10,13 +10,13 @@ from typing import TypeAlias
 import pytest
 
 from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, TopicPartition
+from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, WirePartition
 from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Check, Create, Delete, Multi, Set
 
 EPOCH = "/herdproof/election/epoch"
-ORDERS = TopicPartition("orders", "0")
+ORDERS = WirePartition("orders", "0")
 
 
 @dataclass(eq=False)
@@ -309,7 +309,7 @@ def an_unfinished_record_is_committed(scene: Scene) -> None:
 @breaks(Sentence.STORED_FIRST)
 def delivered_before_its_start_is_stored(scene: Scene) -> None:
     """A record of a partition is delivered for which no offset is stored."""
-    other = TopicPartition("orders", "1")
+    other = WirePartition("orders", "1")
     scene.contract.starts(scene.c1, (Offset("orders", "1", NO_OFFSET),))
     scene.contract.delivers(scene.c1, other, 0)
 

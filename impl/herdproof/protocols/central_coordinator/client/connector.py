@@ -55,7 +55,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
     StopResponse,
-    TopicPartition,
+    WirePartition,
 )
 
 Effects = list[ConsumerEffect]
@@ -141,7 +141,7 @@ class Connector:
         self._request_deadline_ms = now_ms + settings.request_timeout_ms
         self._correlation_id = number * IDS_OF_A_CONNECTION % IDS
         self._pending: dict[int, Pending] = {}
-        self._unstored: dict[TopicPartition, Unstored] = {}
+        self._unstored: dict[WirePartition, Unstored] = {}
         self.is_told = True
         """Nothing that the lease depends on has changed since the last step."""
         self._told_until_ms = 0
@@ -491,7 +491,7 @@ class Connector:
 
     def _settle_start(self, offset: Offset, code: ErrorCode, now_ms: int) -> Effects:
         """Let a resolved start's records be delivered if it is stored."""
-        partition = TopicPartition(offset.topic, offset.partition)
+        partition = WirePartition(offset.topic, offset.partition)
         if self.consumption.fetcher_stopped:
             return []
         if code is ErrorCode.NONE:

@@ -52,8 +52,12 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame, Offset
-from herdproof.protocols.central_coordinator.wire.messages import TopicPartition as Named
+from herdproof.protocols.central_coordinator.wire.messages import (
+    ErrorCode,
+    Frame,
+    Offset,
+    WirePartition,
+)
 from herdproof.protocols.central_coordinator.wire.partition import number_of
 from herdproof.record import TopicPartition
 
@@ -90,7 +94,7 @@ def ignore_event(
     """Who observes a session that nobody observes."""
 
 
-def by_number(partition: Named) -> TopicPartition:
+def by_number(partition: WirePartition) -> TopicPartition:
     """A partition of the wire as applications call it."""
     return TopicPartition(partition.topic, number_of(partition.partition))
 

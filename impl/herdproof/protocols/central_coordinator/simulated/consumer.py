@@ -60,7 +60,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
     StopResponse,
-    TopicPartition,
+    WirePartition,
 )
 from herdproof.simulator.clock import Clock
 
@@ -110,11 +110,11 @@ class SimulatedConsumer(Process):
         )  # fmt: skip
         self.generation = 0
         """Of the `StartFetchers` that was last carried out."""
-        self.positions: dict[TopicPartition, int] = {}
+        self.positions: dict[WirePartition, int] = {}
         """The next offset to deliver, of each partition that is fetched."""
-        self.ready_ms: dict[TopicPartition, float] = {}
+        self.ready_ms: dict[WirePartition, float] = {}
         """When the first records of a partition will have been fetched; absent: not yet asked."""
-        self.held: tuple[TopicPartition, int, int] | None = None
+        self.held: tuple[WirePartition, int, int] | None = None
         """The record that the application has taken: partition, offset, generation."""
         self.finished = 0
         self.commits = 0
@@ -256,15 +256,15 @@ class SimulatedConsumer(Process):
         resolved = tuple(p for p in partitions if p.offset != NO_OFFSET)
         self.here.contract.starts(self, partitions)
         for start in resolved:
-            partition = TopicPartition(start.topic, start.partition)
+            partition = WirePartition(start.topic, start.partition)
             self.positions[partition] = start.offset
             self.ready_ms[partition] = self.timeline.now + 80.0 * self.chance.random()
         for start in partitions:
             if start.offset == NO_OFFSET:
-                partition = TopicPartition(start.topic, start.partition)
+                partition = WirePartition(start.topic, start.partition)
                 self._later(120.0, self._resolve, partition, generation)
 
-    def _resolve(self, partition: TopicPartition, generation: int) -> None:
+    def _resolve(self, partition: WirePartition, generation: int) -> None:
         """A fetcher has looked up where a partition begins that had no offset."""
         if generation != self.generation or self.core.fetcher_stopped:
             return

@@ -15,7 +15,7 @@ from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBr
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.contract import Contract, Owned, shown
 from herdproof.protocols.central_coordinator.simulated.kafka import Log
-from herdproof.protocols.central_coordinator.wire.messages import TopicPartition
+from herdproof.protocols.central_coordinator.wire.messages import WirePartition
 from herdproof.protocols.sentences import Sentence
 
 
@@ -36,7 +36,7 @@ def settles(
 
 
 def complete(
-    contract: Contract, consumers: Sequence[SimulatedConsumer], logs: Mapping[TopicPartition, Log]
+    contract: Contract, consumers: Sequence[SimulatedConsumer], logs: Mapping[WirePartition, Log]
 ) -> None:
     """Every partition of a subscribed topic is consumed by one member, all of it, and shared."""
     members = [consumer for consumer in consumers if consumer.alive and not consumer.leaving]

@@ -43,7 +43,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Offset,
     Ping,
     PingResponse,
-    TopicPartition,
+    WirePartition,
 )
 from herdproof.zookeeper.operations import (
     Check,
@@ -134,7 +134,7 @@ def shown(what: object) -> str:
             return f"{shown(message)} ({header})"
         case Offset(topic, partition, offset):
             return f"{topic}-{partition}:{offset}"
-        case TopicPartition(topic, partition):
+        case WirePartition(topic, partition):
             return f"{topic}-{partition}"
         case Done():
             return "done"

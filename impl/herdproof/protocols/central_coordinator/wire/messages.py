@@ -52,7 +52,7 @@ class OffsetReset(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPartition:
+class WirePartition:
     """A partition; the wire's string already contains the broker id (`002`): "0-3"."""
 
     topic: str
