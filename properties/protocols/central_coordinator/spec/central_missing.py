@@ -393,6 +393,7 @@ def a_write_goes_its_way(before: CentralCoordinator, after: CentralCoordinator) 
 
 MISSING: dict[str, Property] = {
     why.WRITES: a_write_goes_its_way,
+    why.FOR_EVER: a_write_goes_its_way,
     why.PHASES: phases_in_order,
     why.TAKES_UP: who_takes_up_begins_anew,
     why.QUEUES: changes_queue_the_group,

@@ -184,14 +184,14 @@ FOUND = {
     ),
     "stale_commit": _flaw(
         {
-            EXCLUSIVE: Failure(26, "handle_start"),
+            EXCLUSIVE: Failure(27, "handle_start"),
             "exclusive_fenced": Failure(29, "handle_commit"),
-            TWICE: Failure(32, "serve_offsets"),
+            TWICE: Failure(33, "serve_offsets"),
         },
         _but(
             "stale_commit",
             accepts_offset=mistakes.offsets_of_the_past,
-            lease_is_over=mistakes.gone_is_gone,
+            lease_is_over=mistakes.who_fetches_nothing_is_gone,
         ),
         "stale_commit",
         faults=2,

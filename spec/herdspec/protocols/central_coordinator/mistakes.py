@@ -224,6 +224,11 @@ def fetches_nothing(self: CentralCoordinator, m: Member) -> bool:
     return all(not self.fetching[m, p] for p in Partition)
 
 
+def who_fetches_nothing_is_gone(self: CentralCoordinator, m: Member) -> bool:
+    """Whose fetchers are closed is taken for gone, though it may hear of a deposed coordinator."""
+    return fetches_nothing(self, m) and all(x.kind != Kind.START for x in self.down[m])
+
+
 def whoever_let_go_is_gone(self: CentralCoordinator, m: Member) -> bool:
     """Who has given its connection up is taken to fetch nothing, as any other consumer would."""
     return is_told_nothing_more(self, m) and (self.via[m] is None or fetches_nothing(self, m))

@@ -124,6 +124,12 @@ WRITES = (
     "fence refuses the rest"
 )
 
+FOR_EVER = (
+    "it writes owners again and again and starts nobody, with generations that rise beyond every "
+    "bound, so that no exploration decides whether the group settles; a promise that a write is "
+    "sent, done or refused, and answered, in this order, would kill it"
+)
+
 # ── What no promise tells ───────────────────────────────────────────────────────────────────
 
 CAUSES_OF_LOSS = (
@@ -294,8 +300,8 @@ CENTRAL: Mapping[str, str] = {
         "serve_offsets: skip `self.sent[b, p] = 0`",
         "serve_offsets: skip `self.write[b] = Write.DONE`",
         "flush_offsets: drop `self.write[b] == Write.NONE`",
-        "write_owners: skip `self.phase[b] = Phase.WRITING`",
     ),
+    **because(FOR_EVER, "write_owners: skip `self.phase[b] = Phase.WRITING`"),
     **because(
         AGAIN,
         "flush_offsets: negate `again`",

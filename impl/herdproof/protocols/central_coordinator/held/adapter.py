@@ -2,11 +2,11 @@
 The cores of system B in their gated world, as an adapter of the central coordinator's spec.
 
 What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
-properties alone look at), `term`, `interest` and `acked` of whom no coordinator knows, `stopped`
-but while Stops are out, `noted` what is stored already, `begin` of what a Start does not give,
-`dirty` while a lease is waited for, and of a flag that is clear where a topic concerns nobody, a
-group is new, or a back-off was cut short. A group that nobody is in counts as idle, whatever its
-core still waits for.
+properties alone look at), `term` but while requests are under way, `interest` and `acked` of whom
+no coordinator knows, `stopped` but while Stops are out, `noted` what is stored already, `begin` of
+what a Start does not give, `dirty` while a lease is waited for, and of a flag that is clear where a
+topic concerns nobody, a group is new, or a back-off was cut short. A group that nobody is in counts
+as idle, whatever its core still waits for.
 
 A ping that is sent before its sender hears of a new generation says the one before, where the spec
 has it say ZooKeeper's: nobody reads it, so it is not compared.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -64,34 +63,30 @@ PHASES = {
     CorePhase.STOPPING: Phase.STOPPING, CorePhase.FLUSHING: Phase.STOPPING,
     CorePhase.WRITING: Phase.WRITING, CorePhase.STARTING: Phase.STARTING,
 }  # fmt: skip
-GONE = (
-    "finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "flush_offsets",
-    "step_down",
+WRITES = (
+    "on_lost_connection", "time_out", "cut", "begin_rebalance", "abandon_rebalance", "requeue",
+    "answered", "handle_stop_response", "handle_start_response", "handle_ping_response",
+    "handle_commit",
 )  # fmt: skip
-"""What may follow where a member is lost: a group without members is looked at once more."""
-RETIRES = (
-    "on_lost_connection", "time_out", "cut", "begin_rebalance", "finish_rebalance",
-    "abandon_rebalance", "fail_rebalance", "lose_answer", "requeue", "answered", "handle_commit",
+"""
+Within which a coordinator may write; of one whose epoch is over that is refused.
+
+A group that nobody is in may be given up: then its last offsets are written.
+"""
+LOOKS = (
+    "handle_register", "handle_closed", "fail", "topic_change_listener", "finish_rebalance",
+    "fail_rebalance", "lose_answer",
 )  # fmt: skip
-"""Within which a group that nobody is in may be given up: then its last offsets are written."""
-LAST = ("flush_offsets",)
-MAY_WRITE = (
-    "begin_rebalance", "abandon_rebalance", "requeue", "handle_stop_response",
-    "handle_start_response", "handle_ping_response", "handle_commit", "on_lost_connection",
-    "time_out",
-)  # fmt: skip
-"""Within which a coordinator may write; of one whose epoch is over that is refused."""
-ROUNDS = 2
-"""How often everything that a coordinator does by itself is done, in one wait."""
+"""After which the spec looks once more, and the core does not: nobody is left, or concerned."""
 
 
 @forwards(
     "elect", "coordinator_startup", "lose_session", "doubt", "step_down", "restart", "register",
     "handle_register", "on_lost_connection", "time_out", "cut", "handle_closed", "fail", "appear",
-    "topic_change_listener", "send_stop", "handle_stop_response", "send_start", "handle_start",
-    "handle_start_response", "fail_rebalance", "requeue", "send_ping", "handle_ping_response",
-    "produce", "consume", "commit", "handle_commit", "serve_offsets", "refuse_stale", "answered",
-    "lose_answer",
+    "topic_change_listener", "send_stop", "handle_stop", "handle_stop_response", "send_start",
+    "handle_start", "handle_start_response", "fail_rebalance", "requeue", "send_ping",
+    "handle_ping", "handle_ping_response", "produce", "consume", "commit", "handle_commit",
+    "serve_offsets", "refuse_stale", "answered", "lose_answer",
 )  # fmt: skip
 class CentralCores(Adapter):
     """Coordinators and consumers, each with a real core; the test decides what comes when."""
@@ -113,24 +108,18 @@ class CentralCores(Adapter):
     }
     pumped = True
     follows: ClassVar = {
-        **dict.fromkeys((*MAY_WRITE, *RETIRES), (*LAST, "step_down")),
-        "handle_register": ("requeue", "begin_rebalance", "step_down"),
-        "fail_rebalance": ("requeue", "begin_rebalance", *LAST, "step_down"),
-        "lose_answer": ("requeue", "begin_rebalance", *LAST, "step_down"),
-        "handle_closed": GONE,
-        "fail": GONE,
-        "finish_rebalance": ("begin_rebalance", *LAST, "step_down"),
-        "topic_change_listener": ("requeue", "begin_rebalance", "step_down"),
-    }
-    """
-    Nobody is left, or concerned: the spec looks once more, the core does not.
-
-    Writes are served at once; who hears that its epoch is over steps down at once.
-    """
+        **dict.fromkeys(WRITES, ("flush_offsets", "step_down")),
+        **dict.fromkeys(LOOKS, (
+            "finish_rebalance", "requeue", "begin_rebalance", "fail_rebalance", "flush_offsets",
+            "step_down",
+        )),
+    }  # fmt: skip
+    """Writes are served at once; who hears that its epoch is over steps down at once."""
     reluctant = (
-        "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance", "handle_ping",
-        "handle_stop", "handle_register", "flush_offsets",
+        "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance",
+        "handle_register", "flush_offsets",
     )  # fmt: skip
+    """Leases are waited for before a rebalance begins, and before one is given up."""
     chosen: ClassVar = {"write_owners": ("plan",), "serve_owners": ("plan",)}
     switches: ClassVar[frozenset[str]] = frozenset()
     """The mistakes of the cores."""
@@ -174,10 +163,6 @@ class CentralCores(Adapter):
             and group.members[owner.registration].subscription.streams(topic)
             for (topic, _), owner in group.owners.items()
         )
-
-    def handle_stop(self, m: Member) -> None:
-        """A Stop is taken."""
-        self.world.handle_request(m.index, messages.Stop)
 
     def flush_offsets(self, b: Broker, again: bool) -> None:
         """What was told is written; no write is left undone."""
@@ -228,44 +213,11 @@ class CentralCores(Adapter):
         if group.phase is phase:
             raise Refused("somebody has not answered")
 
-    # ── Pings, records and offsets ──────────────────────────────────────────────────────────
-
-    def handle_ping(self, m: Member) -> None:
-        """A ping is taken."""
-        self.world.handle_request(m.index, messages.Ping)
-
     # ── By itself ───────────────────────────────────────────────────────────────────────────
 
     def pump(self) -> None:
         """Every coordinator goes on, as far as it can without an answer."""
-        world = self.world
-        for _ in range(ROUNDS):
-            for b, broker in enumerate(world.brokers):
-                if broker.leads and world.seat != b and "step_down" in self.silent:
-                    world.step_down(b)
-            for b, broker in enumerate(world.brokers):
-                if broker.leads:
-                    self._go_on(b)
-
-    def _go_on(self, b: int) -> None:
-        world = self.world
-        world.end_connections(b)
-        if world.has_failed(b):
-            world.requeue(b)
-        world.begin_rebalance(b)
-        for connection, channel in [*world.booked(b)]:
-            if connection.stands and channel.queue and channel.outstanding is None:
-                world.send(connection.member, b, type(channel.queue[0].request))
-        for act in (world.flush_offsets, self._write_on, world.pass_barrier, self._write_on):
-            with suppress(Impossible):
-                act(b)
-
-    def _write_on(self, b: int) -> None:
-        """What is on its way to ZooKeeper is done, or refused, and heard of."""
-        for act in (self.world.serve_owners, self.world.serve_offsets, self.world.refuse_stale):
-            with suppress(Impossible):
-                act(b)
-        self.world.answered(b)
+        self.world.go_on(steps_down="step_down" in self.silent)
 
     def snapshot(self) -> bytes:
         """All of the world."""
@@ -303,8 +255,8 @@ class CentralCores(Adapter):
 
     def _see_consumers(self, look: dict[str, Any]) -> None:
         """What travels, and what consumers know."""
-        for name in ("link", "down", "up", "given", "begin", "reported", "committing", "via",
-                     "seen", "barred", "at", "fetching", "position"):  # fmt: skip
+        for name in ("link", "down", "up", "given", "begin", "term", "reported", "committing",
+                     "via", "seen", "barred", "at", "fetching", "position"):  # fmt: skip
             look[name] = {}
         for m in Member:
             member = self.world.members[m.index]
@@ -327,6 +279,9 @@ class CentralCores(Adapter):
         look["up"][m] = shown(up)
         if not (down and connection and connection.lags):
             look["down"][m] = shown(down)
+        for frame in down:
+            if not isinstance(frame.message, HIDDEN):
+                look["term"][m] = frame.epoch
         given = numbers(connection.start.partitions) if connection and connection.start else {}
         reported, *_ = [*told(up, messages.PingResponse, messages.StopResponse), {}]
         commits = told(up, messages.Commit)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection
+from contextlib import suppress
 from functools import partial, partialmethod
 
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
@@ -64,10 +65,13 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
     StopResponse,
 )
+from herdproof.protocols.election.held.gated import Impossible
 from herdproof.zookeeper.operations import (
     Set,
 )
 
+ROUNDS = 2
+"""How often everything that a broker does by itself is done, in one go."""
 HIDDEN = (RegisterResponse, CommitResponse)
 """Frames that reach their consumer with the next request."""
 
@@ -390,6 +394,8 @@ class GatedCentral(CentralParts):
         self._expect(self._booked(m, b) is not None, "it is not in its books")
         self._hear(m, b, kind)
 
+    handle_ping = partialmethod(handle_request, kind=Ping)
+    handle_stop = partialmethod(handle_request, kind=Stop)
     handle_start = partialmethod(handle_request, kind=Start)
     handle_ping_response = partialmethod(handle_response, kind=PingResponse)
     handle_stop_response = partialmethod(handle_response, kind=StopResponse)
@@ -419,6 +425,37 @@ class GatedCentral(CentralParts):
         self._expect(any(map(member.is_fetching, self.partitions)), "it fetches nothing")
         member.commits += 1
         self._tell(m, CommitAsked(member.commits))
+
+    # ── By itself ───────────────────────────────────────────────────────────────────────────
+
+    def go_on(self, *, steps_down: bool = True) -> None:
+        """Every broker goes on, as far as it can without an answer of a member."""
+        for _ in range(ROUNDS):
+            for b, broker in enumerate(self.brokers):
+                if steps_down and broker.leads and self.seat != b:
+                    self.step_down(b)
+            for b, broker in enumerate(self.brokers):
+                if broker.leads:
+                    self._go_on(b)
+
+    def _go_on(self, b: int) -> None:
+        self.end_connections(b)
+        if self.has_failed(b):
+            self.requeue(b)
+        self.begin_rebalance(b)
+        for connection, channel in [*self.booked(b)]:
+            if connection.stands and channel.queue and channel.outstanding is None:
+                self.send(connection.member, b, type(channel.queue[0].request))
+        for act in (self.flush_offsets, self._write_on, self.pass_barrier, self._write_on):
+            with suppress(Impossible):
+                act(b)
+
+    def _write_on(self, b: int) -> None:
+        """What is on its way to ZooKeeper is done, or refused, and heard of."""
+        for act in (self.serve_owners, self.serve_offsets, self.refuse_stale):
+            with suppress(Impossible):
+                act(b)
+        self.answered(b)
 
     # ── What it looks like ──────────────────────────────────────────────────────────────────
 

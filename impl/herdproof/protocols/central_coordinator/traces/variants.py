@@ -13,6 +13,7 @@ from typing import Any
 
 from herdproof.conformance.traces.mapping import Row, Told, TraceMap
 from herdproof.conformance.traces.replay import conform_lines
+from herdproof.conformance.traces.standing import Former
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.trace_map import (
     MAP,
@@ -78,6 +79,17 @@ class OwnersWrittenLate(CentralGroup):
         return plan
 
 
+class KnownByTheirIds(CentralGroup):
+    """Coordinators that take who comes back for who it was: by the ids of consumers."""
+
+    def is_gone(self, told: Told, former: Former, s: State) -> bool:
+        """What is owned by one consumer's connection is not another's."""
+        is_own = former.key[0] == self._keys[id(told.line)][0]
+        return super().is_gone(told, former, s) and (
+            is_own or all(s.owner[p] != former.element for p in self._partitions)
+        )
+
+
 class LostTrigger(CentralGroup):
     """Coordinators that leave out what their plan gave to who is gone."""
 
@@ -95,6 +107,8 @@ ROWS: Mapping[str, tuple[type[CentralGroup], Mapping[str, Row]]] = {
         ReconnectsFetching,
         {"on_lost_connection": Row(None, note=ReconnectsFetching.gives_up)},
     ),
+    "member_by_id": (KnownByTheirIds, {}),
+    "no_start": (KnownByTheirIds, {}),
     "lost_trigger": (
         LostTrigger,
         {"write_owners": replace(MAP.table["write_owners"], ways=LostTrigger.writes_what_is_left)},
@@ -112,7 +126,8 @@ def map_of_variant(name: str) -> TraceMap:
     """The map of a flaw's variant."""
     group, rows = ROWS.get(name, (CentralGroup, {}))
     variant = in_replays({**FLAWS, **FOUND}[name].spec)
-    return replace(MAP.of(variant, rows), group=group)
+    member = replace(MAP.identities["Member"], is_gone=group.is_gone)
+    return replace(MAP.of(variant, rows), group=group, identities={"Member": member})
 
 
 def conform_variant(lines: Sequence[CentralStep], name: str) -> Outcome:
