@@ -78,6 +78,21 @@ def test_a_skipped_module_is_a_failure_where_services_are_promised(tmp_path: Pat
     assert code != 0
 
 
+def test_a_story_that_code_cannot_follow_is_skipped_everywhere(tmp_path: Path) -> None:
+    """It is named, and no service would change it; any other skip of the suite still fails."""
+    suite = """
+from herdproof.testing import stories
+from properties.conformance.leases import Lease, Leases
+
+LeaseStories = stories(Lease, Leases, Client=1)
+"""
+    code, told = pytest_on(suite, tmp_path, CI="true", PYTHONPATH=os.pathsep.join(sys.path))
+
+    assert "skipped" in told
+    assert "failed" not in told
+    assert code == 0
+
+
 def test_hypothesis_fails_no_test_for_being_slow() -> None:
     """On a machine with much else to do, neither examples nor what makes them are too slow."""
     here = settings()
