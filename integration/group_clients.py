@@ -22,7 +22,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from herdproof.kafka.embedded import EmbeddedKafka
-from herdproof.kafka.topics import Record
+from herdproof.kafka.topics import TopicRecord
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.servers import eventually
 from properties.pipeline.offset_records import Pair
@@ -90,7 +90,7 @@ class Herd:
         """Write records until all is over."""
         while not self.over.wait(0.1):
             self.kafka.topics.produce(
-                self.topic, [Record(b"r", partition=n % self.partitions) for n in range(24)]
+                self.topic, [TopicRecord(b"r", partition=n % self.partitions) for n in range(24)]
             )
 
     def confluent(self, group: str, name: str, seconds: float, **more: Any) -> None:

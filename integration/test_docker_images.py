@@ -10,7 +10,7 @@ import pytest
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
-from herdproof.kafka.topics import Record, Topics
+from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import free_ports
 from herdproof.servers import eventually
 from herdproof.zookeeper.operations import Data, Get
@@ -83,9 +83,9 @@ def test_a_kafka_in_docker_is_reached_on_loopback(kafka_in_docker: tuple[str, st
 
     assert eventually(lambda: topics.served_by(1, ()), READY_WITHIN_SECONDS)
     topics.create("t", 2)
-    written = topics.produce("t", [Record(b"here", partition=1)])
+    written = topics.produce("t", [TopicRecord(b"here", partition=1)])
 
-    assert topics.read("t") == written == [Record(b"here", partition=1, offset=0)]
+    assert topics.read("t") == written == [TopicRecord(b"here", partition=1, offset=0)]
     with connected(zookeeper) as client:
         told = client.perform(Get("/brokers/ids/1"))
     assert isinstance(told, Data)

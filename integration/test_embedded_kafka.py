@@ -17,7 +17,7 @@ from herdproof.errors import HerdError
 from herdproof.java import JavaMissing
 from herdproof.kafka import embedded
 from herdproof.kafka.embedded import BrokerIdInUse, EmbeddedKafka
-from herdproof.kafka.topics import KafkaRefused, Record, Topics
+from herdproof.kafka.topics import KafkaRefused, TopicRecord, Topics
 from herdproof.ports import PortInUse
 from herdproof.servers import ServerFailed
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
@@ -123,11 +123,13 @@ def test_what_is_written_can_be_read(kafka: EmbeddedKafka) -> None:
     """Records come back, each partition's in the order in which they were written, with offsets."""
     kafka.create_topic("written", 3)
 
-    first = kafka.topics.produce("written", [Record(b"a", b"key", 1), Record(b"b", None, 0)])
+    first = kafka.topics.produce(
+        "written", [TopicRecord(b"a", b"key", 1), TopicRecord(b"b", None, 0)]
+    )
     more = kafka.produce("written", b"c", b"d", partition=1)
 
-    assert first == [Record(b"a", b"key", 1, 0), Record(b"b", None, 0, 0)]
-    assert more == [Record(b"c", None, 1, 1), Record(b"d", None, 1, 2)]
+    assert first == [TopicRecord(b"a", b"key", 1, 0), TopicRecord(b"b", None, 0, 0)]
+    assert more == [TopicRecord(b"c", None, 1, 1), TopicRecord(b"d", None, 1, 2)]
     assert kafka.read("written") == [first[1], first[0], *more]
 
 
@@ -137,7 +139,7 @@ def test_compressed_records_are_read_by_the_broker(kafka: EmbeddedKafka, codec: 
     topic, other = f"in-{codec}", "gzip" if codec != "gzip" else "zstd"
     kafka.topics.create(topic, 1, settings={"compression.type": other})
 
-    written = kafka.topics.produce(topic, [Record(b"x" * 1000, None, 0)], compression=codec)
+    written = kafka.topics.produce(topic, [TopicRecord(b"x" * 1000, None, 0)], compression=codec)
 
     assert kafka.read(topic) == written
 
@@ -176,7 +178,7 @@ def test_a_silent_kafka_is_given_up(kafka: EmbeddedKafka) -> None:
     with pytest.raises(KafkaRefused, match="did not create topic 't'"):
         nobody.create("t", 1)
     with pytest.raises(KafkaRefused, match="did not tell of topic 't'"):
-        nobody.produce("t", [Record(b"")])
+        nobody.produce("t", [TopicRecord(b"")])
 
 
 def test_a_killed_broker_comes_back_with_its_records(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from herdproof.kafka.topics import KafkaRefused, Record, Topics
+from herdproof.kafka.topics import KafkaRefused, TopicRecord, Topics
 from herdproof.services import (
     DOCKER,
     EMBEDDED,
@@ -93,14 +93,14 @@ def test_a_kafka_is_reached_through_its_proxy_alone(herdproof_kafka: KafkaServic
 
     before = service.proxy.bytes_to_server
     large = b"one" * 100_000  # the broker's address in its answer counts, not only the first one
-    through.produce("told", [Record(large, None, 0)])
+    through.produce("told", [TopicRecord(large, None, 0)])
     passed = service.proxy.bytes_to_server - before
     service.proxy.refuse()
     service.proxy.cut()
     with pytest.raises(KafkaRefused):
-        through.produce("told", [Record(b"two", None, 0)])
+        through.produce("told", [TopicRecord(b"two", None, 0)])
     service.mend()
-    through.produce("told", [Record(b"three", None, 1)])
+    through.produce("told", [TopicRecord(b"three", None, 1)])
 
     assert passed > len(large)
     found = {record.value for record in Topics(service.bootstrap).read("told")}
@@ -110,7 +110,7 @@ def test_a_kafka_is_reached_through_its_proxy_alone(herdproof_kafka: KafkaServic
 def test_a_kafka_that_crashed_is_mended(herdproof_kafka: KafkaService) -> None:
     """A broker that a test killed serves again, with its topics."""
     herdproof_kafka.create_topic("kept")
-    Topics(herdproof_kafka.bootstrap).produce("kept", [Record(b"one", None, 0)])
+    Topics(herdproof_kafka.bootstrap).produce("kept", [TopicRecord(b"one", None, 0)])
 
     herdproof_kafka.kill()
     herdproof_kafka.mend()

@@ -415,7 +415,7 @@ def test_a_file_that_is_left_empty_holds_nothing_up(
     lamps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that was just emptied is waited for, but not for ever: it may be meant to be empty."""
-    sources = watch.Sources.of(str(lamps))
+    sources = watch.WatchedSources.of(str(lamps))
     seen = sources.stamps()
     (lamps.parent / "empty.py").touch()
     now = sources.stamps()

@@ -44,13 +44,13 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 """What may be of either side of a connection; and mistakes of our own."""
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
-    "Answered", "Ask", "Asked", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
-    "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption", "Conversation",
+    "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
+    "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption",
     "Coordinator", "Declared", "Deposed", "Elected", "Failed", "Figure", "Following",
     "Generation", "Group", "Held", "History", "Instance", "Interval", "Kind", "Line", "Link",
     "Member", "Missing", "Node", "Offsets", "Outcome", "Owner", "Paths", "Place", "Process",
-    "Promise", "Record", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
-    "Sources", "Step", "Store", "Summary", "Table", "Taken", "Teller", "Timeline", "Told",
+    "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
+    "Step", "Store", "Summary", "Table", "Taken", "Teller", "Timeline", "Told",
     "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",
 })  # fmt: skip
 """Names that two classes of a package have still: none is to be added."""

@@ -24,7 +24,7 @@ from typing import Self
 from herdproof.errors import CallerError, WorldError
 from herdproof.java import QUICK_START, find_java
 from herdproof.kafka.jars import kafka_jars
-from herdproof.kafka.topics import Record, Topics
+from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import LOOPBACK, free_ports, refuse_a_port_in_use
 from herdproof.servers import ServerFailed, Servers, eventually
 from herdproof.zookeeper.client import Client
@@ -191,11 +191,11 @@ class EmbeddedKafka:
         """Let a topic have so many partitions, more than now. Raises `KafkaRefused`."""
         self.topics.add_partitions(name, total)
 
-    def produce(self, topic: str, *values: bytes, partition: int) -> list[Record]:
+    def produce(self, topic: str, *values: bytes, partition: int) -> list[TopicRecord]:
         """Write records to one partition, in this order. Raises `KafkaRefused`."""
-        return self.topics.produce(topic, [Record(value, None, partition) for value in values])
+        return self.topics.produce(topic, [TopicRecord(value, None, partition) for value in values])
 
-    def read(self, topic: str) -> list[Record]:
+    def read(self, topic: str) -> list[TopicRecord]:
         """All records of a topic, each partition's in order. Raises `KafkaRefused`."""
         return self.topics.read(topic)
 

@@ -43,7 +43,7 @@ class KafkaRefused(PeerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TopicRecord:
     """A record of a topic; `offset` is its place in its partition, once it is written."""
 
     value: bytes
@@ -133,8 +133,8 @@ class Topics:
         self._outcome(f"delete topic {name!r}", self._admin.delete_topics([name])[name])
 
     def produce(
-        self, topic: str, records: Iterable[Record], *, compression: str = "none"
-    ) -> list[Record]:
+        self, topic: str, records: Iterable[TopicRecord], *, compression: str = "none"
+    ) -> list[TopicRecord]:
         """Write records, in this order in each partition; answers with where they stand now."""
         self._partitions_of(topic)  # librdkafka would wait long for a topic that is not there
         producer = Producer(
@@ -145,10 +145,12 @@ class Topics:
                 "queue.buffering.max.messages": MOST_RECORDS,
             }
         )
-        written: dict[int, Record] = {}
+        written: dict[int, TopicRecord] = {}
         refusals: list[KafkaError] = []
 
-        def delivered(place: int, record: Record, error: KafkaError | None, told: Message) -> None:
+        def delivered(
+            place: int, record: TopicRecord, error: KafkaError | None, told: Message
+        ) -> None:
             if error is not None:
                 refusals.append(error)
                 return
@@ -175,7 +177,7 @@ class Topics:
             raise self._refused(f"write to topic {topic!r}", KafkaException(refusals[0]))
         return [written[place] for place in sorted(written)]
 
-    def read(self, topic: str) -> list[Record]:
+    def read(self, topic: str) -> list[TopicRecord]:
         """All records that stand in a topic now, each partition's in order, without a group."""
         count = self._partitions_of(topic)
         consumer = Consumer(
@@ -188,7 +190,7 @@ class Topics:
         finally:
             consumer.close()
 
-    def _read(self, consumer: Consumer, topic: str, count: int) -> list[Record]:
+    def _read(self, consumer: Consumer, topic: str, count: int) -> list[TopicRecord]:
         """Read each partition up to where it ends now."""
         places = [TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(count)]
         ends = {}
@@ -197,7 +199,7 @@ class Topics:
             if high > low:
                 ends[place.partition] = high
         consumer.assign([place for place in places if place.partition in ends])
-        found: list[Record] = []
+        found: list[TopicRecord] = []
 
         def all_read() -> bool:
             message = consumer.poll(POLL_S) if ends else None
@@ -286,7 +288,7 @@ class Topics:
         }
 
 
-def _record_of(message: Message) -> Record:
+def _record_of(message: Message) -> TopicRecord:
     """A message of librdkafka's; raises its error, if it is one."""
     if (error := message.error()) is not None:
         raise KafkaException(error)
@@ -294,4 +296,4 @@ def _record_of(message: Message) -> Record:
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
-    return Record(value or b"", key, partition, offset)
+    return TopicRecord(value or b"", key, partition, offset)

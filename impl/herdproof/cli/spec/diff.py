@@ -71,7 +71,7 @@ def diff(
     if bound is None:
         bound = max((s.bound for s in (a, b) if s.bound is not None), default=None)
     within = within or (a.within and b.within)
-    asked = Asked(sizes_of([a.spec, b.spec], size or []), faults, bound, may_end, within)
+    asked = DiffOptions(sizes_of([a.spec, b.spec], size or []), faults, bound, may_end, within)
     if mixed:
         standing, found = run_together(out, a.spec, b.spec, upgrade, asked)
     elif upgrade:
@@ -82,7 +82,7 @@ def diff(
     raise typer.Exit(standing.value)
 
 
-class Asked:
+class DiffOptions:
     """At which size, and how, specs are explored."""
 
     def __init__(
@@ -140,7 +140,7 @@ def sizes_of(specs: Sequence[Specification], given: list[str]) -> dict[str, int]
 
 
 def run_diff(
-    out: Output, old: Subject, new: Subject, asked: Asked, pairs: int, proofs: bool
+    out: Output, old: Subject, new: Subject, asked: DiffOptions, pairs: int, proofs: bool
 ) -> tuple[Standing, dict[str, Any]]:
     """Words, verdicts, behaviour."""
     from herdspec.check.refinement.changes import changes, verdicts
@@ -290,7 +290,7 @@ def compared_json(c: Compared) -> dict[str, Any]:
 
 
 def run_together(
-    out: Output, old: Specification, new: Specification, sort: str | None, asked: Asked
+    out: Output, old: Specification, new: Specification, sort: str | None, asked: DiffOptions
 ) -> tuple[Standing, dict[str, Any]]:
     """Explore each alone, and both in one; what fails only together is a failure."""
     from herdspec.check.refinement.together import together

@@ -104,7 +104,7 @@ def explore(
     from herdproof.cli.specs import read
 
     out = Output(json)
-    asked = Asked(
+    asked = ExploreOptions(
         spec=spec, size=size or [], tell=tell, may_end=may_end, why=why, graph=graph,
         save_stories=save_stories, constraint=constraint, faults=faults, bound=bound, within=within,
         symmetry=symmetry, memory_bytes=int(memory_gb * (1 << 30)), engine=engine,
@@ -118,7 +118,7 @@ def explore(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ExploreOptions:
     """What `explore` is asked for: what to tell, and how to search (as `explore()` has it)."""
 
     spec: str
@@ -175,7 +175,7 @@ class Asked:
         out.json(exploration_json(result, findings, standing.value))
         return standing
 
-    def as_said_by(self, subject: Subject) -> Asked:
+    def as_said_by(self, subject: Subject) -> ExploreOptions:
         """This question, with the bound that the spec's file says where the command says none."""
         bound = subject.bound if self.bound is None else self.bound
         return replace(self, bound=bound, within=self.within or subject.within)

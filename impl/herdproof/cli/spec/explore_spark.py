@@ -14,7 +14,7 @@ import typer
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdproof.cli.spec.explore import Asked, Shown
+    from herdproof.cli.spec.explore import ExploreOptions, Shown
     from herdproof.pipeline.exploration.explore import SparkExplorer
     from herdproof.report.render import Output
     from herdspec.check.exploration.explore import Estimate, Exploration
@@ -37,7 +37,7 @@ TRIES = 4
 """How often a task is tried on this machine; on clusters Spark has a setting for it."""
 
 
-def check_options(asked: Asked, watch: bool) -> None:
+def check_options(asked: ExploreOptions, watch: bool) -> None:
     """Raise `UsageError` where options do not go together."""
     if asked.spark is None:
         if asked.checkpoint is not None:
@@ -60,7 +60,7 @@ def check_options(asked: Asked, watch: bool) -> None:
 
 
 def search_on_spark(
-    asked: Asked, out: Output, spec: Specification, sizes: Mapping[str, int],
+    asked: ExploreOptions, out: Output, spec: Specification, sizes: Mapping[str, int],
     limit: Property | None, shown: Shown,
 ) -> Exploration:  # fmt: skip
     """Explore in a Spark session of its own."""

@@ -52,7 +52,7 @@ def refine(
     with out.progress("reading the refinement"):
         name, through = find_refinement(file)
     sizes = sizes_of(through.concrete, size or [])
-    found = Asked(sizes, faults, bound, within, prove).check(out, through)
+    found = RefineOptions(sizes, faults, bound, within, prove).check(out, through)
     findings = refined(through.concrete.name, found)
     print_refined(out, name, found, findings)
     standing = standing_of(findings)
@@ -95,7 +95,7 @@ def find_refinement(wanted: str) -> tuple[str, Refinement]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RefineOptions:
     """At which size every step is looked at, and whether it is proved for any."""
 
     sizes: Mapping[str, int]

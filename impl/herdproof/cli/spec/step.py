@@ -53,7 +53,7 @@ def step(
     walk = Walk.of(whole, subject.name, machine)
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(HELP)
-    Conversation(walk, out.line).run(answers(sys.stdin.isatty()))
+    StepConversation(walk, out.line).run(answers(sys.stdin.isatty()))
 
 
 def answers(prompt: bool) -> Iterator[str]:
@@ -68,7 +68,7 @@ def answers(prompt: bool) -> Iterator[str]:
 
 
 @dataclass
-class Conversation:
+class StepConversation:
     """Answers lines with lines."""
 
     walk: Walk

@@ -52,7 +52,7 @@ def every_save(out: Output, name: str, check: Callable[[Subject], object]) -> No
     is ours, and raised.
     """
     sys.dont_write_bytecode = True  # two saves within a second must not be taken for one
-    sources = Sources.of(name)
+    sources = WatchedSources.of(name)
     while True:
         seen = sources.stamps()
         checked(out, name, sources, check)
@@ -63,7 +63,7 @@ def every_save(out: Output, name: str, check: Callable[[Subject], object]) -> No
         out.line(f"── {', '.join(changed)} changed ──", style="bold")
 
 
-def changes(sources: Sources, seen: Stamps, tell: Callable[[str], None]) -> list[str]:
+def changes(sources: WatchedSources, seen: Stamps, tell: Callable[[str], None]) -> list[str]:
     """The names of the files that changed, as soon as there are some."""
     from watchfiles import watch  # before anybody is told to press Ctrl-C: it would break an import
 
@@ -85,7 +85,9 @@ def being_written(now: Stamps, seen: Stamps, at_ns: int) -> bool:
     return any(0 <= at_ns - when < EMPTY_MS * 1_000_000 for when in cut)
 
 
-def checked(out: Output, name: str, sources: Sources, check: Callable[[Subject], object]) -> None:
+def checked(
+    out: Output, name: str, sources: WatchedSources, check: Callable[[Subject], object]
+) -> None:
     """Read the spec and check it; say what is wrong with it, if its user can put it right."""
     from herdproof.cli.specs import find
 
@@ -99,7 +101,7 @@ def checked(out: Output, name: str, sources: Sources, check: Callable[[Subject],
 
 
 @dataclass
-class Sources:
+class WatchedSources:
     """The files that a spec is read from: those of one folder, and what they import below it."""
 
     folder: Path
@@ -109,7 +111,7 @@ class Sources:
     """The user's modules by name, as they were last read."""
 
     @classmethod
-    def of(cls, name: str) -> Sources:
+    def of(cls, name: str) -> WatchedSources:
         """Where the spec of this name stands: the user's folder, or that of the known protocols."""
         path = name.rpartition(":")[0] if not name.endswith(".py") else name
         if path.endswith(".py"):
