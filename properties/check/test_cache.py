@@ -29,9 +29,9 @@ from herdspec.check.verdict import Finding, Mark, Shown, Taken
 from herdspec.check.verify import Check, Plan, verify
 from herdspec.language import graph as g
 from herdspec.language.types import BOOL
-from herdspec.protocols.election.contract import REFINEMENT
 from herdspec.protocols.election.flaws import AT_ONCE, any_write
 from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.refinement import REFINEMENT
 
 HOLDS, FAILS, UNKNOWN = 0, 1, 3
 

@@ -42,9 +42,9 @@ from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Specification, from_source
 from herdspec.language.types import NAT
-from herdspec.protocols.election.contract import REFINEMENT
 from herdspec.protocols.election.flaws import DRAFTED
 from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.refinement import REFINEMENT
 from properties.language.random_specs import sources
 from properties.specs import (
     LOCK_SERVER,

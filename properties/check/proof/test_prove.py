@@ -38,9 +38,10 @@ from herdspec.check.proof.prove import (
     prove,
 )
 from herdspec.check.verdict import Mark, Standing, standing_of
-from herdspec.protocols.election.contract import CONTRACT, REFINEMENT
+from herdspec.protocols.election.contract import CONTRACT
 from herdspec.protocols.election.flaws import AT_ONCE, FLAWS
 from herdspec.protocols.election.properties import ELECTION, LEMMAS, SHAPE
+from herdspec.protocols.election.refinement import REFINEMENT
 from properties.specs import (
     LOCK_SERVER,
     Client,

@@ -28,9 +28,10 @@ from herdspec.check.refinement.refine import (
     refine_by_proof,
     refine_by_running,
 )
-from herdspec.protocols.election.contract import CONTRACT, REFINEMENT
+from herdspec.protocols.election.contract import CONTRACT
 from herdspec.protocols.election.flaws import AT_ONCE, any_write
 from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.election.refinement import REFINEMENT
 from herdspec.protocols.election.spec import Broker, Election
 
 Map = Callable[..., object]

@@ -21,7 +21,7 @@ PROTOCOL = Protocol(
     declared=_later("flaws:AT_ONCE"),
     contract=_later("contract:CONTRACT"),
     within=True,
-    refinement=_later("contract:REFINEMENT"),
+    refinement=_later("refinement:REFINEMENT"),
     drafted=_later("flaws:DRAFTED"),
     flaws=_later("flaws:FLAWS"),
 )

@@ -31,7 +31,7 @@ from herdspec.protocols.group import Member
 Key = tuple[str, int, int]
 
 
-class ReconnectsFetching(CentralGroup):
+class ReconnectsFetchingGroup(CentralGroup):
     """Consumers whose leases have no end where nothing is connected: nobody knows of them."""
 
     def gives_up(self, told: Told) -> None:
@@ -41,7 +41,7 @@ class ReconnectsFetching(CentralGroup):
             connection.is_released = True
 
 
-class OwnersWrittenLate(CentralGroup):
+class OwnersWrittenLateGroup(CentralGroup):
     """Coordinators whose owners are decided on where the first Start is sent."""
 
     def _look(self, lines: Sequence[CentralStep]) -> None:
@@ -90,7 +90,7 @@ class KnownByTheirIds(CentralGroup):
         )
 
 
-class LostTrigger(CentralGroup):
+class LostTriggerGroup(CentralGroup):
     """Coordinators that leave out what their plan gave to who is gone."""
 
     def writes_what_is_left(self, told: Told, s: State) -> Iterable[Way]:
@@ -104,18 +104,26 @@ class LostTrigger(CentralGroup):
 
 ROWS: Mapping[str, tuple[type[CentralGroup], Mapping[str, Row]]] = {
     "reconnects_fetching": (
-        ReconnectsFetching,
-        {"on_lost_connection": Row(None, note=ReconnectsFetching.gives_up)},
+        ReconnectsFetchingGroup,
+        {"on_lost_connection": Row(None, note=ReconnectsFetchingGroup.gives_up)},
     ),
     "member_by_id": (KnownByTheirIds, {}),
     "no_start": (KnownByTheirIds, {}),
     "lost_trigger": (
-        LostTrigger,
-        {"write_owners": replace(MAP.table["write_owners"], ways=LostTrigger.writes_what_is_left)},
+        LostTriggerGroup,
+        {
+            "write_owners": replace(
+                MAP.table["write_owners"], ways=LostTriggerGroup.writes_what_is_left
+            )
+        },
     ),
     "owners_written_late": (
-        OwnersWrittenLate,
-        {"send_start": replace(MAP.table["send_start"], ways=OwnersWrittenLate.starts_as_decided)},
+        OwnersWrittenLateGroup,
+        {
+            "send_start": replace(
+                MAP.table["send_start"], ways=OwnersWrittenLateGroup.starts_as_decided
+            )
+        },
     ),
 }
 """By variant: what is known of a group, and rows that are others."""
