@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from herdproof.conformance.adapter import Adapter
-from herdproof.conformance.graphs.edges import BEHIND, REFUSED, RESTLESS, UNTOLD, Coverage, cover
+from herdproof.conformance.graphs.edges import (
+    BEHIND,
+    BEYOND,
+    REFUSED,
+    RESTLESS,
+    UNTOLD,
+    Coverage,
+    cover,
+)
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.coordinator.membership import Membership
 from herdproof.protocols.central_coordinator.held.adapter import CentralEdges
@@ -84,5 +92,6 @@ def test_edges_are_taken_and_the_rest_is_named() -> None:
     assert found.mismatch is None
     assert found.edges == 80_135
     assert found.covered / found.edges >= 0.95
-    assert {why for _, why in reasons(found)} <= {BEHIND, REFUSED, RESTLESS, UNTOLD, *ABSENT}
+    why = {why for _, why in reasons(found)}  # a rebalance that fails is a fault: one too many
+    assert why <= {BEHIND, BEYOND, REFUSED, RESTLESS, UNTOLD, *ABSENT}
     assert sum(one.edges for one in found.missed) == found.edges - found.covered
