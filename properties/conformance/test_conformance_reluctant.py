@@ -119,6 +119,8 @@ def test_what_nobody_waits_for_is_not_due() -> None:
         assert [at.step and at.step.action.name for at in held.states] == ["unlock"]
 
     class Due(LazyDoor):
+        """A lazy door that owes what it does not do."""
+
         undue: ClassVar[tuple[str, ...]] = ()
 
     with Held(Door, Due) as held:
@@ -156,12 +158,18 @@ def test_tables_that_name_no_action_are_refused() -> None:
     """In each table."""
 
     class Misspelt(QuickDoor):
+        """Names an action that there is not, as one it may refuse."""
+
         reluctant: ClassVar[tuple[str, ...]] = ("shutt",)
 
     class Unlocked(QuickDoor):
+        """Names another table's action."""
+
         undue: ClassVar[tuple[str, ...]] = ("unlok",)
 
     class Followed(QuickDoor):
+        """Names what follows wrongly."""
+
         follows: ClassVar = {"knock": ("unlok",)}
 
     with pytest.raises(AdapterError, match="reluctant names 'shutt'"):
