@@ -30,7 +30,7 @@ from properties.protocols.central_coordinator.coordinator.core_world import GROU
 
 PAGE = Path(__file__).parents[4] / "docs" / "central_coordinator.md"
 Transition = tuple[Phase, Phase]
-TRANSITIONS = [(before, after) for before in NEXT for after in NEXT[before]]
+TRANSITIONS = [(p, q) for p in Phase for q in Phase if q in NEXT[p]]
 OTHERS = [(p, q) for p in Phase for q in Phase if (p, q) not in TRANSITIONS]
 
 
