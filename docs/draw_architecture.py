@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = Path(__file__).parent / "architecture.md"
 TOPS = {"herdspec": ROOT / "spec" / "herdspec", "herdproof": ROOT / "impl" / "herdproof"}
 
-JUDGED = ("entry", "campaign", "held", "traces")
+JUDGED = ("entry", "campaign", "held", "judged", "traces")
 """The parts of a protocol's folder that hold its code to its spec, and so see both."""
 SIMULATED = ("simulated",)
 """The world in which a protocol's code is tried."""

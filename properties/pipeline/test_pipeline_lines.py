@@ -230,6 +230,35 @@ def test_a_process_without_its_first_line_is_not_taken_for_the_next_one() -> Non
     assert found.twice == []
 
 
+def test_a_later_process_without_its_first_line_is_known_by_its_numbers() -> None:
+    """They begin anew, long after: its lines do not come between those of the one before."""
+    some, second = run_of(0)[0], 1_000_000_000
+    told = [(1, 0), (2, second), (3, 2 * second), (2, 9 * second), (3, 10 * second)]
+    lines = [replace(some, node="a", sequence=n, time_ns=t, place=f"f:{t}") for n, t in told]
+
+    found = ordered(lines)
+
+    assert [(line.sequence, line.time_ns) for line in found.lines] == told
+    assert found.gaps == {3: "of a, lines 1 to 1"}
+    assert found.twice == []
+
+
+def test_who_has_heard_a_missing_line_waits_for_no_later_one_that_says_the_same() -> None:
+    """Heartbeats say the same again and again: each is heard at its time, missing or not."""
+    lines = trace(0)
+    heard = next(x for x in lines if x.action == "handle_ping_response")
+    about = (heard.consumer, heard.connection, heard.partitions)
+    said = [
+        x for x in lines
+        if x.action == "handle_ping" and (x.consumer, x.connection, x.partitions) == about
+    ]  # fmt: skip
+    assert len(said) > 1, "it is said again"
+
+    found = auditor(CENTRAL).ordered([x for x in lines if x is not said[0]])
+
+    assert all(a.time_ns <= b.time_ns for a, b in pairwise(found.lines))
+
+
 def test_of_many_copies_the_first_place_counts_however_they_come() -> None:
     """So what is set aside is the same, and in the same order, for any order of the input."""
     some = run_of(0)[0]

@@ -25,7 +25,7 @@ SEE_BOTH_SIDES = (
     "impl/herdproof/report",
 )
 ROOMS = Path("impl/herdproof/protocols")
-JUDGES = ("entry.py", "campaign.py", "held", "traces")
+JUDGES = ("entry.py", "campaign.py", "held", "judged", "traces")
 """What holds a protocol's code to its spec, in the protocol's room: it sees both sides, too."""
 TRIALS = ("simulated", "simulated.py")
 """The worlds in which code is tried, in a protocol's room."""

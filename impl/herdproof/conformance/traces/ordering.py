@@ -120,7 +120,7 @@ def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
                 index += 1
     merged.sort()  # no two have the same node and index, so that lines are never compared
     if links is not None and not _is_caused(merged):
-        merged = _by_cause(merged)
+        merged = _by_cause(_excused(merged))
     found.lines = [entry[3] for entry in merged]
     found.gaps = {at: entry[4] for at, entry in enumerate(merged) if entry[4]}
     found.twice.sort(key=lambda line: (line.time_ns, line.role, line.node, line.sequence))
@@ -165,6 +165,34 @@ def _is_caused(entries: Sequence[Entry[L]]) -> bool:
                     return False
                 said.update(says)
     return True
+
+
+def _excused(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
+    """
+    The same entries, where none waits for what was said again after a gap.
+
+    What one node says may be the same as before: who has heard it since lines of that node are
+    missing may have heard one of these.
+    """
+    gaps: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    last: dict[int, int] = {}
+    said: dict[Hashable, tuple[int, int]] = {}
+    for time, number, index, line, missing, link in entries:
+        if missing and not line.shared:
+            gaps[number].append((last.get(number, -MOST), index))
+        last[number] = time
+        for says in link[1] if link is not None else ():
+            said.setdefault(says, (number, index))
+
+    def is_needed(need: Hashable, time: int) -> bool:
+        number, index = said.get(need, (-1, 0))
+        return not any(since <= time and after <= index for since, after in gaps.get(number, ()))
+
+    return [
+        (*entry[:5], (tuple(n for n in entry[5][0] if is_needed(n, entry[0])), entry[5][1]))
+        if gaps and entry[5] is not None else entry
+        for entry in entries
+    ]  # fmt: skip
 
 
 def _by_cause(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
@@ -233,7 +261,26 @@ def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
         for line in every:
             of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
         found = [of[number] for number in sorted(of)]
-    return [_numbered(own, twice) for own in ([before, *found] if before else found)]
+    parts = [before, *found] if before else found
+    return [_numbered(own, twice) for part in parts for own in _restarted(part)]
+
+
+RESTART_NS = 500_000_000
+"""No process is up again sooner after its last line."""
+
+
+def _restarted(lines: list[L]) -> list[list[L]]:
+    """One process's lines; or several's, where some began by a line that is missing."""
+    by_number = sorted(lines, key=attrgetter("sequence"))
+    if all(a.time_ns < b.time_ns + RESTART_NS for a, b in pairwise(by_number)):
+        return [lines]
+    found = [lines[:1]]
+    for before, line in pairwise(lines):
+        begins = line.sequence <= before.sequence and line.time_ns >= before.time_ns + RESTART_NS
+        if begins:
+            found.append([])
+        found[-1].append(line)
+    return found
 
 
 def _headless(every: list[L], starts: Sequence[int]) -> tuple[list[L], list[L]]:

@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from herdproof.conformance.traces.ordering import RESTART_NS
+
 Node = tuple[str, str]
 """A role and a node."""
-
-
-RESTART_NS = 500_000_000
-"""No process is up again sooner after its last line."""
 
 FOR_EVER = 2**64
 

@@ -1,0 +1,1 @@
+"""What traces of system B tell of the contract's fields, judged by the contract."""

@@ -1,0 +1,306 @@
+"""
+What the lines of consumers say of the contract's fields: who consumes what, and how far it is.
+
+A member is a connection: its consumer's id and its number. That a lease is over is taken where
+somebody relies on it; if its consumer renews it all the same, it has never ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.wire.subscription import (
+    InvalidSubscription,
+    Subscription,
+    parse,
+)
+from herdspec.check.observation.doubt import UNKNOWN, Told
+from herdspec.check.observation.observed import Observed
+
+Partition = tuple[str, str]
+Member = tuple[str, int]
+
+OF_CONSUMERS = ("consumes", "position", "heeded", "interest")
+"""What the lines of consumers tell, each of its own members."""
+
+
+class Consumers:
+    """The lines of a group's consumers, as steps of the contract's fields."""
+
+    def __init__(self, seen: Observed, stored: Mapping[Partition, int]) -> None:
+        self.seen = seen
+        self._entries = seen.entries
+        self._partitions = seen.domains["Partition"]
+        self._members = seen.domains["Member"]
+        self._stored = stored
+        """Offsets that were stored before the trace begins."""
+        self._connection: dict[str, Member] = {}
+        self._consumed: dict[str, dict[Partition, tuple[Member, int]]] = {}
+        """What it consumes, as which member, and from where on."""
+        self._begun: dict[str, tuple[Member, int]] = {}
+        """As which member, and in which generation, it began to."""
+        self._had: dict[str, dict[Partition, tuple[Member, int]]] = {}
+        """What it consumed before lines of it were missing."""
+        self._lost: dict[str, bool] = {}
+        """Of whom lines are missing since it was known last what it consumed."""
+        self._until_ns: dict[str, int] = {}
+        """When its lease ends."""
+        self._lapsed: set[str] = set()
+        """Whose lease was over when others relied on that."""
+        self._unheard: set[str] = set()
+        """Of whom no line comes any more."""
+        self._by_partition: dict[Partition, dict[str, None]] = {}
+        self._subscribed: dict[Member, Subscription | None] = {}
+        self._at_least: dict[Partition, int] = {}
+        """How far a partition was finished at least, where nobody knows how far it was."""
+        self._last: dict[str, tuple[Any, ...]] = {}
+        """What it, or its coordinator, has said last: heartbeats that say nothing new are most."""
+
+    def partition(self, p: Partition) -> Partition:
+        """A partition that is named; it was there before, and was nobody's."""
+        if p not in self._partitions:
+            self.seen.add("Partition", p)
+            if self._stored.get(p):
+                for field in ("committed", "finished"):
+                    self.seen.refine(field, p, self._stored[p])
+            for m in self._subscribed:
+                self._begin(m, p)
+        return p
+
+    def _begin(self, m: Member, p: Partition) -> None:
+        """A member begins without the partition."""
+        if self._entries["consumes"][m, p] is UNKNOWN:
+            self.seen.refine("consumes", (m, p), False)
+            self.seen.refine("position", (m, p), 0)
+        subscription = self._subscribed[m]
+        if subscription is not None:
+            self.seen.refine("interest", (m, p), bool(subscription.streams(p[0])))
+
+    def _member(self, line: CentralStep) -> Member:
+        m = (line.consumer, line.connection)
+        if m not in self._members:
+            self.seen.add("Member", m)
+        return m
+
+    def _learn(self, field: str, key: Any, value: Any) -> None:
+        """It is this now: a step, unless nobody knows what it was."""
+        if self._entries[field][key] is UNKNOWN:
+            self.seen.refine(field, key, value)
+        else:
+            self.seen.set(field, key, value)
+
+    # ── Their lines ─────────────────────────────────────────────────────────────────────────
+
+    def consumer_start(self, line: CentralStep) -> None:
+        """A process begins; of the one before nothing is left."""
+        self._unheard.discard(line.node)
+        self._ends(line.node)
+        self._until_ns.pop(line.node, None)
+
+    def consumer_register(self, line: CentralStep) -> None:
+        """It is a new member, and has heeded the epoch that it knows of."""
+        m = self._connection[line.node] = self._member(line)
+        self._subscribed[m] = subscribed(line.subscription)
+        for p in self._partitions:
+            self._begin(m, p)
+        self.seen.refine("heeded", m, line.epoch)
+        self._renew(line)
+
+    def consumer_handle_ping(self, line: CentralStep) -> None:
+        """It heeds an epoch, and is where it says."""
+        said = (line.partitions, line.epoch, line.connection)
+        if self._last.get(line.node) != said:
+            self._heeds(line)
+            self._last[line.node] = said
+        self._renew(line)
+
+    def consumer_commit(self, line: CentralStep) -> None:
+        """It is where it says."""
+        self._heeds(line)
+        self._renew(line)
+
+    def consumer_handle_stop(self, line: CentralStep) -> None:
+        """It is where it says, and then consumes nothing, unless its lease goes on."""
+        self._heeds(line)
+        self.seen.step()
+        if line.until_ns <= line.time_ns:
+            self._ends(line.node)
+        self._renew(line)
+
+    def consumer_on_lost_connection(self, line: CentralStep) -> None:
+        """It consumes nothing, unless its lease goes on."""
+        if line.until_ns <= line.time_ns:
+            self._ends(line.node)
+        self._renew(line)
+
+    def consumer_renew_lease(self, line: CentralStep) -> None:
+        """Its lease ends at another time."""
+        self._renew(line)
+
+    def consumer_handle_start(self, line: CentralStep) -> None:
+        """It consumes what it is given, from there on; what it has on the same terms goes on."""
+        m = self._member(line)
+        self._learn("heeded", m, line.epoch)
+        if not line.outcome:
+            given = {self.partition((t, n)): o + 1 for t, n, o in line.partitions}
+            has = self._consumed.get(line.node, {})
+            if has.keys() != given.keys() or any(x[0] != m for x in has.values()):
+                self._ends(line.node)
+                self.seen.step()
+                self._begins(line.node, m, given, line)
+        self._renew(line)
+
+    def _begins(
+        self, node: str, m: Member, given: Mapping[Partition, int], line: CentralStep
+    ) -> None:
+        self._until_ns[node] = line.until_ns
+        self._consumed[node] = {p: (m, o) for p, o in given.items()}
+        self._had.pop(node, None)
+        self._begun[node] = m, line.generation
+        for p, o in given.items():
+            self._lapse_all(self._by_partition.get(p, ()), line.time_ns)
+            self._by_partition.setdefault(p, {})[node] = None
+            self._learn("consumes", (m, p), True)
+            self._learn("position", (m, p), o)
+        for p in self._partitions:
+            if p not in given and self._entries["consumes"][m, p] is UNKNOWN:
+                self.seen.refine("consumes", (m, p), False)
+                self.seen.refine("position", (m, p), 0)
+
+    def _heeds(self, line: CentralStep) -> None:
+        m = self._member(line)
+        self._learn("heeded", m, line.epoch)
+        is_fetched = line.action != "commit"  # which may be of what it has stopped fetching
+        if line.node in self._had and is_fetched:
+            self._goes_on(line, m)
+        has = self._consumed.get(line.node)
+        positions = self._entries["position"]
+        for t, n, o in line.partitions:
+            p = self.partition((t, n))
+            if o < 0:
+                continue
+            if has is not None and p in has:
+                if positions[m, p] is UNKNOWN:
+                    self.seen.refine("position", (m, p), o + 1)
+                else:
+                    self.seen.set("position", (m, p), o + 1)
+                self._finishes(p, o + 1, has[p][1])
+            elif self._entries["consumes"][m, p] is UNKNOWN and is_fetched:
+                self.seen.refine("consumes", (m, p), True)
+                self.seen.refine("position", (m, p), o + 1)
+                self._consumed.setdefault(line.node, {})[p] = (m, 0)
+                self._by_partition.setdefault(p, {})[line.node] = None
+                self._finishes(p, o + 1, 0)
+
+    def _finishes(self, p: Partition, to: int, since: int) -> None:
+        """Who began no later than the first unfinished record has finished all before `to`."""
+        first = self._entries["finished"][p]
+        if type(first) is Told:
+            first = first.value
+        if first is UNKNOWN:
+            self._at_least[p] = max(to, self._at_least.get(p, 0))
+        elif to > first and since <= first:
+            self.seen.set("finished", p, to)
+
+    def _renew(self, line: CentralStep) -> None:
+        """The lease ends as the line says; if others thought it over, it was not."""
+        node = line.node
+        self._until_ns[node] = line.until_ns
+        if node in self._lapsed and line.until_ns > line.time_ns:
+            self.seen.step()
+            self._lapsed.discard(node)
+            for p, (m, _) in self._consumed.get(node, {}).items():
+                others = [x for x in self._by_partition.get(p, ()) if x != node]
+                self._lapse_all(others, line.time_ns)
+                self.seen.forget("position", (m, p))
+                self.seen.amend("consumes", (m, p), True)
+
+    def _lapse_all(self, nodes: Iterable[str], time_ns: int) -> None:
+        """Those of these whose lease is over consume nothing."""
+        for node in [*nodes]:
+            if self._until_ns.get(node, 0) <= time_ns and node not in self._lapsed:
+                self._lapsed.add(node)
+                self._cease(node, self._consumed.get(node, {}))
+
+    def _ends(self, node: str) -> None:
+        """It consumes nothing."""
+        had = self._consumed.pop(node, {})
+        for p in had:
+            self._by_partition[p].pop(node, None)
+        self._cease(node, had)
+        if self._lost.pop(node, None):
+            self._consumes_nothing(node)
+        self._lapsed.discard(node)
+        self._last.pop(node, None)
+
+    def _consumes_nothing(self, node: str) -> None:
+        """Whatever it consumed while lines of it were missing, it does so no longer."""
+        members = {*self.members_of(node), *(m for m, _ in self._had.pop(node, {}).values())}
+        for m in members:
+            for p in self._partitions:
+                if self._entries["consumes"][m, p] is UNKNOWN:
+                    self.seen.refine("consumes", (m, p), False)
+                    self.seen.refine("position", (m, p), 0)
+
+    def _cease(self, node: str, had: Mapping[Partition, tuple[Member, int]]) -> None:
+        is_heard = node not in self._unheard
+        for p, (m, _) in had.items():
+            self.seen.set("consumes", (m, p), False if is_heard else Told(False))
+            self.seen.set("position", (m, p), 0 if is_heard else Told(0))
+
+    # ── Lines that are missing ──────────────────────────────────────────────────────────────
+
+    def members_of(self, node: str) -> list[Member]:
+        """The members whose entries a consumer's missing lines could have told."""
+        current = self._connection.get(node)
+        found = {m for m, _ in self._consumed.get(node, {}).values()}
+        return sorted(found | ({current} if current is not None else set()))
+
+    def lose_consumer(self, node: str) -> None:
+        """Of a consumer lines are missing from here on."""
+        had = self._consumed.pop(node, {})
+        self._lost[node] = True
+        if had:
+            self._had[node] = had
+        for p in had:
+            self._by_partition[p].pop(node, None)
+        self._lapsed.discard(node)
+        self._last.pop(node, None)
+
+    def _goes_on(self, line: CentralStep, m: Member) -> None:
+        """Who consumes in the generation in which it did before a gap has not stopped in it."""
+        had = self._had.pop(line.node, {})
+        begun = self._begun.get(line.node)
+        if begun != (m, line.generation) or not had:
+            return
+        self._consumed[line.node] = had
+        for p in self._partitions:
+            if p in had:
+                self._by_partition.setdefault(p, {})[line.node] = None
+            if self._entries["consumes"][m, p] is UNKNOWN:
+                self.seen.refine("consumes", (m, p), Told(p in had))
+            if self._entries["position"][m, p] is UNKNOWN:
+                self.seen.refine("position", (m, p), Told(had[p][1] if p in had else 0))
+
+    def leave_consumer(self, node: str) -> None:
+        """That was its process's last line, whether it has ended or its trace was cut."""
+        self._unheard.add(node)
+        for m in self.members_of(node):
+            for p in self._partitions:
+                for field in ("consumes", "position", "interest"):
+                    self.seen.leave(field, (m, p))
+            self.seen.leave("heeded", m)
+        for p in self._consumed.get(node, ()):
+            self.seen.leave("finished", p)
+
+
+@cache
+def subscribed(text: str) -> Subscription | None:
+    """What a Register asks for; None where nobody can say."""
+    try:
+        return parse(text)
+    except InvalidSubscription:
+        return None

@@ -1,0 +1,500 @@
+"""
+A state as far as it was observed, and what can be said of a spec's promises.
+
+Whoever reads what a system has told fills the fields of a spec, step by step; the spec's own
+properties judge. An entry that nobody has told is unknown, and what depends on it is open:
+
+- *violated*: whatever the unknown entries were, some instance of the promise fails.
+- *unknown*: not violated, and an entry that the promise speaks of is never told again, or it is,
+  and the step from what it was before to what it is then need not be allowed; or something fails,
+  if what was told last by somebody is still so.
+- *holds*: all that was decided holds, and every gap is bridged: what was known before it, and is
+  known after it, could be one step. What lies in between is sampled, not seen: `open` says how
+  many instances were, and `why` how many lines are missing.
+- *not observable*: the source does not fill its fields, or nothing of it has happened.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import ChainMap, Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+from math import prod
+from types import FunctionType
+from typing import Any
+
+from herdspec.check.observation.clauses import Place
+from herdspec.check.observation.doubt import (
+    UNKNOWN,
+    Among,
+    Doubt,
+    Doubtful,
+    Told,
+    as_told,
+    is_lost,
+    joined,
+    same,
+)
+from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of
+from herdspec.language.specification import Promise
+from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
+
+ANY = object()
+"""Any element: all entries of a field."""
+Entry = tuple[str, Any]
+"""A field's name, and a key: an element, a tuple of several, or () where the field is no map."""
+Instance = tuple[Any, ...]
+
+
+class Ruling(Enum):
+    """What comes of a promise."""
+
+    VIOLATED = "violated"
+    UNKNOWN = "unknown"
+    HOLDS = "holds"
+    NOT_OBSERVABLE = "not observable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """A promise that was broken by the step before, and the elements for which it was."""
+
+    promise: Promise
+    of: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What came of a promise; of its instances, how many held and how many stayed open."""
+
+    promise: Promise
+    ruling: Ruling
+    held: int = 0
+    open: int = 0
+    why: str = ""
+
+
+class Entries(dict[Any, Any]):
+    """One field; an entry of which nothing was said is the default."""
+
+    __slots__ = ("default",)
+
+    def __init__(self, default: Any) -> None:
+        super().__init__()
+        self.default = default
+
+    def __missing__(self, key: Any) -> Any:
+        return self.default
+
+
+class Observed:
+    """The fields of a spec, as they are filled; each `step` is held against the promises."""
+
+    def __init__(self, watches: Watches) -> None:
+        self.entries = {name: Entries(value) for name, value in watches.initial.items()}
+        """By field, what is known now. To be read; `set` and the others write."""
+        self.domains: dict[str, dict[Any, None]] = {sort: {} for sort in watches.sorts}
+        """By sort, the elements that were seen."""
+        self._watches = watches
+        self._widths = {name: len(keys_of(watches.fields[name])) for name in self.entries}
+        self._before: dict[str, dict[Any, Any]] = {name: {} for name in self.entries}
+        """By field, what the step in hand has changed, as it was."""
+        self._last: dict[str, dict[Any, Any]] = {name: {} for name in self.entries}
+        """By field, what is lost (or was, and is not bridged), as it was known last."""
+        self._changed: list[Entry] = []
+        self._new: list[tuple[str, Any]] = []
+        self._refined: dict[Entry, None] = {}
+        self._found_again: dict[Entry, None] = {}
+        self._supposed: list[tuple[str, Any, Any]] = []
+        self._blind: Counter[tuple[str, Any]] = Counter()
+        self._unsure: dict[tuple[str, Any], None] = {}
+        """Elements of whose entries in a field even those are unknown that are not there yet."""
+        self._gone: set[str] = set()
+        """Fields of whose entries some left with their element before they were told again."""
+        self._gaps: list[tuple[int, frozenset[str]]] = []
+        self._violations: list[Violation] = []
+        many = len(watches.clauses)
+        self._broken = [0] * many
+        self._held = [0] * many
+        self._open = [0] * many
+        self._doubted = [0] * many
+        self._unbridged = [0] * many
+        self._pending: dict[tuple[int, Instance], set[Entry]] = {}
+        """Instances whose gap is not bridged yet, and the entries whose last values they need."""
+        self._slow = self._bound(watches.slow, self._before)
+        self._over_gaps = self._bound(watches.slow, {
+            name: ChainMap(self._last[name], before) for name, before in self._before.items()
+        })  # fmt: skip
+        self._fast = self._bound(watches.fast, self._before)
+
+    def _bound(
+        self, code: Mapping[str, Any], before: Mapping[str, Any]
+    ) -> dict[str, Callable[..., Any]]:
+        """Emitted functions, over this state."""
+        space = {**SPACE, **self._watches.constants, "__builtins__": builtins}
+        space |= {f"s_{name}": entries for name, entries in self.entries.items()}
+        space |= {f"o_{name}": entries for name, entries in before.items()}
+        space |= {f"d_{sort}": elements for sort, elements in self.domains.items()}
+        space |= {"held": self._held, "found": self._found, "doubt": self._look}
+        return {name: FunctionType(c, space) for name, c in code.items()}
+
+    # ── What is told ────────────────────────────────────────────────────────────────────────
+
+    def get(self, field: str, key: Any = ()) -> Any:
+        """An entry as it is known now."""
+        return self.entries[field][key]
+
+    def add(self, sort: str, element: Any) -> None:
+        """An element is there."""
+        there = self.domains[sort]
+        if element not in there:
+            there[element] = None
+            for field, of in self._unsure:
+                self.forget_all(field, of)
+            if f"new_{sort}" in self._fast:
+                self._new.append((sort, element))
+
+    def drop(self, sort: str, element: Any) -> None:
+        """An element is no more, nobody speaks of it, and nothing more will be said of it."""
+        for name, field in self._watches.fields.items():
+            kinds = keys_of(field)
+            if name in self.entries and any(k == SortOf(sort) for k in kinds):
+                for key in list(self._keys(name, element, sort)):
+                    if is_lost(self.entries[name][key]):
+                        self._gone.add(name)
+                    self.entries[name].pop(key, None)
+                    self._last[name].pop(key, None)
+        del self.domains[sort][element]
+
+    def set(self, field: str, key: Any, value: Any) -> None:
+        """
+        In the step in hand, an entry is made this; where it is told while blind, it is unknown.
+
+        To be made something that nobody knows is a change: it need not be what it was.
+        """
+        if self._blind and self._is_blind(field, key):
+            value = UNKNOWN
+        entries = self.entries[field]
+        old = entries[key]
+        if not isinstance(value, Doubtful) and same(old, value):
+            return
+        before = self._before[field]
+        if key not in before:
+            before[key] = old
+            self._changed.append((field, key))
+        entries[key] = value
+        if isinstance(old, Doubtful) or isinstance(value, Doubtful):
+            self._note(field, key, old, value)
+
+    def refine(self, field: str, key: Any, value: Any) -> None:
+        """An entry is this already: no step, but it is known (again)."""
+        entries = self.entries[field]
+        old = entries[key]
+        if same(old, value) or (self._blind and self._is_blind(field, key)):
+            return
+        if type(old) is Told and is_lost(old.value):
+            old = old.value
+        if not is_lost(old) and not same(as_told(old), value):
+            self._last[field].setdefault(key, as_told(old))  # something was not told
+            old = UNKNOWN
+        entries[key] = value
+        self._refined[field, key] = None
+        self._note(field, key, old, value)
+
+    def amend(self, field: str, key: Any, value: Any) -> None:
+        """An entry is this, and has been all along: no step, and nothing was missed."""
+        if not (self._blind and self._is_blind(field, key)):
+            self.entries[field][key] = value
+            self._refined[field, key] = None
+
+    def set_all(self, field: str, value: Any) -> None:
+        """In the step in hand, all entries of a field become this, those not told of as well."""
+        for key in [*self.entries[field]]:
+            self.set(field, key, value)
+        if (field, ANY) not in self._blind:
+            self.entries[field].default = value
+
+    def widen(self, field: str, key: Any, value: Any) -> None:
+        """An entry may be this by now, or what it was: no step yet."""
+        old = self.entries[field][key]
+        new = joined([old, value])
+        if not same(old, new):
+            self.entries[field][key] = new
+            self._note(field, key, old, new)
+
+    def suppose(self, field: str, key: Any, value: Any) -> None:
+        """An entry is this in the step in hand: of what it may be, what explains the step."""
+        self._supposed.append((field, key, self.entries[field][key]))
+        self.entries[field][key] = value
+
+    def forget(self, field: str, key: Any) -> None:
+        """What an entry is, nobody knows from now on."""
+        old = self.entries[field][key]
+        if old is not UNKNOWN:
+            self.entries[field][key] = UNKNOWN
+            self._note(field, key, old, UNKNOWN)
+
+    def forget_all(self, field: str, element: Any = ANY) -> None:
+        """What the entries of a field are (those of an element), nobody knows from now on."""
+        for key in list(self._keys(field, element)):
+            self.forget(field, key)
+        if element is ANY:
+            self.entries[field].default = UNKNOWN
+        elif self._widths[field] > 1:
+            self._unsure[field, element] = None
+
+    def blind(self, field: str, element: Any = ANY) -> None:
+        """From now on, what is told of a field (or of an element in it) need not be so."""
+        self.forget_all(field, element)
+        self._blind[field, element] += 1
+
+    def sees(self, field: str, element: Any = ANY) -> None:
+        """The reverse of `blind`: what is told from now on is so."""
+        self._blind[field, element] -= 1
+        self._blind += Counter()  # nothing but what is blind
+
+    def leave(self, field: str, key: Any) -> None:
+        """Who told this entry is not heard any more."""
+        old = self.entries[field][key]
+        if old is not UNKNOWN and type(old) is not Told:
+            self.entries[field][key] = Told(old)
+
+    def leave_all(self, field: str) -> None:
+        """Who told the entries of a field is not heard any more."""
+        entries = self.entries[field]
+        for key in entries:
+            self.leave(field, key)
+        if not isinstance(entries.default, Doubtful):
+            entries.default = Told(entries.default)
+
+    def gap(self, lines: int, fields: Collection[str]) -> None:
+        """So many lines are missing that could have told something of these fields."""
+        self._gaps.append((lines, frozenset(fields)))
+
+    def _is_blind(self, field: str, key: Any) -> bool:
+        first = key[0] if self._widths[field] > 1 else key
+        return (field, ANY) in self._blind or (field, first) in self._blind
+
+    def _note(self, field: str, key: Any, old: Any, new: Any) -> None:
+        """An entry was lost, or is found again."""
+        if type(old) is Told and is_lost(old.value):
+            old = old.value
+        if is_lost(new):
+            if not is_lost(old):
+                self._last[field].setdefault(key, as_told(old))
+            self._found_again.pop((field, key), None)
+        elif is_lost(old):
+            last = self._last[field]
+            if (
+                self._pending
+                or key in self._before[field]
+                or (key in last and not same(last[key], as_told(new)))
+            ):
+                self._found_again[field, key] = None
+            else:  # it is what it was, or nobody knows what that was
+                last.pop(key, None)
+
+    def _keys(self, field: str, element: Any = ANY, sort: str = "") -> Iterator[Any]:
+        """The keys of a field's entries: those whose first part (or that of a sort) is this."""
+        kinds = keys_of(self._watches.fields[field])
+        at = next((n for n, k in enumerate(kinds) if k == SortOf(sort)), 0)
+        each = [
+            (element,) if n == at and element is not ANY else self._elements(kind)
+            for n, kind in enumerate(kinds)
+        ]
+        yield from (key[0] if len(kinds) == 1 else key for key in product(*each))
+
+    def _elements(self, kind: Type) -> Collection[Any]:
+        match kind:
+            case SortOf(name=name):
+                return self.domains[name]
+            case Bool():
+                return (False, True)
+            case Range(top=top):
+                return range(top + 1)
+            case EnumOf(members=members):
+                return members
+        raise TypeError(kind)
+
+    # ── What comes of it ────────────────────────────────────────────────────────────────────
+
+    def step(self) -> None:
+        """The step in hand is over: it is held against the promises."""
+        if self._changed:
+            for field, key in self._changed:
+                watch = self._fast.get(f"on_{field}")
+                if watch is not None:
+                    watch(key, self._before[field][key])
+        if self._new:
+            for sort, element in self._new:
+                self._fast[f"new_{sort}"](element)
+            self._new.clear()
+        if self._refined:
+            self._look_at_refined()
+        if self._found_again:
+            self._bridge()
+        for field, _ in self._changed:
+            self._before[field].clear()
+        self._changed.clear()
+        while self._supposed:
+            field, key, value = self._supposed.pop()
+            self.entries[field][key] = value
+
+    def broken(self) -> list[Violation]:
+        """What was broken by the steps since this was asked last."""
+        found, self._violations = self._violations, []
+        return found
+
+    def status(self, promise: Promise) -> bool | None:
+        """Whether a promise holds of the step in hand, all instances looked at; None: open."""
+        certain = True
+        for number in self._of_promise(promise):
+            each = [self._elements(b.kind) for b in self._watches.clauses[number].bounds]
+            for instance in product(*each):
+                if not self._slow[f"may_{number}"](*instance):
+                    return False
+                certain = certain and self._slow[f"sure_{number}"](*instance)
+        return certain or None
+
+    def _of_promise(self, promise: Promise) -> list[int]:
+        return [n for n, c in enumerate(self._watches.clauses) if c.promise is promise]
+
+    def _found(self, number: int, instance: Instance) -> None:
+        """A clause is broken."""
+        clause = self._watches.clauses[number]
+        self._broken[number] += 1
+        of: dict[str, Any] = {}
+        for bound, element in zip(clause.bounds, instance, strict=True):
+            name = str(bound.data).partition("#")[0]
+            while name in of:  # two that the text calls the same
+                name += "'"
+            of[name] = element
+        self._violations.append(Violation(promise=clause.promise, of=of))
+
+    def _look(self, block: int, key: Any) -> None:
+        """A clause meets something that is not known: look at its instances one by one."""
+        number, place = self._watches.blocks[block]
+        for instance in self._instances(number, place, key):
+            self._judge(number, instance)
+
+    def _judge(self, number: int, instance: Instance) -> None:
+        slow = self._slow
+        try:
+            holds = slow[f"plain_{number}"](*instance)
+        except Doubt:
+            holds = False
+        if holds:
+            self._held[number] += 1
+            return
+        if not slow[f"may_{number}"](*instance):
+            self._found(number, instance)
+        elif slow[f"sure_{number}"](*instance):
+            self._held[number] += 1
+        else:
+            self._open[number] += 1
+            self._doubted[number] += not slow[f"told_{number}"](*instance)
+
+    def _instances(self, number: int, place: Place, key: Any) -> Iterator[Instance]:
+        """Those instances of a clause that read an entry at such a place."""
+        parts = key if len(place) > 1 or key == () else (key,)
+        bounds = self._watches.clauses[number].bounds
+        each = [(parts[place.index(b)],) if b in place else self._elements(b.kind) for b in bounds]
+        return product(*each)
+
+    def _look_at_refined(self) -> None:
+        """What has become known, though nothing has happened, may show a state to be wrong."""
+        for field, key in self._refined:
+            watch = self._fast.get(f"is_{field}")
+            if watch is not None:
+                watch(key)
+        self._refined.clear()
+
+    # ── Gaps ────────────────────────────────────────────────────────────────────────────────
+
+    def _bridge(self) -> None:
+        """What is known again: could it have come, in one step, from what was known last?"""
+        for field, key in self._found_again:
+            for number, instance in self._steps_of(field, key):
+                self._bridged(number, instance, (field, key))
+        needed = {entry for entries in self._pending.values() for entry in entries}
+        for field, key in self._found_again.keys() - needed:
+            self._last[field].pop(key, None)
+        self._found_again.clear()
+
+    def _steps_of(self, field: str, key: Any) -> Iterator[tuple[int, Instance]]:
+        """The instances of clauses about steps that read an entry."""
+        for number, place in self._watches.steps[field]:
+            for instance in self._instances(number, place, key):
+                yield number, instance
+
+    def _unsettled(self) -> frozenset[int]:
+        """Clauses that need not hold of the step to what an entry may be in the end."""
+        found: dict[int, None] = {}
+        for field, entries in self.entries.items():
+            for key, value in entries.items():
+                few = as_told(value)
+                for one in few.values if type(few) is Among else ():
+                    entries[key] = one
+                    for number, instance in self._steps_of(field, key):
+                        if not self._over_gaps[f"sure_{number}"](*instance):
+                            found[number] = None
+                    entries[key] = value
+        return frozenset(found)
+
+    def _bridged(self, number: int, instance: Instance, entry: Entry) -> None:
+        name = (number, instance)
+        if self._over_gaps[f"sure_{number}"](*instance):
+            self._pending.pop(name, None)
+        elif self._over_gaps[f"told_{number}"](*instance):
+            self._pending.setdefault(name, set()).add(entry)
+        else:
+            self._unbridged[number] += 1
+            self._pending.pop(name, None)
+
+    # ── Judgements ──────────────────────────────────────────────────────────────────────────
+
+    def judgements(self) -> list[Judgement]:
+        """What came of each promise that can be seen to be violated."""
+        open_ends = self._unsettled() | {number for number, _ in self._pending}
+        chosen = [p for p in self._watches.promises if p.expectation in JUDGED]
+        return [self._of(promise, open_ends) for promise in chosen]
+
+    def _of(self, promise: Promise, open_ends: frozenset[int]) -> Judgement:
+        if missing := self._watches.missing(promise):
+            why = f"{', '.join(missing)}: not in this source"
+            return Judgement(promise=promise, ruling=Ruling.NOT_OBSERVABLE, why=why)
+        own = self._of_promise(promise)
+        held, opened = sum(self._held[n] for n in own), sum(self._open[n] for n in own)
+        ruling, why = self._ruling(promise, own, open_ends)
+        return Judgement(promise=promise, ruling=ruling, held=held, open=opened, why=why)
+
+    def _ruling(
+        self, promise: Promise, own: list[int], open_ends: frozenset[int]
+    ) -> tuple[Ruling, str]:
+        needs = self._watches.needs[promise.name]
+        if any(self._broken[n] for n in own):
+            return Ruling.VIOLATED, ""
+        lost = sorted(field for field in needs if self._is_lost(field))
+        if lost:
+            return Ruling.UNKNOWN, f"{', '.join(lost)}: some of it was not told, to the end"
+        if any(self._unbridged[n] or n in open_ends for n in own):
+            return Ruling.UNKNOWN, "what is known after a gap need not follow from what was before"
+        if any(self._doubted[n] for n in own):
+            return Ruling.UNKNOWN, "it fails, if what was told last by somebody was still so"
+        if not any(self._held[n] for n in own):
+            return Ruling.NOT_OBSERVABLE, "nothing of it has happened"
+        missing = sum(lines for lines, fields in self._gaps if fields & needs)
+        why = f"{missing} lines are missing; before and after them it holds" if missing else ""
+        return Ruling.HOLDS, why
+
+    def _is_lost(self, field: str) -> bool:
+        """Whether there is an entry that was never told, or not since it was lost."""
+        entries = self.entries[field]
+        if field in self._gone or any(x is UNKNOWN for x in entries.values()):
+            return True
+        kinds = keys_of(self._watches.fields[field])
+        all_entries = prod(len(self._elements(kind)) for kind in kinds)
+        return entries.default is UNKNOWN and len(entries) < all_entries
