@@ -278,7 +278,7 @@ MUTANTS: tuple[Mutant, ...] = (
         Change(
             Connector.handle_resolved,
             "return self._commit((offset,), now_ms, resolved=True)",
-            "return [Deliver(TopicPartition(offset.topic, offset.partition), generation or 0)]",
+            "return [Deliver(WirePartition(offset.topic, offset.partition), generation or 0)]",
         ),
     ),
     # ── What is said ────────────────────────────────────────────────────────────────────────
