@@ -116,7 +116,7 @@ def core_tests(hunt: Hunt) -> Found | None:
     del hunt
     tests = 0
     for module in CORE_TESTS:
-        for name, scenario in scenarios(tests_named(module)):
+        for name, scenario in scenarios(module_named(module)):
             tests += 1
             try:
                 scenario()
@@ -125,7 +125,7 @@ def core_tests(hunt: Hunt) -> Found | None:
     return None
 
 
-def tests_named(module: str) -> ModuleType:
+def module_named(module: str) -> ModuleType:
     """A module of tests of system B's code, by folder and name."""
     return import_module(f"properties.protocols.central_coordinator.{module}")
 

@@ -23,10 +23,10 @@ from properties.protocols.central_coordinator.held.central_suites import (
     core_tests,
     ends,
     hunted,
+    module_named,
     monitors,
     row,
     scenarios,
-    tests_named,
 )
 
 STEPS, END, CORE = "simulator", "simulator, at the end", "core tests"
@@ -120,7 +120,7 @@ def test_the_tests_of_the_cores_find_nothing_in_the_cores_as_they_are() -> None:
     assert core_tests(Hunt(Config(), 0)) is None
 
     for name in CORE_TESTS:
-        assert next(scenarios(tests_named(name)), None), name
+        assert next(scenarios(module_named(name)), None), name
 
 
 def test_a_mutant_is_gone_after_its_hunt() -> None:
