@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -17,6 +19,12 @@ EXECUTABLES = sorted(
     for path in (ROOT / "benchmarks").iterdir()
     if path.is_file() and not path.suffix and os.access(path, os.X_OK)
 )
+
+FILES = [
+    path
+    for path in sorted((ROOT / "benchmarks").iterdir())
+    if path.suffix == ".py" or path.name in EXECUTABLES
+]
 
 
 def bare(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -52,6 +60,29 @@ def test_a_benchmark_says_what_it_does_without_any_environment(name: str, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "--quick" in done.stdout
     assert (ROOT / "benchmarks" / name).read_text("utf-8").count("environment.enter()") == 1
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_what_a_benchmark_imports_of_ours_is_there(file: Path) -> None:
+    """Imports are within functions, so that only a run would miss a name that has moved."""
+    wanted = [
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("herd", "prop"))
+        for alias in node.names
+    ]
+
+    missing = [f"{module}.{name}" for module, name in wanted if not is_there(module or "", name)]
+    assert not missing
+
+
+def is_there(module: str, name: str) -> bool:
+    """Whether a module has this name, or a package this module."""
+    try:
+        resolve_name(f"{module}.{name}")
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_a_benchmark_finds_the_checkout_s_packages(tmp_path: Path) -> None:
