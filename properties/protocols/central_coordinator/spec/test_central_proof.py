@@ -155,11 +155,16 @@ def test_models_settle_what_matching_drowns_in(monkeypatch: pytest.MonkeyPatch) 
     spec = CENTRAL_COORDINATOR.for_proof
     prover = prover_of(spec, resources=induction.AT_FIRST)
     action = next(a for a in spec.actions if a.name == "handle_ping")
-    question = prover.after(action, spec.promise("generations_have_been"))
 
-    assert prover.keeps(question)
+    def keeps() -> bool:
+        """Whether it is proved, with few resources, by some of several askings."""
+        # What z3 finds so soon depends on how the terms are numbered.
+        questions = (prover.after(action, spec.promise("generations_have_been")) for _ in range(8))
+        return any(prover.keeps(question) for question in questions)
+
+    assert keeps()
     monkeypatch.setattr(induction, "WAYS", induction.WAYS[1:])
-    assert not prover.keeps(question)
+    assert not keeps()
 
 
 # ── It can fail ─────────────────────────────────────────────────────────────────────────────
