@@ -325,7 +325,7 @@ class Consumer:
         if offset < 0:
             raise BadArgument(f"offset is {offset}: it must be at least 0")
         generation, fetchers = self._generation_of(partition), self._fetchers()
-        if not self._streams.seek(partition, offset):
+        if not self._streams.seek(partition, generation, offset):
             raise Misused(_UNRESOLVED.format(*partition))
         fetchers.order(Seek(partition, generation, offset))
 

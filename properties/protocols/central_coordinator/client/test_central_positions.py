@@ -57,7 +57,7 @@ class Log:
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         """The application goes elsewhere; the fetcher hears of it later."""
-        assert self.streams.seek(place, offset)
+        assert self.streams.seek(place, 1, offset)
         self.on_its_way[place] = offset
 
     def take(self) -> tuple[TopicPartition, int] | None:
@@ -136,10 +136,19 @@ def test_where_a_partition_begins_must_be_known_before_a_seek() -> None:
     log = Log()
 
     assert log.streams.position(LATER) is None
-    assert not log.streams.seek(LATER, 3)
+    assert not log.streams.seek(LATER, 1, 3)
     log.streams.resolved(LATER, 2)
     assert (log.streams.position(LATER), log.streams.stored(LATER)) == (2, 2)
-    assert log.streams.seek(LATER, 3)
+    assert log.streams.seek(LATER, 1, 3)
+
+
+def test_a_seek_of_a_past_assignment_changes_nothing() -> None:
+    """Its fetcher does not hear of it: it would wait for ever for what is there."""
+    log = Log()
+
+    assert not log.streams.seek(P0, 0, 3)
+    log.fetch(P0, 1)
+    assert log.take() == (P0, 5)
 
 
 def test_what_is_stored_is_what_was_assigned_or_committed_since() -> None:

@@ -2,7 +2,7 @@
 Mistakes in the central coordinator that none of its promises notices, and why they may live.
 
 `herdproof mutate central_coordinator` puts mistakes into the spec, one at a time, and explores each
-at four small sizes in turn (`central_mistaken` in `check/plans.py`). Most break a promise. Those
+at four small sizes in turn (`mistaken` in `plan.py`). Most break a promise. Those
 below do not, and each has its reason: mostly the promise that is missing. Such promises are tested
 (`properties/protocols/central_coordinator/spec/test_mutate_central.py`): each holds of the
 protocol, and kills the mutants that it stands beside. Some mutants are noticed at a larger size

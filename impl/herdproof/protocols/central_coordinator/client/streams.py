@@ -242,14 +242,15 @@ class Streams:
         with self._changed:
             return tuple(self._aside)
 
-    def seek(self, place: Place, offset: int) -> bool:
+    def seek(self, place: Place, generation: int, offset: int) -> bool:
         """
         Go on from there: what was fetched is dropped, until the fetcher has heard of it.
 
-        False, and nothing, where it is not known yet where the partition begins.
+        False, and nothing, where it is not known yet where the partition begins, or in another
+        assignment: its fetcher would not hear of it.
         """
         with self._changed:
-            if place not in self._positions:
+            if place not in self._positions or generation != self._generation:
                 return False
             self._taken_out(place)
             if place in self._aside:
