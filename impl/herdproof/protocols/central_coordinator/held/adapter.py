@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Adapter, Refused, forwards, varied
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase as CorePhase
 from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
@@ -36,7 +37,7 @@ from herdproof.protocols.central_coordinator.held.gated import HIDDEN, GatedCent
 from herdproof.protocols.central_coordinator.held.gates import GROUP, Connection, Request, topic_of
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire import messages
-from herdproof.protocols.central_coordinator.wire.messages import Frame, Offset
+from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.held.gated import Impossible
 from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator.properties import HELD

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
