@@ -13,6 +13,7 @@ Source: `004` (the document misprints the last P4 as P3), and `002`, step 1.3 of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -46,6 +47,27 @@ def range_assign(partitions: Sequence[P], threads: Sequence[T]) -> dict[P, T]:
             plan[partition] = thread
         begin = end
     return plan
+
+
+def balanced(owners: Iterable[T], shares: Mapping[T, int]) -> bool:
+    """
+    Whether each thread has as many of a topic's partitions as any other, or one more or less.
+
+    `owners` are the members that have the topic's partitions, one for each; `shares` says of each
+    member how many threads it has for the topic.
+
+    >>> balanced(["a", "a", "b"], {"a": 1, "b": 1}), balanced(["a", "a", "a"], {"a": 1, "b": 1})
+    (True, False)
+    """
+    counts = Counter(owners)
+    threads = sum(shares.values())
+    if not threads:
+        return not counts
+    least, more = divmod(counts.total(), threads)
+    most = least + (more > 0)
+    return counts.keys() <= shares.keys() and all(
+        threads * least <= counts[member] <= threads * most for member, threads in shares.items()
+    )
 
 
 def assign(

@@ -17,6 +17,7 @@ from herdproof.pipeline.campaign.runs import Asked, Broken, Configured, Ran
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.protocols.central_coordinator.simulated.chance import ALL, TROUBLE, Config, Kind
+from herdproof.protocols.central_coordinator.simulated.promises import PROMISED
 from herdproof.protocols.central_coordinator.simulated.shrink import NothingToShrink, shrink
 from herdproof.protocols.central_coordinator.simulated.story import Line as Logged
 from herdproof.protocols.central_coordinator.simulated.story import sentence
@@ -25,7 +26,6 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.traces.replays import replay_central
 from herdproof.protocols.central_coordinator.traces.runs import Tracers
 from herdproof.protocols.election.held.flawed import FLAWS as ELECTOR_FLAWS
-from herdproof.protocols.sentences import Sentence
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 
 CONSUMERS = frozenset({
@@ -78,12 +78,12 @@ _FLAWS: Mapping[str, Change] = {
     "ignores_epoch": partial(
         replace, consumer_flaws=frozenset({"ignores_epoch"}), hides_epochs=True,
         coordinator_flaws=frozenset({"deposed_goes_on", "unfenced"}),
-        watches=frozenset({Sentence.FENCED_COMMAND}),
+        watches=frozenset({"members_follow_no_older_epoch"}),
     ),
     "stale_commit": partial(
         replace, coordinator_flaws=frozenset({"stale_commit"}),
         consumer_flaws=frozenset({"reconnects_fetching"}),
-        watches=frozenset({Sentence.FENCED_COMMIT}),
+        watches=frozenset({"exclusive_fenced"}),
     ),
 }  # fmt: skip
 
@@ -115,7 +115,7 @@ class Central(Configured[Config]):
         outcome = run.run()
         return Ran(
             tracers.texts(), f"seed {asked.seed}", len(outcome.log), outcome.digest,
-            {s.name: s.value for s in Sentence if s in config.watches}, broken(outcome),
+            {name: said for name, said in PROMISED.items() if name in config.watches}, broken(outcome),
         )  # fmt: skip
 
     def replay(self, lines: Sequence[CentralStep], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
@@ -158,7 +158,7 @@ def broken(outcome: Outcome) -> Broken | None:
     time_ns = round(violation.time_ms * 1e6)
     told = [text for line in reversed(outcome.log) if (text := _logged(line))][:LAST]
     return Broken(
-        violation.sentence.name, violation.sentence.value, time_ns, violation.how,
+        violation.promise, PROMISED[violation.promise], time_ns, violation.how,
         [*reversed(told), f"{time_ns}|contract|contract|{violation.how}"],
     )  # fmt: skip
 

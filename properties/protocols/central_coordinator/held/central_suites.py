@@ -26,14 +26,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.promises import AT_AN_END
 from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
-from herdproof.protocols.sentences import Sentence
 from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Mutant
 
 PAGE = Path(__file__).parents[4] / "docs" / "central_coordinator.md"
-
-AT_THE_END = frozenset({Sentence.SETTLES, Sentence.COMPLETE})
-"""The promises that only the end of a run can judge."""
 
 
 @dataclass
@@ -78,9 +75,9 @@ def monitors(hunt: Hunt) -> Found | None:
     for seed, run in hunt.runs():
         if isinstance(run, Exception):
             return Found(type(run).__name__, f"run {seed + 1}")
-        if run.violation and run.violation.sentence not in AT_THE_END:
+        if run.violation and run.violation.promise not in AT_AN_END:
             after_s = run.violation.time_ms / 1_000
-            return Found(run.violation.sentence.name, f"run {seed + 1}, at {after_s:.0f} s of it")
+            return Found(run.violation.promise, f"run {seed + 1}, at {after_s:.0f} s of it")
     return None
 
 
@@ -88,7 +85,7 @@ def ends(hunt: Hunt) -> Found | None:
     """The end of a run, which was quiet for long: all is settled, complete and committed."""
     for seed, run in hunt.runs():
         if isinstance(run, Outcome) and run.violation:
-            return Found(run.violation.sentence.name, f"run {seed + 1}, at its end")
+            return Found(run.violation.promise, f"run {seed + 1}, at its end")
     return None
 
 

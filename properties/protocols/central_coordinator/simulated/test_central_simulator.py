@@ -30,16 +30,21 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
     draw_faults,
 )
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.contract import Broken, Owner
-from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
+from herdproof.protocols.central_coordinator.simulated.promises import (
+    AT_AN_END,
+    PROMISED,
+    SHARES_ARE_EVEN,
+    Broken,
+)
+from herdproof.protocols.central_coordinator.simulated.settled import Settled
 from herdproof.protocols.central_coordinator.simulated.shrink import (
     NothingToShrink,
     shorter,
     shrink,
 )
 from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run, Violation
-from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.kafka import Log
+from herdspec.protocols.contract.spec import Stage
 
 CONSUMERS = frozenset({
     Kind.KILL_CONSUMER, Kind.PAUSE_CONSUMER, Kind.CUT, Kind.PART, Kind.JOIN, Kind.LEAVE,
@@ -120,44 +125,45 @@ def test_everything_that_should_be_seen_happens(report: Callable[[str], None]) -
 class Caught:
     """Which promises a flaw may break, in which world, and within how many seeds."""
 
-    by: set[Sentence]
+    by: set[str]
     config: Config = field(default_factory=Config)
     seeds: int = 60
 
 
-NOT_DONE = {Sentence.COMPLETE, Sentence.SETTLES}
+NOT_DONE = {"complete", "settles"}
+TWO_CONSUME = {"exclusive", "who_consumes_owns"}
 LATE_PINGS = Config(kinds=frozenset({Kind.CUT, Kind.PART, Kind.PAUSE_CONSUMER}), faults=25)
-LATE_FENCE = replace(WORLDS["sessions that end"], watches=frozenset({Sentence.FENCED_WRITE}))
+LATE_FENCE = replace(WORLDS["sessions that end"], watches=frozenset({"only_the_present_epoch_writes"}))
 LATE_DEPOSED = Config(
     kinds=frozenset({Kind.EXPIRE, Kind.PART, Kind.CUT, Kind.JOIN}), faults=25,
-    watches=frozenset({Sentence.EXCLUSIVE}),
+    watches=frozenset({"exclusive"}),
 )  # fmt: skip
 """Nobody minds a deposed coordinator until two consume, to which it may lead."""
 ONE_FENCE = Config(
     kinds=frozenset({Kind.EXPIRE, Kind.CUT, Kind.JOIN}), faults=25, hides_epochs=True,
     coordinator_flaws=frozenset({"deposed_goes_on", "unfenced"}),
-    watches=frozenset({Sentence.FENCED_COMMAND}),
+    watches=frozenset({"members_follow_no_older_epoch"}),
 )  # fmt: skip
 """Every other fence is down: a consumer's own is the last."""
 OLD_OWNERS = Config(
     kinds=frozenset({Kind.EXPIRE, Kind.PART, Kind.CUT, Kind.JOIN}), faults=25,
     consumer_flaws=frozenset({"reconnects_fetching"}),
-    watches=frozenset({Sentence.FENCED_COMMIT}),
+    watches=frozenset({"exclusive_fenced"}),
 )  # fmt: skip
 """Consumers come back with what they consumed before, and speak of it."""
 
 OF_COORDINATORS = {
-    "no_barrier": Caught({Sentence.EXCLUSIVE}),
+    "no_barrier": Caught(TWO_CONSUME),
     "lost_trigger": Caught(NOT_DONE, replace(WORLDS["consumers in trouble"]), 80),
     "flag_stuck": Caught(NOT_DONE, LOST_MEMBERS, 80),
     "no_start": Caught(NOT_DONE),
-    "stale_offsets": Caught({Sentence.MONOTONE}),
-    "deposed_goes_on": Caught({Sentence.EXCLUSIVE}, LATE_DEPOSED),
-    "owners_written_late": Caught({Sentence.WRITTEN_FIRST}),
-    "partial_failover": Caught({Sentence.EXCLUSIVE}),
-    "no_lease": Caught({Sentence.EXCLUSIVE}),
-    "unfenced": Caught({Sentence.FENCED_WRITE}, LATE_FENCE),
-    "stale_commit": Caught({Sentence.FENCED_COMMIT}, OLD_OWNERS),
+    "stale_offsets": Caught({"who_begins_does_so_at_the_stored_offset"}),
+    "deposed_goes_on": Caught(TWO_CONSUME, LATE_DEPOSED),
+    "owners_written_late": Caught({"who_consumes_owns"}),
+    "partial_failover": Caught(TWO_CONSUME),
+    "no_lease": Caught(TWO_CONSUME),
+    "unfenced": Caught({"only_the_present_epoch_writes"}, LATE_FENCE),
+    "stale_commit": Caught({"exclusive_fenced"}, OLD_OWNERS),
 }
 NOT_HUNTED = {
     "empty_group_hangs": "whoever joins the group sets it going again",
@@ -166,10 +172,10 @@ NOT_HUNTED = {
 }
 """What the checkers found and chance seldom does (`test_central_flawed.py` shows it), and why."""
 OF_CONSUMERS = {
-    "no_lease": Caught({Sentence.EXCLUSIVE}, LATE_PINGS, 120),
-    "reconnects_fetching": Caught({Sentence.EXCLUSIVE}),
+    "no_lease": Caught(TWO_CONSUME, LATE_PINGS, 120),
+    "reconnects_fetching": Caught(TWO_CONSUME),
     "stop_not_answered": Caught(NOT_DONE),
-    "ignores_epoch": Caught({Sentence.FENCED_COMMAND}, ONE_FENCE),
+    "ignores_epoch": Caught({"members_follow_no_older_epoch"}, ONE_FENCE),
 }
 
 
@@ -214,7 +220,7 @@ def assert_caught(
     """A run broke one of the promises that it may break, and its story ends by saying how."""
     assert outcome is not None, f"the {flaw} was not caught by {caught.seeds} seeds"
     assert outcome.violation is not None
-    assert outcome.violation.sentence in caught.by, str(outcome)
+    assert outcome.violation.promise in caught.by, str(outcome)
     assert str(outcome).endswith(outcome.violation.how)
     report(f"simulator: the {flaw} is caught by seed {outcome.seed}: {outcome.violation.how}")
 
@@ -225,7 +231,7 @@ def test_a_coordinator_that_goes_on_is_caught_when_it_is_deposed() -> None:
 
     assert outcome is not None
     assert outcome.violation is not None
-    assert outcome.violation.sentence is Sentence.COMMANDS_NOBODY
+    assert outcome.violation.promise == "who_does_not_lead_commands_nobody"
 
 
 @pytest.mark.parametrize("world", [
@@ -309,70 +315,63 @@ def settled() -> Run:
 
 
 def judge(run: Run) -> None:
-    """Judge the end of a run anew."""
-    settles(run.contract, run.brokers, run.quiet_since_ms, run.config.settle_ms)
-    complete(run.contract, run.consumers, run.kafka.logs)
-    committed(run.contract, run.consumers)
+    """Judge the end of a run anew: no group is said to be stable before it is looked at."""
+    for group in run.fields.groups.values():
+        group.seen.amend("stage", (), Stage.OPEN)
+    settled = Settled(run.fields, run.brokers, run.consumers, run.kafka.logs)
+    settled.judge(run.quiet_since_ms, run.config.settle_ms)
+
+
+def everywhere(run: Run, field: str, value: object) -> AbstractContextManager[object]:
+    """Every entry of a field is this, in the group."""
+    entries = run.fields.of("g1").seen.entries[field]
+    return patch.dict(entries, dict.fromkeys(entries, value))
 
 
 @contextmanager
 def greedy(run: Run, consumer: SimulatedConsumer) -> Iterator[None]:
     """One consumer consumes everything that its group does, and owns it, too."""
-    contract = run.contract
-    generation = contract.generations[consumer.group][1]
-    all_own = dict.fromkeys(contract.owners, Owner(consumer.consumer_id, generation))
-    with (
-        patch.dict(contract.consuming, {owned: [consumer] for owned in contract.owners}),
-        patch.dict(contract.owners, all_own),
-    ):
+    group = run.fields.of(consumer.group)
+    own = dict.fromkeys(group.seen.entries["owner"], 1)
+    with patch.dict(group.fetching, {consumer: own}), everywhere(run, "owner", consumer):
         yield
 
 
-UNSETTLED: dict[str, tuple[Sentence, Callable[[Run], AbstractContextManager[object]]]] = {
-    "nobody leads": (Sentence.SETTLES, lambda run: patch.object(run, "brokers", [])),
-    "changed late": (
-        Sentence.SETTLES, lambda run: patch.object(run.contract, "last_change_ms", 29_000.0),
-    ),
+UNSETTLED: dict[str, tuple[str, Callable[[Run], AbstractContextManager[object]]]] = {
+    "nobody leads": ("settles", lambda run: patch.object(run, "brokers", [])),
+    "changed late": ("settles", lambda run: patch.object(run.fields, "last_change_ms", 29_000.0)),
     "a partition is nobody's": (
-        Sentence.COMPLETE, lambda run: patch.dict(run.contract.consuming, clear=True),
+        "complete", lambda run: patch.dict(run.fields.of("g1").fetching, clear=True),
     ),
-    "owned by another": (
-        Sentence.COMPLETE,
-        lambda run: patch.dict(
-            run.contract.owners, dict.fromkeys(run.contract.owners, Owner("c9", 1))
-        ),
-    ),
+    "owned by another": ("complete", lambda run: everywhere(run, "owner", "c9")),
     "a record is left": (
-        Sentence.SETTLES,
+        "settles",
         lambda run: patch.dict(
             run.kafka.logs, {p: Log(0, log.end + 1) for p, log in run.kafka.logs.items()}
         ),
     ),
-    "a commit is left": (
-        Sentence.SETTLES,
-        lambda run: patch.dict(run.contract.stored, dict.fromkeys(run.contract.stored, 0)),
-    ),
-    "one has too much": (Sentence.COMPLETE, lambda run: greedy(run, run.consumers[0])),
+    "a commit is left": ("settles", lambda run: everywhere(run, "committed", 1)),
+    "one has too much": (SHARES_ARE_EVEN, lambda run: greedy(run, run.consumers[0])),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", UNSETTLED)
 def test_what_has_not_settled_is_told(settled: Run, what: str) -> None:
-    """At a run's end, whatever is not as it has to be is told by its sentence."""
-    sentence, tamper = UNSETTLED[what]
+    """At a run's end, whatever is not as it has to be is told by its promise."""
+    promise, tamper = UNSETTLED[what]
     judge(settled)
 
     with tamper(settled), pytest.raises(Broken) as broken:
         judge(settled)
 
-    assert broken.value.sentence is sentence
+    assert broken.value.promise == promise
 
 
 def test_two_brokers_lead_in_one_epoch_where_epochs_are_not_counted() -> None:
     """An elector that does not count the epoch up makes two coordinators of one epoch."""
     config = Config(
         elector_flaws=frozenset({"uncounted_epoch"}),
-        watches=frozenset({Sentence.ONE_COORDINATOR}),
+        watches=frozenset({"one_coordinator"}),
     )
     assert first_caught(config, 10) is not None
 
@@ -382,7 +381,7 @@ def test_two_brokers_lead_in_one_epoch_where_epochs_are_not_counted() -> None:
 
 def test_exclusive_needs_clocks_within_the_bound() -> None:
     """With clocks that drift by more than the leases allow for, two consume one partition."""
-    watches = frozenset({Sentence.EXCLUSIVE})
+    watches = frozenset({"exclusive"})
     config = replace(LATE_PINGS, drift=0.4, watches=watches)
 
     assert first_caught(config, 60) is not None
@@ -395,21 +394,20 @@ def test_exclusive_needs_a_shell_that_looks_at_the_lease() -> None:
     Its commits are refused all the same: of all promises, only this one is broken.
     """
     config = Config(kinds=frozenset({Kind.PAUSE_CONSUMER}), checks_lease=False)
-    fenced = replace(config, watches=frozenset(Sentence) - {Sentence.EXCLUSIVE})
+    fenced = replace(config, watches=PROMISED.keys() - TWO_CONSUME)
 
     outcome = first_caught(config, 20)
 
     assert outcome is not None
     assert outcome.violation is not None
-    assert outcome.violation.sentence is Sentence.EXCLUSIVE
+    assert outcome.violation.promise in TWO_CONSUME
     assert failures(fenced, range(12)) == []
 
 
-FENCED = frozenset({
-    Sentence.FENCED_COMMIT, Sentence.FENCED_WRITE, Sentence.FENCED_COMMAND,
-    Sentence.COMMANDS_NOBODY, Sentence.WRITTEN_FIRST, Sentence.MONOTONE, Sentence.ONE_COORDINATOR,
-    Sentence.STORED_FIRST,
-})  # fmt: skip
+FENCED = PROMISED.keys() - AT_AN_END - TWO_CONSUME - {
+    "only_finished_is_committed", "nobody_is_past_the_unfinished",
+    "who_begins_does_so_at_the_stored_offset",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("flaw", sorted(CONSUMER_FLAWS.keys() - {"ignores_epoch"}))
@@ -485,10 +483,10 @@ def test_a_run_can_be_observed() -> None:
 FLAWED = Config(coordinator_flaws=frozenset({"no_start"}))
 
 
-def breaks(seed: int, faults: tuple[Fault, ...]) -> Sentence | None:
+def breaks(seed: int, faults: tuple[Fault, ...]) -> str | None:
     """Which promise a plan breaks."""
     violation = Run(seed, FLAWED, faults).run().violation
-    return violation.sentence if violation else None
+    return violation.promise if violation else None
 
 
 def test_a_failing_run_is_made_small() -> None:
@@ -496,15 +494,15 @@ def test_a_failing_run_is_made_small() -> None:
     outcome = first_caught(FLAWED, 20)
     assert outcome is not None
     assert outcome.violation is not None
-    sentence = outcome.violation.sentence
+    promise = outcome.violation.promise
 
     small = shrink(outcome.seed, FLAWED)
 
     faults = small.faults
-    assert breaks(outcome.seed, faults) is sentence
+    assert breaks(outcome.seed, faults) == promise
     for number in range(len(faults)):
         fewer = faults[:number] + faults[number + 1 :]
-        assert breaks(outcome.seed, fewer) is not sentence
+        assert breaks(outcome.seed, fewer) != promise
     assert Run(small.seed, FLAWED, faults).run().digest == small.digest
 
 
@@ -514,8 +512,8 @@ def test_a_run_is_made_small_for_the_promise_that_it_broke() -> None:
 
     def run(seed: int, config: Config, faults: tuple[Fault, ...] | None = None) -> Mock:
         faults = draw_faults(config, seed) if faults is None else faults
-        sentence = Sentence.EXCLUSIVE if needed in faults else Sentence.SETTLES
-        violation = Violation(sentence, 0.0, "")
+        promise = "exclusive" if needed in faults else "settles"
+        violation = Violation(promise, 0.0, "")
         return Mock(run=lambda: Outcome(seed, config, faults, violation, {}, []))
 
     with patch("herdproof.protocols.central_coordinator.simulated.shrink.Run", run):
@@ -523,7 +521,7 @@ def test_a_run_is_made_small_for_the_promise_that_it_broke() -> None:
 
     assert small.faults == (needed,)
     assert small.violation is not None
-    assert small.violation.sentence is Sentence.EXCLUSIVE
+    assert small.violation.promise == "exclusive"
 
 
 def test_what_breaks_nothing_cannot_be_made_small() -> None:
@@ -553,7 +551,8 @@ def test_a_story_says_what_happened_and_leaves_out_what_always_does() -> None:
 
     told = str(outcome)
 
-    assert told.startswith(f'Seed {outcome.seed} breaks: "{outcome.violation.sentence.value}"')
+    promise = outcome.violation.promise
+    assert told.startswith(f'Seed {outcome.seed} breaks {promise}: "{PROMISED[promise]}"')
     assert "StartFetchers" in told
     assert "PingResponse" not in told
     assert any(isinstance(effect, Report) for _, _, _, effects in outcome.log for effect in effects)

@@ -13,7 +13,7 @@ changed, and `d_SORT` the elements seen of a sort; `k0`, `k1`, … are the parts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -91,6 +91,21 @@ def watches_of(
             for name in initial
         },
     )  # fmt: skip
+
+
+def flat(spec: Specification) -> Specification:
+    """A spec without the dots in the names of its parts' fields, which no Python name may have."""
+    names = {f.name: f.name.replace(".", "_") for f in spec.fields if "." in f.name}
+
+    def renamed(e: Expr) -> Expr:
+        found = {x for op in LEAVES for x in g.leaves(e, op) if x.data in names}
+        return g.substitute(e, {x: g.node(x.op, x.kind, data=names[x.data]) for x in found})
+
+    return replace(
+        spec,
+        fields=tuple(replace(f, name=names.get(f.name, f.name)) for f in spec.fields),
+        properties=tuple(replace(p, formula=renamed(p.formula)) for p in spec.properties),
+    )
 
 
 class _Emitter:

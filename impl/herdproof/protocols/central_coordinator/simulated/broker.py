@@ -9,7 +9,7 @@ before it is told that the connection is lost.
 from __future__ import annotations
 
 import json
-from typing import Protocol, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.events import (
@@ -33,7 +33,8 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.simulated.contract import Contract
+from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
+from herdproof.protocols.central_coordinator.simulated.fields import Fields
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
@@ -41,7 +42,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     PingResponse,
-    Start,
+    Register,
     StopResponse,
 )
 from herdproof.protocols.election.elector import Elector, LeaderChanged, LinkChanged, Resign, Stand
@@ -66,13 +67,17 @@ REGISTER_AGAIN_MS = 500.0
 """How long it waits where another session holds the node that it wants."""
 
 
+Says: TypeAlias = PingResponse | StopResponse | Commit
+"""What tells a coordinator how far its sender is."""
+
+
 class BrokerWorld(World, Protocol):
     """What a broker needs of its world."""
 
     config: Config
     coordinator: type[Coordinator]
     elector: type[Elector]
-    contract: Contract
+    fields: Fields
     service: SimulatedService
     settings: Settings
     paths: Paths
@@ -93,8 +98,10 @@ class SimulatedBroker(Process):
         self.channels = 0
         self.known: set[int] = set()
         """The channels that the core has been told of, and not that they are closed."""
-        self.commits: dict[tuple[int, int], Frame] = {}
+        self.commits: dict[tuple[int, int], Commit] = {}
         """Commits that are not answered yet, by channel and correlation id."""
+        self.registers: dict[tuple[str, int], SimulatedConsumer] = {}
+        """Who has asked to be registered, by its id and its number for that."""
         self.client = SimulatedClient(
             world.service, self, world.zookeeper_timeout_ms,
             on_link=self._link_changed, on_watch=self._watch_fired, on_lost=self._watch_lost,
@@ -114,7 +121,7 @@ class SimulatedBroker(Process):
         for effect in effects:
             self._carry_out(effect)
         if isinstance(event, Deposed) or any(isinstance(effect, StepDown) for effect in effects):
-            self.here.contract.deposed(self, self._open_channels())
+            self.here.fields.deposed(self, self._open_channels())
 
     def tick(self) -> None:
         """The core asked to be woken."""
@@ -165,7 +172,8 @@ class SimulatedBroker(Process):
         self.client.submit(operation, answered)
 
     def _elected(self, epoch: int) -> None:
-        self.here.contract.elected(self, epoch)
+        self.here.fields.coordinates(self.broker, epoch)
+        self.here.fields.counts["elected"] += 1
         self._tell(Elected(epoch))
 
     def _deposed(self, epoch: int) -> None:
@@ -261,18 +269,24 @@ class SimulatedBroker(Process):
     def _take(self, channel: int, frame: Frame) -> None:
         message = frame.message
         if isinstance(message, PingResponse | StopResponse | Commit) and message.offsets:
-            group, consumer = self._speaker(channel)
-            self.here.contract.hears(self, group, consumer, frame.generation, message.offsets)
+            self._hear(channel, frame.generation, message)
             if isinstance(message, Commit):
-                self.commits[channel, frame.correlation_id] = frame
+                self.commits[channel, frame.correlation_id] = message
+        elif isinstance(message, Register) and (speaker := self._speaker(channel)):
+            self.registers[message.consumer_id, frame.correlation_id] = speaker
         self.give(Received(channel, frame))
 
-    def _speaker(self, channel: int) -> tuple[str, str]:
-        """Whose connection it is: the group and the consumer's name."""
-        if channel not in self.ends:
-            return ("", "")
-        side = self.ends[channel][0].client.side
-        return (str(getattr(side, "group", "")), str(getattr(side, "consumer_id", "")))
+    def _hear(self, channel: int, generation: int, message: Says) -> None:
+        speaker = self._speaker(channel)
+        if speaker is not None and message.offsets:
+            field = "committing" if isinstance(message, Commit) else "reported"
+            speaker.fields.hears(self, speaker, generation, field, message.offsets)
+
+    def _speaker(self, channel: int) -> SimulatedConsumer | None:
+        """Whose connection it is; None where it has gone."""
+        side = self.ends[channel][0].client.side if channel in self.ends else None
+        assert side is None or isinstance(side, SimulatedConsumer)
+        return side
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
@@ -291,10 +305,13 @@ class SimulatedBroker(Process):
                     connection, end = self.ends[channel]
                     connection.close(end)
             case StepDown():
-                self.here.contract.count("stepped down")
+                self.here.fields.counts["stepped down"] += 1
                 self.timeline.after(0, self.post, "election", self._step_down)
             case Report(what):
-                self.here.contract.count(what)
+                self.here.fields.counts[what] += 1
+            case Step(action="handle_register", outcome="accepted"):
+                speaker = self.registers[effect.consumer, effect.connection]
+                speaker.fields.admits(speaker, effect.member)
             case Step():
                 pass  # for whoever observes
             case _:
@@ -307,17 +324,10 @@ class SimulatedBroker(Process):
     def _send(self, channel: int, frame: Frame) -> None:
         if channel not in self.ends:
             return
-        message = frame.message
-        if isinstance(message, Start):
-            self.here.contract.commands_start(
-                self, *self._speaker(channel), frame.generation, message.partitions
-            )
-        elif isinstance(message, CommitResponse):
+        message, speaker = frame.message, self._speaker(channel)
+        if isinstance(message, CommitResponse) and speaker is not None:
             asked = self.commits.pop((channel, frame.correlation_id), None)
             if asked is not None and message.error_code is ErrorCode.NONE:
-                assert isinstance(asked.message, Commit)
-                self.here.contract.confirms(
-                    self, *self._speaker(channel), asked.generation, asked.message.offsets
-                )
+                speaker.fields.confirms(self, speaker, asked.offsets)
         connection, end = self.ends[channel]
         connection.send(end, frame)

@@ -13,7 +13,7 @@ from enum import Enum
 from random import Random
 
 from herdproof.consuming.offsets import OffsetReset
-from herdproof.protocols.sentences import Sentence
+from herdproof.protocols.central_coordinator.simulated.promises import PROMISED
 from herdproof.simulator.network import Lateness
 
 
@@ -94,7 +94,7 @@ class Config:
     consumer_flaws: frozenset[str] = frozenset()
     elector_flaws: frozenset[str] = frozenset()
     """By those of `herdproof.protocols.election.held.flawed`."""
-    watches: frozenset[Sentence] = frozenset(Sentence)
+    watches: frozenset[str] = frozenset(PROMISED)
     """The promises that a run is held to: fewer, where two mistakes are to be told apart."""
     late_election_ms: int = 250
     """

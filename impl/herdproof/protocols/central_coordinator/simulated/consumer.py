@@ -47,7 +47,7 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Member
-from herdproof.protocols.central_coordinator.simulated.contract import Contract
+from herdproof.protocols.central_coordinator.simulated.fields import Fields
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
@@ -76,7 +76,7 @@ class ConsumerWorld(World, Protocol):
 
     config: Config
     consumer: type[ConsumerCore]
-    contract: Contract
+    fields: Fields
     kafka: Kafka
     addresses: tuple[Address, ...]
 
@@ -93,6 +93,7 @@ class SimulatedConsumer(Process):
         self.consumer_id = member.consumer_id
         self.member = member
         self.group = member.group
+        self.fields = world.fields.of(member.group)
         self.chance = Random(f"{world.chance.random()}/{number}/{life}")
         config = world.config
         settings = ConsumerSettings(
@@ -150,11 +151,11 @@ class SimulatedConsumer(Process):
         super().kill()
         self.held = None
         self.positions.clear()
-        self.here.contract.stops(self)
+        self.fields.stops(self)
 
     def woke(self) -> None:
         """What it fetched when it was paused it fetches still, as far as it knows."""
-        self.here.contract.awake(self)
+        self.fields.wakes(self)
 
     # ── The network ─────────────────────────────────────────────────────────────────────────
 
@@ -185,7 +186,7 @@ class SimulatedConsumer(Process):
         self.give(Received(channel, frame))
         self._obeying = None
         if self.core.channel == channel:
-            self.here.contract.sees(self, frame.epoch)
+            self.fields.sees(self, frame.epoch)
 
     _obeying: Frame | None = None
     """The coordinator's request that is being handled."""
@@ -207,7 +208,7 @@ class SimulatedConsumer(Process):
             case StopFetchers():
                 self.positions.clear()
                 self.ready_ms.clear()
-                self.here.contract.stops(self)
+                self.fields.stops(self)
             case StartFetchers(partitions, generation):
                 self._start_fetchers(partitions, generation)
             case Deliver(partition, generation):
@@ -226,7 +227,7 @@ class SimulatedConsumer(Process):
         request = self._obeying
         answers = isinstance(frame.message, PingResponse | StopResponse | StartResponse)
         if request is not None and answers and frame.error is ErrorCode.NONE:
-            self.here.contract.obeys(self, request.epoch)
+            self.fields.obeys(self, request.epoch)
         if self.here.config.hides_epochs:
             frame = replace(frame, epoch=0)
         if channel in self.ends:
@@ -254,7 +255,7 @@ class SimulatedConsumer(Process):
         self.positions.clear()
         self.ready_ms.clear()
         resolved = tuple(p for p in partitions if p.offset != NO_OFFSET)
-        self.here.contract.starts(self, partitions)
+        self.fields.starts(self, generation, partitions)
         for start in resolved:
             partition = NamedPartition(start.topic, start.partition)
             self.positions[partition] = start.offset
@@ -270,7 +271,9 @@ class SimulatedConsumer(Process):
             return
         offset = self.here.kafka.reset(partition, self.member.reset)
         self.positions[partition] = offset
-        self.give(Resolved(Offset(partition.topic, partition.partition, offset), generation))
+        resolved = Offset(partition.topic, partition.partition, offset)
+        self.fields.resolves(self, resolved)
+        self.give(Resolved(resolved, generation))
 
     def _ask_for_a_record(self) -> None:
         """The application asks for the next record, and so has finished with the last."""
@@ -287,7 +290,7 @@ class SimulatedConsumer(Process):
         if self.held is None:
             return
         (partition, offset, generation), self.held = self.held, None
-        self.here.contract.finishes(self, partition, offset)
+        self.fields.finishes(self, partition, offset)
         self.finished += 1
         next_offset = Offset(partition.topic, partition.partition, offset + 1)
         self.give(Consumed(next_offset, generation))
@@ -316,4 +319,4 @@ class SimulatedConsumer(Process):
         offset = self.positions[partition]
         self.positions[partition] = offset + 1
         self.held = (partition, offset, self.generation)
-        self.here.contract.delivers(self, partition, offset)
+        self.fields.delivers(self, partition, offset)

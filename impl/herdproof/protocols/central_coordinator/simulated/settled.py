@@ -1,115 +1,111 @@
 """
-What must be true once everything has been quiet for long enough: *Settles* and *Complete*.
+What must be true once everything has been quiet for long enough, as the contract's fields.
 
-Every member that lives consumes what its subscription and the assignor's promise give it, ZooKeeper
-says the same, every record was finished with and is committed, and nothing changed any more.
-
-Source: PROTOCOLS.md, "The contract", 5 and 7.
+The group is said to be stable where nothing changes any more and nobody has anything left to do;
+then `complete` and the goal of `settles` decide, and the assignor's promise of even shares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from herdproof.consuming.assignment import balanced
 from herdproof.consuming.offsets import NamedPartition
-from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
-from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.contract import Contract, Owned, shown
-from herdproof.protocols.sentences import Sentence
+from herdproof.protocols.central_coordinator.simulated.fields import Fields, GroupFields
+from herdproof.protocols.central_coordinator.simulated.promises import (
+    SETTLED,
+    SHARES_ARE_EVEN,
+    Broken,
+    shown,
+)
 from herdproof.simulator.kafka import Log
+from herdspec.protocols.contract.spec import Stage
+
+if TYPE_CHECKING:
+    from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
+    from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 
 
-def settles(
-    contract: Contract, brokers: Sequence[SimulatedBroker], quiet_since_ms: float, settle_ms: float
-) -> None:
-    """One broker coordinates, and no fetcher started or stopped after the time to settle."""
-    leading = [broker.name for broker in brokers if broker.leads]
-    if len(leading) != 1:
-        contract.breaks(Sentence.SETTLES, f"Brokers that coordinate: {leading or 'none'}.")
-    changed = contract.last_change_ms - quiet_since_ms
-    if changed > settle_ms:
-        contract.breaks(
-            Sentence.SETTLES,
-            f"Fetchers were started or stopped {changed / 1000:.1f} s after everything had become "
-            f"quiet.",
-        )
+class Settled:
+    """The end of a run, which has been quiet since then, and had so long to settle."""
 
+    def __init__(
+        self, fields: Fields, brokers: Sequence[SimulatedBroker],
+        consumers: Sequence[SimulatedConsumer], logs: Mapping[NamedPartition, Log],
+    ) -> None:  # fmt: skip
+        self._fields = fields
+        self._leading = [broker.name for broker in brokers if broker.leads]
+        self._members = [c for c in consumers if c.alive and not c.leaving]
+        self._logs = {(p.topic, p.partition): log for p, log in sorted(logs.items(), key=str)}
 
-def complete(
-    contract: Contract, consumers: Sequence[SimulatedConsumer], logs: Mapping[NamedPartition, Log]
-) -> None:
-    """Every partition of a subscribed topic is consumed by one member, all of it, and shared."""
-    members = [consumer for consumer in consumers if consumer.alive and not consumer.leaving]
-    for group in sorted({member.group for member in members}):
-        inside = [member for member in members if member.group == group]
-        topics: dict[str, list[Owned]] = {}
-        for partition in sorted(logs, key=str):
-            if any(_streams(member, partition.topic) for member in inside):
-                owned = (group, partition)
-                topics.setdefault(partition.topic, []).append(owned)
-                _is_consumed_by_one(contract, owned)
-                _is_finished(contract, owned, logs[partition])
-        for topic, partitions in topics.items():
-            _is_balanced(contract, inside, topic, partitions)
+    def judge(self, quiet_since_ms: float, settle_ms: float) -> None:
+        """Every group is stable, has nothing left to do, and its shares are even."""
+        changed_ms = self._fields.last_change_ms - quiet_since_ms
+        unquiet = []
+        if len(self._leading) != 1:
+            unquiet.append(f"brokers that coordinate: {', '.join(self._leading) or 'none'}")
+        if changed_ms > settle_ms:
+            unquiet.append(f"fetchers were started or stopped {changed_ms / 1000:.1f} s after that")
+        for name in dict.fromkeys(sorted(member.group for member in self._members)):
+            group = self._fields.of(name)
+            members = [member for member in self._members if member.group == name]
+            self._fill(group, members, is_stable=not unquiet)
+            self._settles(group, unquiet)
+            self._settles(group, [*self._left(group, members)])
+            self._shares_are_even(group, members)
+
+    def _fill(
+        self, group: GroupFields, members: Sequence[SimulatedConsumer], *, is_stable: bool
+    ) -> None:
+        """Who lives and wants what, who consumes all that it owns, and what must be known."""
+        seen = group.seen
+        for p in self._logs:
+            seen.add("Partition", p)
+            seen.set("exists", p, True)
+            seen.set("known", p, bool(self._leading))
+        for m in members:
+            own = {p for p in self._logs if group.get("owner", p) is m}
+            has = group.fetching.get(m, {}).keys() if m.may_deliver() else set()
+            seen.add("Member", m)
+            seen.set("live", m, True)
+            seen.set("informed", m, own <= has)
+            for p in self._logs:
+                seen.set("interest", (m, p), _streams(m, p[0]) > 0)
+        seen.set("stage", (), Stage.STABLE if is_stable else Stage.OPEN)
+        group.step("everything has been quiet for long")
+
+    def _settles(self, group: GroupFields, left: Sequence[str]) -> None:
+        """The goal of `settles`, where something is left to do."""
+        if left:
+            group.seen.set("stage", (), Stage.OPEN)
+            group.step("is not stable")
+        if group.seen.status(SETTLED) is not True:
+            self._breaks(SETTLED.name, group, "; ".join(left) or "a partition is not known")
+
+    def _left(self, group: GroupFields, members: Sequence[SimulatedConsumer]) -> Iterator[str]:
+        """What a group has not done yet: records to finish, offsets to commit by itself."""
+        for p, log in self._logs.items():
+            if not any(_streams(m, p[0]) for m in members):
+                continue
+            finished, committed = group.get("finished", p), group.get("committed", p)
+            if finished != log.end + 1:
+                yield f"{shown(p)} is finished with up to {finished - 1} of {log.end} records"
+            elif committed != finished and any(m.member.auto_commit for m in members):
+                yield f"{shown(p)} is finished with up to {log.end}, committed to {committed - 1}"
+
+    def _shares_are_even(self, group: GroupFields, members: Sequence[SimulatedConsumer]) -> None:
+        for topic in dict.fromkeys(topic for topic, _ in self._logs):
+            shares = {m: threads for m in members if (threads := _streams(m, topic))}
+            owners = [group.get("owner", p) for p in self._logs if p[0] == topic and shares]
+            if not balanced(owners, shares):
+                each = ", ".join(f"{m.name} has {owners.count(m)}" for m in members)
+                self._breaks(SHARES_ARE_EVEN, group, f"of {topic}, {each}")
+
+    def _breaks(self, promise: str, group: GroupFields, how: str) -> None:
+        if promise in self._fields.watches:
+            raise Broken(promise, f"Group {group.name} - {how}: {promise}.")
 
 
 def _streams(member: SimulatedConsumer, topic: str) -> int:
     return member.core.consumption.subscription.streams(topic)
-
-
-def _is_consumed_by_one(contract: Contract, owned: Owned) -> None:
-    consumers = [c for c in contract.consuming.get(owned, []) if c.may_deliver()]
-    if len(consumers) != 1:
-        names = ", ".join(consumer.name for consumer in consumers) or "nobody"
-        contract.breaks(Sentence.COMPLETE, f"{shown(owned)} is consumed by {names}.")
-        return
-    owner = contract.owners.get(owned)
-    generation = contract.generations.get(owned[0], (0, 0))[1]
-    if owner is None or (owner.consumer, owner.generation) != (
-        consumers[0].consumer_id,
-        generation,
-    ):
-        contract.breaks(
-            Sentence.COMPLETE,
-            f"{shown(owned)} is consumed by {consumers[0].name} in generation {generation}; its "
-            f"owner node says {owner}.",
-        )
-
-
-def _is_finished(contract: Contract, owned: Owned, log: Log) -> None:
-    first = contract.unfinished.get(owned)
-    if first != log.end:
-        contract.breaks(
-            Sentence.SETTLES,
-            f"{shown(owned)} is finished with up to {first} of {log.end} records.",
-        )
-
-
-def _is_balanced(
-    contract: Contract, members: Sequence[SimulatedConsumer], topic: str, owned: Sequence[Owned]
-) -> None:
-    """Each thread has as many partitions of a topic as any other, or one more or less."""
-    threads = sum(_streams(member, topic) for member in members)
-    least, most = len(owned) // threads, -(-len(owned) // threads)
-    for member in members:
-        own = sum(member in contract.consuming.get(one, ()) for one in owned)
-        streams = _streams(member, topic)
-        if not streams * least <= own <= streams * most:
-            contract.breaks(
-                Sentence.COMPLETE,
-                f"{member.name} has {own} of the {len(owned)} partitions of {topic} for "
-                f"{streams} of {threads} threads.",
-            )
-
-
-def committed(contract: Contract, consumers: Sequence[SimulatedConsumer]) -> None:
-    """Where offsets are committed by themselves, all that was finished with is committed."""
-    automatic = {c.group for c in consumers if c.alive and c.member.auto_commit}
-    for owned, first in contract.unfinished.items():
-        if owned[0] in automatic and contract.consuming.get(owned):
-            stored = contract.stored.get(owned)
-            if stored != first:
-                contract.breaks(
-                    Sentence.SETTLES,
-                    f"{shown(owned)} is finished with up to {first}, and {stored} is committed.",
-                )

@@ -2,7 +2,7 @@
 A failing run made small: the faults that it does not need are taken away, one after the other.
 
 A fault that is gone changes what chance does after it, so a shorter plan may fail later, or by
-another story; it has to break the same sentence of the contract. What remains is a plan from which
+another story; it has to break the same promise. What remains is a plan from which
 no fault can be taken, nor any be made shorter, without the promise being kept.
 """
 
@@ -34,7 +34,7 @@ def shrink(seed: int, config: Config = DEFAULT, *, most_runs: int = 400) -> Outc
         for faults in shorter(best.faults):
             runs += 1
             outcome = Run(seed, config, faults).run()
-            if outcome.violation and outcome.violation.sentence is best.violation.sentence:
+            if outcome.violation and outcome.violation.promise == best.violation.promise:
                 best = outcome
                 break
             if runs >= most_runs:

@@ -31,12 +31,12 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
     draw_members,
 )
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract
 from herdproof.protocols.central_coordinator.simulated.faults import strike
-from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
+from herdproof.protocols.central_coordinator.simulated.fields import Fields
+from herdproof.protocols.central_coordinator.simulated.promises import PROMISED, Broken
+from herdproof.protocols.central_coordinator.simulated.settled import Settled
 from herdproof.protocols.central_coordinator.simulated.story import Line, digest, story
 from herdproof.protocols.election.held.flawed import elector_with
-from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.clock import Clock, Timeline
 from herdproof.simulator.kafka import IDS, TOPICS, Kafka
 from herdproof.simulator.network import Lateness, Network, Side
@@ -58,9 +58,9 @@ PRODUCE_MS = 900.0
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that was broken: which, when (true ms), and how."""
+    """A promise that was broken: its name, when (true ms), and how."""
 
-    sentence: Sentence
+    promise: str
     time_ms: float
     how: str
 
@@ -86,7 +86,8 @@ class Outcome:
         if self.violation is None:
             return f"Seed {self.seed}: no promise was broken."
         lines = [
-            f'Seed {self.seed} breaks: "{self.violation.sentence.value}"',
+            f"Seed {self.seed} breaks {self.violation.promise}: "
+            f'"{PROMISED[self.violation.promise]}"',
             "",
             *story(self.log),
             f"{self.violation.time_ms / 1000:9.3f} s  ✗  {self.violation.how}",
@@ -118,7 +119,7 @@ class Run:
         settings = Random(f"{seed}/settings")
         self.zookeeper_timeout_ms = settings.choice(config.zookeeper_timeouts_ms)
         self.settings = draw_settings(config, self.zookeeper_timeout_ms, settings)
-        self.contract = Contract(self.timeline, self.paths.election.epoch, config.watches)
+        self.fields = Fields(self.timeline, self.paths.election.epoch, config.watches)
         self.log: list[Line] = []
         self.observe = observe
         self.brokers: list[SimulatedBroker] = []
@@ -142,7 +143,7 @@ class Run:
         try:
             self._live()
         except Broken as broken:
-            violation = Violation(broken.sentence, self.timeline.now, str(broken))
+            violation = Violation(broken.promise, self.timeline.now, str(broken))
         return Outcome(self.seed, self.config, self.faults, violation, self._counted(), self.log)
 
     def note(self, who: Process, event: object, effects: Sequence[object]) -> None:
@@ -206,9 +207,8 @@ class Run:
         quiet_since_ms, self.quiet = self.timeline.now, True
         self.network.lateness = Lateness()
         self.timeline.run_until(until_ms)
-        settles(self.contract, self.brokers, quiet_since_ms, self.config.settle_ms)
-        complete(self.contract, self.consumers, self.kafka.logs)
-        committed(self.contract, self.consumers)
+        settled = Settled(self.fields, self.brokers, self.consumers, self.kafka.logs)
+        settled.judge(quiet_since_ms, self.config.settle_ms)
 
     def _live(self) -> None:
         self.begin()
@@ -218,7 +218,7 @@ class Run:
     def strike(self, fault: Fault) -> None:
         """Let something go wrong, or change, now."""
         self.log.append((self.timeline.now, "", fault, ()))
-        self.contract.count(fault.kind.name)
+        self.fields.counts[fault.kind.name] += 1
         self.fate = Random(f"{self.seed}/fate/{fault.identity}")
         strike(self, fault)
 
@@ -231,10 +231,10 @@ class Run:
         timeline.after(2 * PRODUCE_MS * chance.random(), self._produce)
 
     def _wrote(self, client: SimulatedClient, opened: Open) -> None:
-        self.contract.wrote(self._writers[client], opened.operation, coordinates=opened.coordinates)
+        self.fields.wrote(self._writers[client], opened.operation, coordinates=opened.coordinates)
 
     def _counted(self) -> dict[str, int]:
-        return {**self.contract.counts, "fenced writes": self.service.fenced}
+        return {**self.fields.counts, "fenced writes": self.service.fenced}
 
 
 def draw_settings(config: Config, zookeeper_timeout_ms: int, chance: Random) -> Settings:
