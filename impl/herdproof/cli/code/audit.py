@@ -150,7 +150,7 @@ def judged_here(found: Sources, out: str) -> bool:
 
 def audited_here(found: Sources, out: str, tell: Tell, *, replay: bool, run: str) -> Summary:
     """The batch audit, in this process."""
-    from herdproof.pipeline.audit.audit_work import few_collections
+    from herdproof.garbage import few_collections
     from herdproof.pipeline.audit.here import AuditHere
     from herdproof.pipeline.audit.work import protocol_work
     from herdproof.pipeline.spark.store import Store

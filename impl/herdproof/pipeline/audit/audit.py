@@ -20,7 +20,8 @@ from functools import reduce
 from threading import Event, Thread
 from typing import Any
 
-from herdproof.pipeline.audit.audit_work import few_collections, judge_bucket
+from herdproof.garbage import few_collections
+from herdproof.pipeline.audit.audit_work import judge_bucket
 from herdproof.pipeline.audit.job import TableJob, Tell
 from herdproof.pipeline.audit.summary import SparkTallies, Tallies
 from herdproof.pipeline.audit.work import Work

@@ -7,9 +7,7 @@ comes out: as a line that was judged, or as a row of the quarantine.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from heapq import merge
 from itertools import chain, groupby, islice
@@ -35,17 +33,6 @@ Key = tuple[str, str, str]
 """Protocol, run and group."""
 
 _time = attrgetter("time_ns")
-
-
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """Within this context garbage is seldom looked for: lines are many, and make few cycles."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def judge_bucket(

@@ -31,33 +31,32 @@ from properties.protocols.central_coordinator.held.central_suites import (
 
 STEPS, END, CORE = "simulator", "simulator, at the end", "core tests"
 
-UNSETTLED = {"COMPLETE", "SETTLES"}
+UNSETTLED = {"complete", "settles", "shares_are_even"}
+TWO_CONSUME = {"exclusive", "who_consumes_owns"}
 CAUGHT: dict[str, tuple[str, set[str]]] = {
-    "fence_of_any_epoch": (STEPS, {"FENCED_WRITE"}),
-    "deposed_keeps_channels": (STEPS, {"COMMANDS_NOBODY"}),
+    "fence_of_any_epoch": (STEPS, {"only_the_present_epoch_writes"}),
+    "deposed_keeps_channels": (STEPS, {"who_does_not_lead_commands_nobody"}),
     "answers_of_the_past": (STEPS, {"KeyError"}),
     "pause_unnoticed": (CORE, {"test_who_was_paused_closes_every_channel_before_anything_else"}),
-    "first_answer_is_enough": (STEPS, {"EXCLUSIVE"}),
-    "owners_written_early": (STEPS, {"FENCED_COMMIT"}),
+    "first_answer_is_enough": (STEPS, TWO_CONSUME),
+    "owners_written_early": (STEPS, {"who_consumes_owns"}),
     "dirty_is_cleared_first": (END, UNSETTLED),
     "two_handlers": (CORE, {"test_a_group_belongs_to_one_handler_for_ever"}),
     "lost_are_waited_for": (END, UNSETTLED),
-    "point_written_first": (
-        CORE, {"test_a_large_write_of_owners_is_split_and_each_part_is_fenced"},
-    ),
-    "lease_of_who_acknowledged": (STEPS, {"EXCLUSIVE"}),
-    "grace_for_a_lease": (STEPS, {"EXCLUSIVE"}),
-    "delivers_after_the_lease": (STEPS, {"EXCLUSIVE"}),
+    "point_written_first": (STEPS, {"owners_change_with_the_generation"}),
+    "lease_of_who_acknowledged": (STEPS, TWO_CONSUME),
+    "grace_for_a_lease": (STEPS, TWO_CONSUME),
+    "delivers_after_the_lease": (STEPS, TWO_CONSUME),
     "replaced_watchers_fire": (CORE, {"test_who_waits_anew_waits_until_the_later_time"}),
     "start_by_consumer_id": (END, UNSETTLED),
-    "shares_rounded_up": (END, {"COMPLETE"}),
+    "shares_rounded_up": (END, {"shares_are_even"}),
     "stale_partitions": (END, UNSETTLED),
     "wildcards_forgotten": (END, UNSETTLED),
-    "offsets_go_back": (STEPS, {"MONOTONE"}),
-    "commit_answered_early": (STEPS, {"FENCED_COMMIT"}),
-    "one_offset_too_far": (STEPS, {"ONLY_FINISHED"}),
-    "unstored_reset": (STEPS, {"STORED_FIRST"}),
-    "fetches_after_stop": (STEPS, {"EXCLUSIVE"}),
+    "offsets_go_back": (STEPS, {"committed_offsets_never_go_back"}),
+    "commit_answered_early": (STEPS, {"stored_as_taken"}),
+    "one_offset_too_far": (STEPS, {"only_finished_is_committed"}),
+    "unstored_reset": (STEPS, {"a_resolved_start_is_stored_first"}),
+    "fetches_after_stop": (STEPS, TWO_CONSUME),
     "length_in_characters": (CORE, {"test_a_frame_is_these_bytes"}),
 }  # fmt: skip
 """By which suite, and by which promise (any of these), error or test."""

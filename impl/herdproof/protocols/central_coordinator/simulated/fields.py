@@ -27,7 +27,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from herdproof.consuming.offsets import NamedPartition, Offset
-from herdproof.protocols.central_coordinator.simulated.promises import CHANNELS, WATCHES, judge
+from herdproof.protocols.central_coordinator.simulated.promises import (
+    CHANNELS,
+    WATCHES,
+    judge,
+    shown,
+)
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Create, Delete, Multi, Operation, Set
 from herdspec.check.observation.observed import Observed
@@ -60,6 +65,10 @@ class Written:
     """Of a partition: owners, offsets; else empty, and it is the group's own node."""
     at: Partition
     data: bytes
+
+    def __str__(self) -> str:
+        what = f"{self.kind} {shown(self.at)}" if self.kind else "its node"
+        return f"{what} = {self.data.decode() or None}"
 
 
 class Fields:
@@ -320,17 +329,17 @@ class GroupFields:
         """Nodes of the group are written at once."""
         for consumer in [*self.fetching]:
             self._look_at(consumer)
-        offsets = [node for node in nodes if node.kind == "offsets"]
-        for node in offsets:
-            self.seen.add("Partition", node.at)
-            self._is_taken(writer, node.at, _position(node))
+        for node in nodes:
+            if node.kind:
+                self.seen.add("Partition", node.at)
+            if node.kind == "offsets":
+                self._is_taken(writer, node.at, _position(node))
         author = writer.broker if coordinates else None
         for node in nodes:
-            if node in offsets:
+            if node.kind == "offsets":
                 self.seen.suppose("storing", node.at, _position(node))
                 self.seen.set("committed", node.at, _position(node))
             elif node.kind:
-                self.seen.add("Partition", node.at)
                 self._names(node)
             elif node.data:
                 read = json.loads(node.data)
@@ -338,9 +347,8 @@ class GroupFields:
                 if read["epoch"] != self._run.terms.get(writer.broker):
                     author = None  # whoever writes as in another's epoch does not own up to it
         self.seen.set("author", (), author)
-        self.step(writer, "writes", *(n.at if n.kind else "the group" for n in nodes))
-        self.seen.set("author", (), None)
-        self.step(writer, "has written")
+        self.step(writer, "writes", *nodes)
+        self.seen.amend("author", (), None)
 
     def _is_taken(self, writer: Writes, p: Partition, position: int) -> None:
         """An offset is about to be written: it was taken of who owns the partition, still."""

@@ -14,6 +14,7 @@ from typing import Any
 from herdproof.consuming.offsets import Offset
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import JUDGED, flat, watches_of
+from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 from herdspec.protocols.contract.properties import CONTRACT
@@ -64,6 +65,11 @@ PROMISED: Mapping[str, str] = {
 
 AT_AN_END = frozenset({"complete", SETTLED.name, SHARES_ARE_EVEN})
 """The promises that only the end of a run can judge."""
+
+
+def not_named(spec: Specification) -> set[str]:
+    """The fields of a contract that are neither filled nor said not to be."""
+    return {f.name for f in spec.fields} - {*INITIAL, *AT_THE_END, *NOT_FILLED}
 
 
 class Broken(Exception):

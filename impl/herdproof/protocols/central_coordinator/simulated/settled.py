@@ -51,8 +51,7 @@ class Settled:
             group = self._fields.of(name)
             members = [member for member in self._members if member.group == name]
             self._fill(group, members, is_stable=not unquiet)
-            self._settles(group, unquiet)
-            self._settles(group, [*self._left(group, members)])
+            self._settles(group, [*unquiet, *self._left(group, members)])
             self._shares_are_even(group, members)
 
     def _fill(

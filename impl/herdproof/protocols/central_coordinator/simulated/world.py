@@ -17,6 +17,7 @@ from functools import partial
 from random import Random
 from typing import TypeAlias
 
+from herdproof.garbage import few_collections
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.held.flawed import consumer_with, coordinator_with
 from herdproof.protocols.central_coordinator.paths import Paths
@@ -141,7 +142,8 @@ class Run:
         """Live through the whole of it, or up to where a promise is broken."""
         violation = None
         try:
-            self._live()
+            with few_collections():
+                self._live()
         except Broken as broken:
             violation = Violation(broken.promise, self.timeline.now, str(broken))
         return Outcome(self.seed, self.config, self.faults, violation, self._counted(), self.log)
