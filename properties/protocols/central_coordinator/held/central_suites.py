@@ -92,18 +92,18 @@ def ends(hunt: Hunt) -> Found | None:
 # ── The tests of the cores ──────────────────────────────────────────────────────────────────
 
 CORE_TESTS = (
-    "coordinator.test_central_core",
-    "coordinator.test_central_core_changes",
-    "coordinator.test_central_core_members",
-    "coordinator.test_central_core_offsets",
-    "coordinator.test_central_core_peers",
-    "coordinator.test_central_core_writes",
-    "coordinator.test_central_core_zookeeper",
-    "coordinator.test_central_core_queues",
-    "coordinator.test_assignment",
-    "client.test_central_consumer",
-    "client.test_central_consumer_connections",
-    "wire.test_wire",
+    "protocols.central_coordinator.coordinator.test_central_core",
+    "protocols.central_coordinator.coordinator.test_central_core_changes",
+    "protocols.central_coordinator.coordinator.test_central_core_members",
+    "protocols.central_coordinator.coordinator.test_central_core_offsets",
+    "protocols.central_coordinator.coordinator.test_central_core_peers",
+    "protocols.central_coordinator.coordinator.test_central_core_writes",
+    "protocols.central_coordinator.coordinator.test_central_core_zookeeper",
+    "protocols.central_coordinator.coordinator.test_central_core_queues",
+    "consuming.test_assignment",
+    "protocols.central_coordinator.client.test_central_consumer",
+    "protocols.central_coordinator.client.test_central_consumer_connections",
+    "protocols.central_coordinator.wire.test_wire",
 )
 """Their scenarios are run here: tests without fixtures, and without Hypothesis' chance."""
 
@@ -123,8 +123,8 @@ def core_tests(hunt: Hunt) -> Found | None:
 
 
 def module_named(module: str) -> ModuleType:
-    """A module of tests of system B's code, by folder and name."""
-    return import_module(f"properties.protocols.central_coordinator.{module}")
+    """A module of tests, by folder and name."""
+    return import_module(f"properties.{module}")
 
 
 def scenarios(module: ModuleType) -> Iterator[tuple[str, Callable[[], None]]]:
