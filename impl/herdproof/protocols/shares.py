@@ -4,7 +4,7 @@ Even shares: what every range assignor promises of a topic, whoever judges it.
 >>> shares_are_even(5, {"C1": 3, "C2": 2}, {"C1": 2, "C2": 2})
 True
 >>> uneven_share(5, {"C1": 4, "C2": 1}, {"C1": 2, "C2": 2})
-'C1'
+'C2'
 """
 
 from __future__ import annotations
