@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from herdproof.consuming.assignment import uneven_share
 from herdproof.pipeline.judging import events as e
 from herdproof.pipeline.judging.consumption_watch import SECOND
 from herdproof.pipeline.judging.findings import Findings, name_of
-from herdproof.protocols.shares import uneven_share
 
 
 class Generation(Struct, kw_only=True):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from herdproof.consuming.assignment import uneven_share
+from herdproof.consuming.offsets import NamedPartition
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.contract import Contract, Owned, shown
-from herdproof.protocols.central_coordinator.simulated.kafka import Log
-from herdproof.protocols.central_coordinator.wire.messages import WirePartition
 from herdproof.protocols.sentences import Sentence
-from herdproof.protocols.shares import uneven_share
+from herdproof.simulator.kafka import Log
 
 
 def settles(
@@ -37,7 +37,7 @@ def settles(
 
 
 def complete(
-    contract: Contract, consumers: Sequence[SimulatedConsumer], logs: Mapping[WirePartition, Log]
+    contract: Contract, consumers: Sequence[SimulatedConsumer], logs: Mapping[NamedPartition, Log]
 ) -> None:
     """Every partition of a subscribed topic is consumed by one member, all of it, and shared."""
     members = [consumer for consumer in consumers if consumer.alive and not consumer.leaving]
