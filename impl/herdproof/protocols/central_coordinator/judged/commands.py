@@ -35,7 +35,7 @@ SENT = {"send_ping": "ping", "send_stop": "stop", "send_start": "start"}
 OBEYED = {"handle_ping": "ping", "handle_stop": "stop", "handle_start": "start"}
 
 
-class Commands:
+class CommandFields:
     """The lines of one group, in their order, as steps of the protocol's own fields."""
 
     def __init__(self, table: CentralFields) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from herdproof.conformance.traces.ordering import ordered
 from herdproof.protocols.central_coordinator.judged import commands
-from herdproof.protocols.central_coordinator.judged.commands import Commands
+from herdproof.protocols.central_coordinator.judged.commands import CommandFields
 from herdproof.protocols.central_coordinator.judged.consumers import (
     OF_CONSUMERS,
     Partition,
@@ -72,7 +72,7 @@ def judge_ordered(
     table = CentralFields(seen, *_stored_before(own[:first_gap]))
     for p in _wanted(own):
         table.partition(p)
-    own_fields = Commands(table)
+    own_fields = CommandFields(table)
     losses = _Losses(table, own_fields, own, gaps)
     violations: dict[str, tuple[CentralStep, Violation]] = {}
     take, step, broken, command = table.take, seen.step, seen.broken, own_fields.take
@@ -95,7 +95,7 @@ class _Losses:
     """Forgets what missing lines could have told, while they could."""
 
     def __init__(
-        self, table: CentralFields, commands: Commands, own: Sequence[CentralStep],
+        self, table: CentralFields, commands: CommandFields, own: Sequence[CentralStep],
         gaps: Sequence[MissingLines],
     ) -> None:  # fmt: skip
         self._table = table
