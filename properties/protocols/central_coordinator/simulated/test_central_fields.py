@@ -91,10 +91,12 @@ class Scene:
         self.fields.wrote(self.one, Set(EPOCH, b"1"), coordinates=False)
         self.fields.coordinates("1", 1)
         self.write(owner("c1", 1), group(1, 1))
+        self.group.commands(self.one, self.c1, 1, at(NO_OFFSET))
         self.group.starts(self.c1, 1, at(NO_OFFSET))
         self.group.resolves(self.c1, *at(5))
         self.tells(self.c1, 1, 5)
         self.write(stores(5))
+        self.group.is_stored(self.c1, ORDERS)
         self.group.confirms(self.one, self.c1, at(5))
 
     def write(self, *parts: Create | Set | Delete | Check) -> None:
@@ -111,6 +113,14 @@ class Scene:
             self.group.delivers(self.c1, ORDERS, offset)
             self.group.finishes(self.c1, ORDERS, offset)
 
+    def gives_another(self) -> NamedPartition:
+        """c1 is given another partition, of which no offset is stored."""
+        data = {"consumer": "c1", "member": "1-c1", "generation": 2}
+        self.group.stops(self.c1)
+        self.write(Create("/consumers/g/owners/orders/1", json.dumps(data).encode()), group(1, 2))
+        self.group.starts(self.c1, 2, (Offset("orders", "1", NO_OFFSET),))
+        return NamedPartition("orders", "1")
+
     def hands_over(self) -> None:
         """What c1 has processed is stored, and c2 owns the partition in generation 2."""
         self.processes(5, 6)
@@ -118,6 +128,7 @@ class Scene:
         self.tells(self.c1, 1, 7)
         self.write(stores(7))
         self.write(owner("c2", 2), group(1, 2))
+        self.group.commands(self.one, self.c2, 2, at(7))
         self.group.starts(self.c2, 2, at(7))
 
 
@@ -138,6 +149,7 @@ def test_a_run_that_keeps_every_promise_breaks_none() -> None:
     scene.fields.deposed(scene.one, [])
     scene.fields.coordinates("2", 2)
     scene.fields.coordinates("2", 2)
+    scene.group.commands(scene.one, scene.c1, 1, at(5))  # of the past: c1's fence refuses it
     scene.group.stops(scene.c2)
     scene.fields.wrote(scene.two, Multi((Check(EPOCH, 2), group(2, 3))), coordinates=True)
 
@@ -377,13 +389,43 @@ def an_unfinished_record_is_committed(scene: Scene) -> None:
     scene.write(stores(6))
 
 
+@breaks("a_start_says_what_is_stored")
+def a_start_is_sent_before_its_owners_are_written(scene: Scene) -> None:
+    """A Start of a generation that ZooKeeper does not know."""
+    scene.group.commands(scene.one, scene.c1, 2, at(5))
+
+
+@breaks("a_start_says_what_is_stored")
+def a_start_is_sent_before_the_last_part_is_written(scene: Scene) -> None:
+    """The owners stand, but not the group's node, which makes them valid."""
+    scene.write(owner("c1", 2))
+    scene.group.commands(scene.one, scene.c1, 2, at(5))
+
+
+@breaks("a_start_says_what_is_stored")
+def a_start_is_sent_of_what_another_one_owns(scene: Scene) -> None:
+    """A Start of a partition whose owner node names another member."""
+    scene.group.commands(scene.one, scene.c2, 1, at(5))
+
+
+@breaks("a_start_says_what_is_stored")
+def a_start_is_sent_of_less_than_was_committed(scene: Scene) -> None:
+    """A Start's offset is one that was committed before the last."""
+    scene.group.commands(scene.one, scene.c1, 1, at(4))
+
+
+@breaks("a_resolved_start_is_stored_first")
+def told_that_its_start_is_stored(scene: Scene) -> None:
+    """A member is told so, and may deliver, and no offset of the partition is stored."""
+    scene.gives_another()
+    scene.group.resolves(scene.c1, Offset("orders", "1", 0))
+    scene.group.is_stored(scene.c1, NamedPartition("orders", "1"))
+
+
 @breaks("a_resolved_start_is_stored_first")
 def finished_before_its_start_is_stored(scene: Scene) -> None:
     """A record of a partition is finished with for which no offset is stored."""
-    other = NamedPartition("orders", "1")
-    data = {"consumer": "c1", "member": "1-c1", "generation": 1}
-    scene.write(Create("/consumers/g/owners/orders/1", json.dumps(data).encode()))
-    scene.group.starts(scene.c1, 1, (Offset("orders", "1", NO_OFFSET),))
+    other = scene.gives_another()
     scene.group.resolves(scene.c1, Offset("orders", "1", 0))
     scene.group.delivers(scene.c1, other, 0)
     scene.group.finishes(scene.c1, other, 0)

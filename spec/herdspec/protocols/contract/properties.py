@@ -101,11 +101,7 @@ def what_was_taken_is_stored_at_the_handover(before: GroupContract, after: Group
 def only_the_present_epoch_writes(before: GroupContract, after: GroupContract) -> bool:
     """2: owners and offsets are written by the coordinator of the current epoch alone."""
     return any(
-        before.author is None
-        and after.author == b
-        and before.term[b] > 0
-        and before.term[b] == before.epoch
-        for b in Broker
+        after.author == b and before.term[b] > 0 and before.term[b] == before.epoch for b in Broker
     ) or (
         after.generation == before.generation
         and all(
@@ -174,11 +170,13 @@ def who_begins_does_so_at_the_stored_offset(before: GroupContract, after: GroupC
 
 @step
 def a_resolved_start_is_stored_first(before: GroupContract, after: GroupContract) -> bool:
-    """4: who resolved by itself where to begin finishes no record before that is stored."""
+    """4: who resolved by itself where to begin goes on once it knows that this is stored."""
     return all(
         not before.resolved[m, p]
-        or before.committed[p] > 0
-        or after.position[m, p] <= before.position[m, p]
+        or (
+            after.position[m, p] <= before.position[m, p]
+            and (after.resolved[m, p] or before.committed[p] > 0 or not after.consumes[m, p])
+        )
         for m in Member
         for p in Partition
     )
@@ -268,8 +266,12 @@ def a_second_owner_follows_the_first(s: GroupContract) -> bool:
 
 @lemma
 def who_does_not_consume_is_nowhere(s: GroupContract) -> bool:
-    """Who does not consume a partition is at no record of it."""
-    return all(s.consumes[m, p] or s.position[m, p] == 0 for m in Member for p in Partition)
+    """Who does not consume a partition is at no record of it, and has resolved nothing."""
+    return all(
+        s.consumes[m, p] or (s.position[m, p] == 0 and not s.resolved[m, p])
+        for m in Member
+        for p in Partition
+    )
 
 
 @lemma
@@ -320,15 +322,22 @@ def resolve(self: GroupContract, m: Member, p: Partition) -> None:
     self.finished[p] = max(self.finished[p], 1)
 
 
+@action
+def confirm(self: GroupContract, m: Member, p: Partition) -> None:
+    """{m} hears that where it begins in {p} is stored."""
+    require(self.resolved[m, p] and self.committed[p] > 0)
+    self.resolved[m, p] = False
+
+
 @sometimes
-def a_resolved_start_waits_to_be_stored(s: GroupContract) -> bool:
-    """Somebody has resolved where to begin, and that is not stored yet."""
-    return any(s.resolved[m, p] and s.committed[p] == 0 for m in Member for p in Partition)
+def a_resolved_start_is_stored(s: GroupContract) -> bool:
+    """Where somebody has resolved to begin is stored, and it does not know yet."""
+    return any(s.resolved[m, p] and s.committed[p] > 0 for m in Member for p in Partition)
 
 
 RESETTING = specification(
-    GroupContract, *PROMISES, settles, *POSSIBLE, a_resolved_start_waits_to_be_stored, *LEMMAS
-).add("ResettingContract", resolve=resolve)
+    GroupContract, *PROMISES, settles, *POSSIBLE, a_resolved_start_is_stored, *LEMMAS
+).add("ResettingContract", resolve=resolve, confirm=confirm)
 """The contract whose members may resolve by themselves where to begin (`auto.offset.reset`)."""
 
 # ── The fenced form ─────────────────────────────────────────────────────────────────────────

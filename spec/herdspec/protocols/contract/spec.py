@@ -75,7 +75,7 @@ class GroupContract(Spec):
 
     # How far.
     position: dict[tuple[Member, Partition], Nat] = each(0)  # the next record of who consumes
-    resolved: dict[tuple[Member, Partition], bool] = each(False)  # it began by a reset
+    resolved: dict[tuple[Member, Partition], bool] = each(False)  # its start, stored not yet
     finished: dict[Partition, Nat] = each(0)  # the first record that no application finished
     reported: dict[tuple[Member, Partition], Nat] = each(0)  # answered, and not yet read
     committing: dict[tuple[Member, Partition], Nat] = each(0)  # said unasked, and not yet read
@@ -269,8 +269,7 @@ class GroupContract(Spec):
     @action(kind=command, disturbs=True)
     def finish(self, m: Member, p: Partition) -> None:
         """The application of {m} finishes with its next record of {p}."""
-        require(self.consumes[m, p])
-        require(not self.resolved[m, p] or self.committed[p] > 0)
+        require(self.consumes[m, p] and not self.resolved[m, p])
         self.position[m, p] = self.position[m, p] + 1
         self.finished[p] = max(self.finished[p], self.position[m, p])
 

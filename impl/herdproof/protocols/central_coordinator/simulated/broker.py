@@ -43,6 +43,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Frame,
     PingResponse,
     Register,
+    Start,
     StopResponse,
 )
 from herdproof.protocols.election.elector import Elector, LeaderChanged, LinkChanged, Resign, Stand
@@ -325,7 +326,10 @@ class SimulatedBroker(Process):
         if channel not in self.ends:
             return
         message, speaker = frame.message, self._speaker(channel)
-        if isinstance(message, CommitResponse) and speaker is not None:
+        assert speaker is not None
+        if isinstance(message, Start):
+            speaker.fields.commands(self, speaker, frame.generation, message.partitions)
+        elif isinstance(message, CommitResponse):
             asked = self.commits.pop((channel, frame.correlation_id), None)
             if asked is not None and message.error_code is ErrorCode.NONE:
                 speaker.fields.confirms(self, speaker, asked.offsets)

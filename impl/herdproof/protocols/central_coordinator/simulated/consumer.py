@@ -214,6 +214,7 @@ class SimulatedConsumer(Process):
             case Deliver(partition, generation):
                 if generation == self.generation and partition in self.positions:
                     self.ready_ms[partition] = self.timeline.now
+                    self.fields.is_stored(self, partition)
             case Revoked():
                 if self.core.settings.listens:
                     slow = self.chance.random() < 0.1

@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeAlias
 
 from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.protocols.central_coordinator.simulated.promises import (
-    CHANNELS,
+    OWN_WATCHES,
     WATCHES,
     judge,
     shown,
@@ -36,6 +36,7 @@ from herdproof.protocols.central_coordinator.simulated.promises import (
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Create, Delete, Multi, Operation, Set
 from herdspec.check.observation.observed import Observed
+from herdspec.protocols.central_coordinator.values import Asked
 
 Partition: TypeAlias = tuple[str, str]
 
@@ -119,7 +120,7 @@ class Fields:
         """A broker has taken in that it coordinates no more; these of its channels are open."""
         if not still_open:
             return
-        seen = Observed(CHANNELS)
+        seen = Observed(OWN_WATCHES)
         seen.add("Broker", writer.broker)
         for channel in still_open:
             seen.add("Member", channel)
@@ -150,6 +151,7 @@ class GroupFields:
     def __init__(self, name: str, run: Fields) -> None:
         self.name = name
         self.seen = Observed(WATCHES)
+        self._own = Observed(OWN_WATCHES)
         self.fetching: dict[Consumes, dict[Partition, int]] = {}
         """Whose fetchers run, and at which record."""
         self._run = run
@@ -241,6 +243,11 @@ class GroupFields:
             self.seen.set("finished", p, max(position, self.get("finished", p)))
         self.step(consumer, "resolves", at)
 
+    def is_stored(self, consumer: Consumes, at: NamedPartition) -> None:
+        """A consumer is told that what it resolved is stored."""
+        self.seen.set("resolved", (consumer, self._partition(at)), False)
+        self.step(consumer, "hears that its start is stored")
+
     def delivers(self, consumer: Consumes, at: NamedPartition, offset: int) -> None:
         """A consumer is given a record: so it consumes, whatever it may do."""
         p = self._partition(at)
@@ -287,6 +294,24 @@ class GroupFields:
     def admits(self, consumer: Consumes, registration: str) -> None:
         """A coordinator calls a consumer's connection this."""
         self._registered[registration] = consumer
+
+    def commands(
+        self, writer: Writes, consumer: Consumes, generation: int, offsets: Sequence[Offset]
+    ) -> None:
+        """A coordinator sends a Start; of one of the past, its consumer's fence decides."""
+        if generation < self.get("generation"):
+            return
+        own, is_written = self._own, generation == self.get("generation")
+        for offset in offsets:
+            p = self._partition(offset)
+            own.add("Partition", p)
+            own.suppose("owner", p, self.get("owner", p) if is_written else None)
+            own.suppose("committed", p, self.get("committed", p))
+            own.suppose("given", (consumer, p), True)
+            own.suppose("begin", (consumer, p), offset.offset + 1)
+        own.set("asked", consumer, Asked.START)
+        judge(own, self._run.watches, "Group", self.name, "-", writer, "starts", consumer, *offsets)
+        own.amend("asked", consumer, Asked.NONE)
 
     def hears(
         self, writer: Writes, consumer: Consumes, generation: int, field: str,

@@ -1,5 +1,5 @@
 """
-What a run is held to: the contract's promises, one of this protocol's, and the assignor's.
+What a run is held to: the contract's promises, this protocol's own, and the assignor's.
 
 The fields that are filled (`fields.py`, `settled.py`) are named here, and those that are not: a
 field that the contract has and this does not name is a mistake, of which a test tells.
@@ -13,10 +13,11 @@ from typing import Any
 
 from herdproof.consuming.offsets import Offset
 from herdspec.check.observation.observed import Observed
-from herdspec.check.observation.watches import JUDGED, flat, watches_of
+from herdspec.check.observation.watches import JUDGED, watches_of
 from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
-from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
+from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, OF_ITS_OWN
+from herdspec.protocols.central_coordinator.values import Asked, Phase
 from herdspec.protocols.contract.properties import CONTRACT
 from herdspec.protocols.contract.spec import Stage
 
@@ -46,19 +47,24 @@ SETTLED = replace(SETTLES, expectation=Expectation.ALWAYS, formula=SETTLES.goal,
 PROMISES = [p for p in CONTRACT.properties if p.expectation in JUDGED and not p.lemma]
 WATCHES = watches_of(CONTRACT, {**INITIAL, **AT_THE_END}, [*PROMISES, SETTLED])
 
-CLOSED = next(
-    p for p in flat(CENTRAL_COORDINATOR).properties
-    if p.name == "who_does_not_lead_commands_nobody"
-)  # fmt: skip
-CHANNELS = watches_of(
-    flat(CENTRAL_COORDINATOR), {"books": None, "election_leads": False}, [CLOSED]
-)  # fmt: skip
-"""What this protocol adds, of a coordinator that knows that it was deposed."""
+OWN: Mapping[str, Any] = {
+    "election.leads": False, "books": None, "asked": Asked.NONE, "phase": Phase.IDLE,
+    "given": False, "begin": 0, "owner": None, "orphan": False, "committed": 0,
+}  # fmt: skip
+"""
+The fields of what this protocol promises besides, before anything has happened.
+
+Two stay as they are: that owners are not written yet (`phase`), or no longer anybody's (`orphan`),
+shows in whom ZooKeeper names.
+"""
+
+OWN_PROMISES = [p for p in CENTRAL_COORDINATOR.properties if p.name in {q.name for q in OF_ITS_OWN}]
+OWN_WATCHES = watches_of(CENTRAL_COORDINATOR, OWN, OWN_PROMISES)
 
 SHARES_ARE_EVEN = "shares_are_even"
 
 PROMISED: Mapping[str, str] = {
-    **{p.name: p.sentence for p in (*PROMISES, SETTLED, CLOSED)},
+    **{p.name: p.sentence for p in (*PROMISES, SETTLED, *OWN_PROMISES)},
     SHARES_ARE_EVEN: "Each thread has as many of a topic's partitions as any other, or one more.",
 }
 """By name, what is promised."""

@@ -7,10 +7,11 @@ then `complete` and the goal of `settles` decide, and the assignor's promise of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from herdproof.consuming.assignment import balanced
+from herdproof.consuming.assignment import uneven_share
 from herdproof.consuming.offsets import NamedPartition
 from herdproof.protocols.central_coordinator.simulated.fields import Fields, GroupFields
 from herdproof.protocols.central_coordinator.simulated.promises import (
@@ -95,11 +96,11 @@ class Settled:
 
     def _shares_are_even(self, group: GroupFields, members: Sequence[SimulatedConsumer]) -> None:
         for topic in dict.fromkeys(topic for topic, _ in self._logs):
-            shares = {m: threads for m in members if (threads := _streams(m, topic))}
-            owners = [group.get("owner", p) for p in self._logs if p[0] == topic and shares]
-            if not balanced(owners, shares):
-                each = ", ".join(f"{m.name} has {owners.count(m)}" for m in members)
-                self._breaks(SHARES_ARE_EVEN, group, f"of {topic}, {each}")
+            owners = Counter(group.get("owner", p) for p in self._logs if p[0] == topic)
+            threads = {m: _streams(m, topic) for m in members}
+            if (m := uneven_share(owners.total(), owners, threads)) is not None:
+                how = f"{m.name} has {owners[m]} of the {owners.total()} partitions of {topic}"
+                self._breaks(SHARES_ARE_EVEN, group, how)
 
     def _breaks(self, promise: str, group: GroupFields, how: str) -> None:
         if promise in self._fields.watches:
