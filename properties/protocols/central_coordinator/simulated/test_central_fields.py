@@ -18,6 +18,7 @@ from herdproof.protocols.central_coordinator.simulated.promises import (
     AT_THE_END,
     INITIAL,
     NOT_FILLED,
+    OWN_WATCHES,
     PROMISED,
     SETTLED,
     WATCHES,
@@ -488,9 +489,11 @@ def test_every_field_of_the_contract_is_filled_or_named_with_a_reason() -> None:
 
 
 def test_every_promise_of_the_contract_is_judged() -> None:
-    """No promise speaks of a field that is not filled."""
-    for promise in WATCHES.promises:
-        assert WATCHES.missing(promise) == []
+    """No promise, and none of the protocol's own, speaks of a field that is not filled."""
+    for watches in (WATCHES, OWN_WATCHES):
+        assert watches.promises
+        for promise in watches.promises:
+            assert watches.missing(promise) == []
 
 
 @pytest.mark.parametrize("config", [Config(), Config(brokers=3, consumers=5, faults=40)])

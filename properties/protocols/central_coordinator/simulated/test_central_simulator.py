@@ -335,7 +335,7 @@ def everywhere(run: Run, field: str, value: object) -> AbstractContextManager[ob
 def greedy(run: Run, consumer: SimulatedConsumer) -> Iterator[None]:
     """One consumer consumes everything that its group does, and owns it, too."""
     group = run.fields.of(consumer.group)
-    own = dict.fromkeys(group.seen.entries["owner"], 1)
+    own = dict.fromkeys(group.seen.entries["owner"])
     with patch.dict(group.fetching, {consumer: own}), everywhere(run, "owner", consumer):
         yield
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -152,14 +152,14 @@ class GroupFields:
         self.name = name
         self.seen = Observed(WATCHES)
         self._own = Observed(OWN_WATCHES)
-        self.fetching: dict[Consumes, dict[Partition, int]] = {}
-        """Whose fetchers run, and at which record."""
+        self.fetching: dict[Consumes, dict[Partition, None]] = {}
+        """Whose fetchers run, and of which partitions."""
         self._run = run
         self._registered: dict[str, Consumes] = {}
         self._nodes: dict[Partition, tuple[object, int]] = {}
         """By owner's node: whom it names, and in which generation."""
-        self._heard: dict[tuple[Writes, Partition, int], tuple[Consumes, int]] = {}
-        """The offsets that a coordinator has heard from their owner, and in which generation."""
+        self._heard: dict[tuple[Writes, object, Partition, int], int] = {}
+        """By whom it was heard from which owner how far that is: in which generation."""
         self._said: dict[tuple[Writes, Consumes, str], tuple[int, Sequence[Offset]]] = {}
         """What a coordinator has heard last: most often it is told the same again."""
 
@@ -169,7 +169,7 @@ class GroupFields:
 
     def step(self, *told: object) -> None:
         """What was set is a step; `told` are the words that say what has happened."""
-        judge(self.seen, self._run.watches, "Group", self.name, "-", *told)
+        judge(self.seen, self._run.watches, *told, "in group", self.name)
 
     def _partition(self, at: Offset | NamedPartition) -> Partition:
         p = (at.topic, at.partition)
@@ -180,10 +180,10 @@ class GroupFields:
 
     def starts(self, consumer: Consumes, generation: int, offsets: Sequence[Offset]) -> None:
         """Fetchers start beside those that were not closed; it has begun in this generation."""
-        self.seen.add("Member", consumer)
         begins = {self._partition(offset): offset.offset + 1 for offset in offsets}
         self._look_at_others(consumer, begins)
-        self.fetching.setdefault(consumer, {}).update(begins)
+        self.fetching.setdefault(consumer, {}).update(dict.fromkeys(begins))
+        self.seen.add("Member", consumer)
         self.seen.set("current", consumer, generation == self.get("generation"))
         for p, position in begins.items():
             self.seen.set("consumes", (consumer, p), True)
@@ -193,11 +193,9 @@ class GroupFields:
 
     def stops(self, consumer: Consumes) -> None:
         """A consumer's fetchers are closed, or its process is no more."""
-        self.seen.add("Member", consumer)
-        had = self.fetching.pop(consumer, {})
-        self._ceases(consumer, had)
-        for p in had:
-            self.seen.set("resolved", (consumer, p), False)
+        for p in self.fetching.pop(consumer, ()):
+            for field, value in (("consumes", False), ("position", 0), ("resolved", False)):
+                self.seen.set(field, (consumer, p), value)
             self._run.last_change_ms = self._run.timeline.now
         self.step(consumer, "stops")
 
@@ -212,32 +210,20 @@ class GroupFields:
                 self._look_at(other)
 
     def _look_at(self, consumer: Consumes) -> None:
-        """Whether a consumer whose fetchers run may deliver now; it has not begun anew."""
+        """Whether a consumer whose fetchers run may deliver now; it does not begin anew."""
         may, consumes = consumer.may_deliver(), self.seen.entries["consumes"]
         changed = [p for p in self.fetching.get(consumer, ()) if consumes[consumer, p] is not may]
-        if changed and may:
-            for p in changed:
-                self._goes_on(consumer, p)
-            self.step(consumer, "may deliver again")
-        elif changed:
-            self._ceases(consumer, changed)
-            self.step(consumer, "may not deliver")
-
-    def _ceases(self, consumer: Consumes, had: Iterable[Partition]) -> None:
-        for p in had:
-            self.seen.set("consumes", (consumer, p), False)
-            self.seen.set("position", (consumer, p), 0)
-
-    def _goes_on(self, consumer: Consumes, p: Partition) -> None:
-        self.seen.amend("position", (consumer, p), self.fetching[consumer][p])
-        self.seen.amend("consumes", (consumer, p), True)
+        for p in changed:
+            self.seen.amend("consumes", (consumer, p), may)
+        if changed:
+            self.step(consumer, "may deliver" if may else "may not deliver")
 
     # ── How far ─────────────────────────────────────────────────────────────────────────────
 
     def resolves(self, consumer: Consumes, at: Offset) -> None:
         """A consumer has looked up where a partition begins of which no offset was stored."""
         p, position = self._partition(at), at.offset + 1
-        self._is_at(consumer, p, position)
+        self.seen.set("position", (consumer, p), position)
         self.seen.set("resolved", (consumer, p), True)
         if not self.get("committed", p):  # nobody owes anything of what comes before
             self.seen.set("finished", p, max(position, self.get("finished", p)))
@@ -252,10 +238,10 @@ class GroupFields:
         """A consumer is given a record: so it consumes, whatever it may do."""
         p = self._partition(at)
         self._look_at_others(consumer, (p,))
-        self.fetching.setdefault(consumer, {})[p] = offset + 1
+        self.fetching.setdefault(consumer, {})[p] = None
         if not self.get("consumes", (consumer, p)):
-            self._goes_on(consumer, p)
-        self._is_at(consumer, p, offset + 1)
+            self.seen.amend("consumes", (consumer, p), True)
+        self.seen.set("position", (consumer, p), offset + 1)
         self.step(consumer, "is given offset", offset, "of", p)
         self._run.counts["delivered"] += 1
         if offset + 1 < self.get("finished", p):
@@ -266,16 +252,11 @@ class GroupFields:
         p = self._partition(at)
         if offset + 1 == self.get("finished", p):
             self.seen.set("finished", p, offset + 2)
-        self._is_at(consumer, p, offset + 2)
+        self.seen.set("position", (consumer, p), offset + 2)
         self.step(consumer, "finishes offset", offset, "of", p)
         if p not in self.fetching.get(consumer, ()):
-            self._ceases(consumer, [p])
+            self.seen.set("position", (consumer, p), 0)
             self.step(consumer, "has finished")
-
-    def _is_at(self, consumer: Consumes, p: Partition, position: int) -> None:
-        self.seen.set("position", (consumer, p), position)
-        if p in self.fetching.get(consumer, ()):
-            self.fetching[consumer][p] = position
 
     # ── What is said ────────────────────────────────────────────────────────────────────────
 
@@ -293,6 +274,7 @@ class GroupFields:
 
     def admits(self, consumer: Consumes, registration: str) -> None:
         """A coordinator calls a consumer's connection this."""
+        self.seen.add("Member", consumer)
         self._registered[registration] = consumer
 
     def commands(
@@ -310,14 +292,14 @@ class GroupFields:
             own.suppose("given", (consumer, p), True)
             own.suppose("begin", (consumer, p), offset.offset + 1)
         own.set("asked", consumer, Asked.START)
-        judge(own, self._run.watches, "Group", self.name, "-", writer, "starts", consumer, *offsets)
+        judge(own, self._run.watches, writer, "starts", consumer, *offsets, "in group", self.name)
         own.amend("asked", consumer, Asked.NONE)
 
     def hears(
         self, writer: Writes, consumer: Consumes, generation: int, field: str,
         offsets: Sequence[Offset],
     ) -> None:  # fmt: skip
-        """A coordinator is told offsets, `reported` or `committing`: of the present or not."""
+        """A coordinator is told offsets, `reported` or `committing`: only those of now count."""
         said, key = (generation, offsets), (writer, consumer, field)
         if generation != self.get("generation") or self._said.get(key) == said:
             return
@@ -326,26 +308,27 @@ class GroupFields:
             p, position = self._partition(offset), offset.offset + 1
             self.seen.set(field, (consumer, p), position)
             if self.get("owner", p) is consumer:
-                self._heard[writer, p, position] = consumer, generation
+                self._heard[writer, consumer, p, position] = generation
         self.step(writer, "hears from", consumer, *offsets)
 
     def confirms(self, writer: Writes, consumer: Consumes, offsets: Sequence[Offset]) -> None:
         """A coordinator tells a user that a commit was taken, and so that it is stored."""
         for offset in offsets:
             p, position = self._partition(offset), offset.offset + 1
-            owner, _ = self._heard.get((writer, p, position), (None, 0))
-            self.seen.suppose("owner", p, owner)  # as it was when it was heard
+            is_said = (writer, consumer, p, position) in self._heard
+            self.seen.suppose("owner", p, consumer if is_said else None)  # when it was heard
             self.seen.suppose("accepted", p, 0)  # what was taken before, this was, too
-            self._takes(p, position, owner, is_said=owner is consumer)
-            self.seen.set("committed", p, max(position, self.get("committed", p)))
+            self._takes(p, position, consumer, is_said=is_said)
+            stored = self.get("committed", p)
+            self.seen.suppose("committed", p, stored)  # it is in the user's eyes alone
+            self.seen.set("committed", p, max(position, stored))
         self.step(writer, "accepts the commit of", consumer, *offsets)
         self._run.counts["commits accepted"] += 1
 
-    def _takes(self, p: Partition, position: int, owner: Consumes | None, *, is_said: bool) -> None:
+    def _takes(self, p: Partition, position: int, owner: object, *, is_said: bool) -> None:
         """An offset is taken, as its owner has said it; or has not."""
-        if owner is not None:
-            self.seen.suppose("reported", (owner, p), 0)
-            self.seen.suppose("committing", (owner, p), position if is_said else 0)
+        self.seen.suppose("reported", (owner, p), 0)
+        self.seen.suppose("committing", (owner, p), position if is_said else 0)
         self.seen.set("accepted", p, position)
 
     # ── What ZooKeeper has accepted ─────────────────────────────────────────────────────────
@@ -378,12 +361,9 @@ class GroupFields:
     def _is_taken(self, writer: Writes, p: Partition, position: int) -> None:
         """An offset is about to be written: it was taken of who owns the partition, still."""
         if position > self.get("accepted", p):
-            owner, (heard, generation) = (
-                self.get("owner", p),
-                self._heard.get((writer, p, position), (None, 0)),
-            )
-            is_said = heard is owner and generation == self.get("generation")
-            self._takes(p, position, owner, is_said=is_said)
+            owner = self.get("owner", p)
+            heard = self._heard.get((writer, owner, p, position))
+            self._takes(p, position, owner, is_said=heard == self.get("generation"))
             self.step(writer, "takes offset", position - 1, "of", p)
 
     def _names(self, node: Written) -> None:

@@ -92,8 +92,8 @@ def judge(seen: Observed, watches: Collection[str], *told: object) -> None:
     for found in seen.broken():
         if found.promise.name in watches:
             of = ", ".join(f"{name} = {shown(element)}" for name, element in found.of.items())
-            happened = " ".join(map(shown, told))
-            raise Broken(found.promise.name, f"{happened}: {found.promise.name}, of {of or 'all'}.")
+            how = f"{' '.join(map(shown, told))}: {found.promise.name}, of {of or 'all'}."
+            raise Broken(found.promise.name, how)
 
 
 def shown(what: object) -> str:

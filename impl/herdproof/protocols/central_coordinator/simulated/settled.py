@@ -104,7 +104,7 @@ class Settled:
 
     def _breaks(self, promise: str, group: GroupFields, how: str) -> None:
         if promise in self._fields.watches:
-            raise Broken(promise, f"Group {group.name} - {how}: {promise}.")
+            raise Broken(promise, f"{how} in group {group.name}: {promise}.")
 
 
 def _streams(member: SimulatedConsumer, topic: str) -> int:
