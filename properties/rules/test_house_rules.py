@@ -48,7 +48,7 @@ SHARED = frozenset({
     "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption",
     "Coordinator", "Declared", "Deposed", "Elected", "Failed", "Figure", "Following",
     "Generation", "Group", "Held", "History", "Instance", "Interval", "Kind", "Line", "Link",
-    "Member", "Missing", "Node", "Offsets", "Outcome", "Owner", "Paths", "Place", "Process",
+    "Member", "Missing", "Node", "Offsets", "Outcome", "Paths", "Place", "Process",
     "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
     "Step", "Store", "Summary", "Table", "Taken", "Teller", "Timeline", "Told",
     "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",

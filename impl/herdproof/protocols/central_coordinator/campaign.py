@@ -113,9 +113,10 @@ class Central(Configured[Config]):
         tracers = Tracers()
         tracers.run = run = Run(asked.seed, config, observe=tracers)
         outcome = run.run()
+        watched = {name: said for name, said in PROMISED.items() if name in config.watches}
         return Ran(
-            tracers.texts(), f"seed {asked.seed}", len(outcome.log), outcome.digest,
-            {name: said for name, said in PROMISED.items() if name in config.watches}, broken(outcome),
+            tracers.texts(), f"seed {asked.seed}", len(outcome.log), outcome.digest, watched,
+            broken(outcome),
         )  # fmt: skip
 
     def replay(self, lines: Sequence[CentralStep], ran: Ran) -> tuple[Any, Mapping[str, str], int]:

@@ -37,7 +37,7 @@ from herdproof.protocols.central_coordinator.simulated.promises import (
     SHARES_ARE_EVEN,
     Broken,
 )
-from herdproof.protocols.central_coordinator.simulated.settled import Settled
+from herdproof.protocols.central_coordinator.simulated.settled import RunEnd
 from herdproof.protocols.central_coordinator.simulated.shrink import (
     NothingToShrink,
     shorter,
@@ -321,8 +321,8 @@ def judge(run: Run) -> None:
     """Judge the end of a run anew: no group is said to be stable before it is looked at."""
     for group in run.fields.groups.values():
         group.seen.amend("stage", (), Stage.OPEN)
-    settled = Settled(run.fields, run.brokers, run.consumers, run.kafka.logs)
-    settled.judge(run.quiet_since_ms, run.config.settle_ms)
+    end = RunEnd(run.fields, run.brokers, run.consumers, run.kafka.logs)
+    end.judge(run.quiet_since_ms, run.config.settle_ms)
 
 
 def everywhere(run: Run, field: str, value: object) -> AbstractContextManager[object]:

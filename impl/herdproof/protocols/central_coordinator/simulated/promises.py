@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from herdproof.consuming.assignment import shares_are_even
 from herdproof.consuming.offsets import Offset
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import JUDGED, watches_of
@@ -61,11 +62,11 @@ shows in whom ZooKeeper names.
 OWN_PROMISES = [p for p in CENTRAL_COORDINATOR.properties if p.name in {q.name for q in OF_ITS_OWN}]
 OWN_WATCHES = watches_of(CENTRAL_COORDINATOR, OWN, OWN_PROMISES)
 
-SHARES_ARE_EVEN = "shares_are_even"
+SHARES_ARE_EVEN = shares_are_even.__name__
 
 PROMISED: Mapping[str, str] = {
     **{p.name: p.sentence for p in (*PROMISES, SETTLED, *OWN_PROMISES)},
-    SHARES_ARE_EVEN: "Each thread has as many of a topic's partitions as any other, or one more.",
+    SHARES_ARE_EVEN: shares_are_even.__doc__ or "",
 }
 """By name, what is promised."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 
 
-class Settled:
+class RunEnd:
     """The end of a run, which has been quiet since then, and had so long to settle."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Settled:
             unquiet.append(f"brokers that coordinate: {', '.join(self._leading) or 'none'}")
         if changed_ms > settle_ms:
             unquiet.append(f"fetchers were started or stopped {changed_ms / 1000:.1f} s after that")
-        for name in dict.fromkeys(sorted(member.group for member in self._members)):
+        for name in sorted({m.group for m in self._members} or self._fields.groups):
             group = self._fields.of(name)
             members = [member for member in self._members if member.group == name]
             self._fill(group, members, is_stable=not unquiet)
@@ -58,7 +58,7 @@ class Settled:
     def _fill(
         self, group: GroupFields, members: Sequence[SimulatedConsumer], *, is_stable: bool
     ) -> None:
-        """Who lives and wants what, who consumes all that it owns, and what must be known."""
+        """Who lives and wants what, who consumes all that it owns; what is there must be known."""
         seen = group.seen
         for p in self._logs:
             seen.add("Partition", p)

@@ -35,7 +35,7 @@ from herdproof.protocols.central_coordinator.simulated.consumer import Simulated
 from herdproof.protocols.central_coordinator.simulated.faults import strike
 from herdproof.protocols.central_coordinator.simulated.fields import Fields
 from herdproof.protocols.central_coordinator.simulated.promises import PROMISED, Broken
-from herdproof.protocols.central_coordinator.simulated.settled import Settled
+from herdproof.protocols.central_coordinator.simulated.settled import RunEnd
 from herdproof.protocols.central_coordinator.simulated.story import Line, digest, story
 from herdproof.protocols.election.held.flawed import elector_with
 from herdproof.simulator.clock import Clock, Timeline
@@ -209,8 +209,8 @@ class Run:
         quiet_since_ms, self.quiet = self.timeline.now, True
         self.network.lateness = Lateness()
         self.timeline.run_until(until_ms)
-        settled = Settled(self.fields, self.brokers, self.consumers, self.kafka.logs)
-        settled.judge(quiet_since_ms, self.config.settle_ms)
+        end = RunEnd(self.fields, self.brokers, self.consumers, self.kafka.logs)
+        end.judge(quiet_since_ms, self.config.settle_ms)
 
     def _live(self) -> None:
         self.begin()
