@@ -16,8 +16,8 @@ from herdproof.conformance.coarse import Edges, Taken
 from herdproof.pipeline.campaign.runs import Asked, Broken, Configured, Ran
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.protocols.central_coordinator.judged.world_promises import PROMISED
 from herdproof.protocols.central_coordinator.simulated.chance import ALL, TROUBLE, Config, Kind
-from herdproof.protocols.central_coordinator.simulated.promises import PROMISED
 from herdproof.protocols.central_coordinator.simulated.shrink import NothingToShrink, shrink
 from herdproof.protocols.central_coordinator.simulated.story import Line as Logged
 from herdproof.protocols.central_coordinator.simulated.story import sentence

@@ -23,6 +23,13 @@ import pytest
 from herdproof.protocols.central_coordinator.events import Closed, Report, Shutdown
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
+from herdproof.protocols.central_coordinator.judged.world_end import RunEnd
+from herdproof.protocols.central_coordinator.judged.world_promises import (
+    AT_AN_END,
+    PROMISED,
+    SHARES_ARE_EVEN,
+    Broken,
+)
 from herdproof.protocols.central_coordinator.simulated.chance import (
     TROUBLE,
     Config,
@@ -31,13 +38,6 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
     draw_faults,
 )
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.promises import (
-    AT_AN_END,
-    PROMISED,
-    SHARES_ARE_EVEN,
-    Broken,
-)
-from herdproof.protocols.central_coordinator.simulated.settled import RunEnd
 from herdproof.protocols.central_coordinator.simulated.shrink import (
     NothingToShrink,
     shorter,

@@ -1,1 +1,1 @@
-"""What traces of system B tell of the contract's fields, judged by the contract."""
+"""What system B's traces, and its simulated world, tell of the contract's fields, judged by it."""

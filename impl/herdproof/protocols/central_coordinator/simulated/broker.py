@@ -30,11 +30,11 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
     WakeAt,
 )
+from herdproof.protocols.central_coordinator.judged.world_fields import Fields
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.fields import Fields
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,

@@ -13,7 +13,7 @@ from enum import Enum
 from random import Random
 
 from herdproof.consuming.offsets import OffsetReset
-from herdproof.protocols.central_coordinator.simulated.promises import PROMISED
+from herdproof.protocols.central_coordinator.judged.world_promises import PROMISED
 from herdproof.simulator.network import Lateness
 
 

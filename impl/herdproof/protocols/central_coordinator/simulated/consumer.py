@@ -46,8 +46,8 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
     WakeAt,
 )
+from herdproof.protocols.central_coordinator.judged.world_fields import Fields
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Member
-from herdproof.protocols.central_coordinator.simulated.fields import Fields
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,

@@ -20,6 +20,9 @@ from typing import TypeAlias
 from herdproof.garbage import few_collections
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.held.flawed import consumer_with, coordinator_with
+from herdproof.protocols.central_coordinator.judged.world_end import RunEnd
+from herdproof.protocols.central_coordinator.judged.world_fields import Fields
+from herdproof.protocols.central_coordinator.judged.world_promises import PROMISED, Broken
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
@@ -33,9 +36,6 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
 )
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.faults import strike
-from herdproof.protocols.central_coordinator.simulated.fields import Fields
-from herdproof.protocols.central_coordinator.simulated.promises import PROMISED, Broken
-from herdproof.protocols.central_coordinator.simulated.settled import RunEnd
 from herdproof.protocols.central_coordinator.simulated.story import Line, digest, story
 from herdproof.protocols.election.held.flawed import elector_with
 from herdproof.simulator.clock import Clock, Timeline

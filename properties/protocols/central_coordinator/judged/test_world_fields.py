@@ -11,9 +11,8 @@ from typing import TypeAlias
 import pytest
 
 from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
-from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.simulated.fields import Fields
-from herdproof.protocols.central_coordinator.simulated.promises import (
+from herdproof.protocols.central_coordinator.judged.world_fields import Fields
+from herdproof.protocols.central_coordinator.judged.world_promises import (
     AT_AN_END,
     AT_THE_END,
     INITIAL,
@@ -25,6 +24,7 @@ from herdproof.protocols.central_coordinator.simulated.promises import (
     Broken,
     not_named,
 )
+from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.world import Run
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Check, Create, Delete, Multi, Set

@@ -1,8 +1,8 @@
 """
 What a run is held to: the contract's promises, this protocol's own, and the assignor's.
 
-The fields that are filled (`fields.py`, `settled.py`) are named here, and those that are not: a
-field that the contract has and this does not name is a mistake, of which a test tells.
+The fields that are filled (`world_fields.py`, `world_end.py`) are named here, and those that are
+not: a field that the contract has and this does not name is a mistake, of which a test tells.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ so that every promise has an answer: one that stayed open would be a mistake in 
 - That an offset was taken is told by what comes of it: it is stored, or its sender is told so.
 - An owner's node counts once the group's node is of its generation, and names a registration that
   was accepted.
-- How a group stands is read when it must have settled (`settled.py`).
+- How a group stands is read when it must have settled (`world_end.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from herdproof.consuming.offsets import NamedPartition, Offset
-from herdproof.protocols.central_coordinator.simulated.promises import (
+from herdproof.protocols.central_coordinator.judged.world_promises import (
     OWN_WATCHES,
     WATCHES,
     judge,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from herdproof.consuming.assignment import uneven_share
 from herdproof.consuming.offsets import NamedPartition
-from herdproof.protocols.central_coordinator.simulated.fields import Fields, GroupFields
-from herdproof.protocols.central_coordinator.simulated.promises import (
+from herdproof.protocols.central_coordinator.judged.world_fields import Fields, GroupFields
+from herdproof.protocols.central_coordinator.judged.world_promises import (
     SETTLED,
     SHARES_ARE_EVEN,
     Broken,
