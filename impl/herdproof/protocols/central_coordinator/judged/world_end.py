@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 from herdproof.consuming.assignment import uneven_share
 from herdproof.consuming.offsets import NamedPartition
-from herdproof.protocols.central_coordinator.judged.world_fields import Fields, GroupFields
+from herdproof.protocols.central_coordinator.judged.world_fields import (
+    Consumes,
+    Fields,
+    GroupFields,
+)
 from herdproof.protocols.central_coordinator.judged.world_promises import (
     SETTLED,
     SHARES_ARE_EVEN,
@@ -96,10 +100,11 @@ class RunEnd:
 
     def _shares_are_even(self, group: GroupFields, members: Sequence[SimulatedConsumer]) -> None:
         for topic in dict.fromkeys(topic for topic, _ in self._logs):
-            owners = Counter(group.get("owner", p) for p in self._logs if p[0] == topic)
-            threads = {m: _streams(m, topic) for m in members}
-            if (m := uneven_share(owners.total(), owners, threads)) is not None:
-                how = f"{m.name} has {owners[m]} of the {owners.total()} partitions of {topic}"
+            many = sum(p[0] == topic for p in self._logs)
+            has = Counter(m for m, had in group.fetching.items() for p in had if p[0] == topic)
+            threads: dict[Consumes, int] = {m: _streams(m, topic) for m in members}
+            if (m := uneven_share(many, has, threads)) is not None:
+                how = f"{m.name} has {has[m]} of the {many} partitions of {topic}"
                 self._breaks(SHARES_ARE_EVEN, group, how)
 
     def _breaks(self, promise: str, group: GroupFields, how: str) -> None:
