@@ -41,6 +41,7 @@ from herdproof.protocols.central_coordinator.simulated.chance import Kind
 from herdproof.protocols.central_coordinator.traces.runs import traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdproof.protocols.implementation import simulators
+from herdproof.report.render import spoken
 from herdspec import Nat, Sort, Spec, action, each
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import Ground
@@ -462,7 +463,7 @@ def test_the_command_tells_one_run(tmp_path: Path) -> None:
     read = json.loads((tmp_path / "j.json").read_text(encoding="utf-8"))
     assert (read["seed"], read["outcome"]) == (0, "broken")
     assert read["violations"][0]["told"] in told.stdout
-    assert told.stdout.rstrip().endswith(f"It fails: {', '.join(read['broken'])}.")
+    assert told.stdout.rstrip().endswith(f"It fails: {', '.join(map(spoken, read['broken']))}.")
 
 
 def test_the_command_writes_tables(tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ def test_a_run_that_keeps_every_promise_breaks_none() -> None:
     scene.c1.delivers = True
     scene.group.wakes(scene.c1)
     scene.hands_over()
+    scene.tells(scene.c1, 1, 6)  # of the past generation: it does not count
     scene.tells(scene.c2, 2, 7)
     scene.write(stores(7))
     scene.group.sees(scene.c2, 1)
@@ -265,6 +266,15 @@ def an_offset_stored_after_the_handover(scene: Scene) -> None:
 
 
 @breaks("exclusive_fenced")
+def an_offset_stored_in_the_owners_next_generation(scene: Scene) -> None:
+    """The owner told it in time, and owns the partition again, but in another generation."""
+    scene.processes(5)
+    scene.tells(scene.c1, 1, 6)
+    scene.write(owner("c1", 2), group(1, 2))
+    scene.write(stores(6))
+
+
+@breaks("exclusive_fenced")
 def accepted_from_who_does_not_own(scene: Scene) -> None:
     """A commit that changes nothing is accepted from another member."""
     scene.tells(scene.c2, 1, 5)
@@ -370,6 +380,12 @@ def a_start_skips(scene: Scene) -> None:
 
 
 @breaks("nobody_is_past_the_unfinished")
+def a_reset_skips(scene: Scene) -> None:
+    """A member resolves where to begin, though an offset is stored, and skips records."""
+    scene.group.resolves(scene.c1, *at(8))
+
+
+@breaks("nobody_is_past_the_unfinished")
 def a_record_is_skipped(scene: Scene) -> None:
     """An owner goes on behind a record that nobody has finished with."""
     scene.processes(6)
@@ -465,6 +481,19 @@ def test_a_broken_promise_is_told_by_its_name(breach: Breach) -> None:
 
     assert broken.value.promise == BREACHES[breach]
     assert f"{BREACHES[breach]}, of " in str(broken.value)
+
+
+def test_who_is_paused_does_not_consume_when_another_one_starts() -> None:
+    """Two consume only where both may deliver: it is looked at when the second one starts."""
+    scene = Scene()
+    scene.fields.watches = frozenset({"exclusive"})
+    scene.write(owner("c2", 2), group(1, 2))
+    scene.c1.delivers = False
+
+    scene.group.starts(scene.c2, 2, at(5))
+
+    assert not scene.group.get("consumes", (scene.c1, ("orders", "0")))
+    assert scene.group.get("consumes", (scene.c2, ("orders", "0")))
 
 
 UNBREAKABLE = {"epochs_never_go_back": "an epoch is how often the epoch's node was written"}
