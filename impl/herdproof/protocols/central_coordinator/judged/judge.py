@@ -36,9 +36,9 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Me
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
 from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import watches_of
-from herdspec.protocols.contract.properties import CONTRACT, PROMISES, who_consumes_owns
+from herdspec.protocols.contract.properties import CONTRACT, PROMISES
 
-NAMES = {p.name for p in (*PROMISES, who_consumes_owns)}
+NAMES = {p.name for p in PROMISES}
 WATCHES = watches_of(CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in NAMES])
 
 
