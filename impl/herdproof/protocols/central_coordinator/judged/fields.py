@@ -66,8 +66,12 @@ class CentralFields(Consumers):
         """Writes that are not answered, by node and number."""
         self._in_doubt: list[CentralStep] = []
         """Writes of owners whose answer nobody knows."""
-        self._left: set[int] = set()
-        """Writes of processes of which no line comes any more: whatever came after is not told."""
+        self._left: set[tuple[str, int]] = set()
+        """
+        Writes of processes of which no line comes any more, by node and time.
+
+        Whatever came after these is not told.
+        """
         self._maybe: dict[Partition, set[tuple[str, int]]] = {}
         """Offsets of writes whose answer nobody knows, and who sent them."""
         self._settled: dict[Any, Any] = {}
@@ -440,7 +444,7 @@ class CentralFields(Consumers):
                 self.seen.refine("owner", p, owner)
         self._lapse_all(self._consumed, time_ns)
         self.seen.step()
-        is_heard = id(write) not in self._left
+        is_heard = _name(write) not in self._left
         for p, heir in self._heirs(write).items():
             self.seen.set("owner", p, heir if is_heard or heir is UNKNOWN else Told(heir))
         self.seen.set("generation", (), write.generation)
@@ -502,7 +506,7 @@ class CentralFields(Consumers):
             self.leave_consumer(line.node)
             return
         writes = (*self._writes.values(), *self._in_doubt)
-        self._left.update(id(write) for write in writes if write.node == line.node)
+        self._left.update(_name(write) for write in writes if write.node == line.node)
         if line.node == self._winner:  # it may begin anew in its epoch, though it has stepped down
             for field in OF_COORDINATORS:
                 self.seen.leave_all(field)
@@ -510,6 +514,17 @@ class CentralFields(Consumers):
                 self.seen.leave("finished", p)
             self.seen.leave("term", line.node)
             self._last.clear()
+
+    def come_back(self, line: CentralStep) -> None:
+        """It was not its process's last line: nothing was missed."""
+        if line.role == CONSUMER:
+            self._unheard.discard(line.node)
+        else:
+            self._left = {name for name in self._left if name[0] != line.node}
+
+
+def _name(write: CentralStep) -> tuple[str, int]:
+    return write.node, write.time_ns
 
 
 def is_unsure(value: Any) -> bool:
