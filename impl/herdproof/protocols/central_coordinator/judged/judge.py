@@ -205,7 +205,8 @@ class CentralJudge:
         self.seen.gap(gap.lines, fields)
         self._is_whole = False
         self._lacks.add(gap.role)
-        if len(self._lacks) > 1:  # who says how far it is, and who hears it
+        silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
+        if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
             self.seen.forget_all("finished")
 
     def find(self, gap: Gap) -> None:
@@ -225,8 +226,6 @@ class CentralJudge:
         entries = self.seen.entries
         told = {f: {k for k, v in of.items() if type(v) is Told} for f, of in entries.items()}
         self._table.leave(line)
-        if line.role == CONSUMER:
-            self._lacks.add(CONSUMER)
         left = [
             (f, k, v)
             for f, of in entries.items()
