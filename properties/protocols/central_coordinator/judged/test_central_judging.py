@@ -91,8 +91,9 @@ FOUND: Mapping[str, set[str]] = {
     "consumer no_lease": {"exclusive", "who_consumes_owns"},
     "consumer reconnects_fetching": {"exclusive", "who_consumes_owns"},
     "consumer ignores_epoch": {
-        "exclusive", "monotone", "stored_as_taken", "who_begins_does_so_at_the_stored_offset",
-        "who_consumes_owns",
+        "committed_offsets_never_go_back", "exclusive", "members_follow_no_older_epoch",
+        "only_the_present_epoch_writes", "stored_as_taken",
+        "who_begins_does_so_at_the_stored_offset", "who_consumes_owns",
     },
     "mutant fence_of_any_epoch": {"only_the_present_epoch_writes", "stored_as_taken"},
     "mutant first_answer_is_enough": {"complete", "exclusive", "who_consumes_owns"},
@@ -101,13 +102,13 @@ FOUND: Mapping[str, set[str]] = {
     },
     "mutant point_written_first": {"complete", "exclusive_fenced", "who_consumes_owns"},
     "mutant grace_for_a_lease": {"exclusive", "who_consumes_owns"},
-    "mutant offsets_go_back": {"monotone"},
+    "mutant offsets_go_back": {"committed_offsets_never_go_back"},
     # What rests on the last word of a process that was killed; a start for another connection of
-    # the same consumer; balance and resets, which the contract does not speak of.
+    # the same consumer; balance, which the contract does not speak of.
     "mutant lease_of_who_acknowledged": set(),
     "mutant start_by_consumer_id": set(),
     "mutant shares_rounded_up": set(),
-    "mutant unstored_reset": set(),
+    "mutant unstored_reset": {"a_resolved_start_is_stored_first"},
 }  # fmt: skip
 """What the contract finds of each mistake that a trace shows."""
 
@@ -153,10 +154,14 @@ PLANTED: Mapping[str, str] = {
     "it_has_not_stopped": "exclusive",
     "somebody_else_commits": "exclusive_fenced",
     "a_commit_of_the_past": "exclusive_fenced",
-    "a_command_of_the_past": "monotone",
-    "a_stored_offset_goes_back": "monotone",
+    "a_command_of_the_past": "members_follow_no_older_epoch",
+    "a_stored_offset_goes_back": "committed_offsets_never_go_back",
+    "a_write_of_the_past": "only_the_present_epoch_writes",
+    "two_in_one_epoch": "one_coordinator",
+    "it_never_asked": "a_resolved_start_is_stored_first",
+    "its_start_was_not_stored": "a_resolved_start_is_stored_first",
     "a_consumer_begins_too_far": "who_begins_does_so_at_the_stored_offset",
-    "more_is_stored_than_finished": "nothing_skipped",
+    "more_is_stored_than_finished": "only_finished_is_committed",
     "it_wants_something_else": "complete",
     "a_partition_was_forgotten": "complete",
 }
@@ -261,7 +266,10 @@ def test_what_is_missing_is_named_where_it_is_bridged() -> None:
     lines = run_of(0)
     pings = [x for x in lines if x.action == "handle_ping" and x.group == "g1"][5:7]
     found = judge([x for x in lines if x not in pings], "g1").rulings
-    for name in ("exclusive", "who_consumes_owns", "nothing_skipped", "monotone"):
+    for name in (
+        "exclusive", "who_consumes_owns", "nobody_is_past_the_unfinished",
+        "a_resolved_start_is_stored_first", "members_follow_no_older_epoch",
+    ):  # fmt: skip
         assert found[name].ruling is Ruling.HOLDS
         assert found[name].why == "2 lines are missing; before and after them it holds"
     assert found["complete"].why != ""

@@ -8,7 +8,8 @@ What each line of the central coordinator says of the contract's fields: no guar
   somebody relies on it, that an offset was taken where it is sent to be stored. What explains a
   line is supposed for that step alone.
 - A write that is not answered may have been done: until its answer, or until somebody reads what
-  it wrote, both are possible.
+  it wrote, both are possible. Whoever coordinates is taken for who wrote, but where an answer tells
+  whose the write was: that is judged by its own epoch, if no later one was there when it was sent.
 - Where lines are missing, what they could have told is unknown, until it is told again (`gaps.py`).
 """
 
@@ -25,10 +26,11 @@ from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
 INITIAL: Mapping[str, Any] = {
-    "epoch": 0, "term": 0, "known": False, "interest": UNKNOWN, "live": False, "informed": False,
-    "stage": Stage.OPEN, "generation": 0, "owner": None, "heeded": UNKNOWN, "current": False,
-    "consumes": UNKNOWN, "position": UNKNOWN, "finished": 0, "reported": 0, "committing": 0,
-    "accepted": 0, "storing": 0, "committed": 0,
+    "epoch": 0, "elected": None, "author": None, "term": 0, "known": False, "interest": UNKNOWN,
+    "live": False, "informed": False, "stage": Stage.OPEN, "generation": 0, "owner": None,
+    "heeded": UNKNOWN, "current": False, "consumes": UNKNOWN, "position": UNKNOWN,
+    "resolved": UNKNOWN, "finished": 0, "reported": 0, "committing": 0, "accepted": 0,
+    "storing": 0, "committed": 0,
 }  # fmt: skip
 """The fields that these lines fill, before anything is told."""
 
@@ -66,6 +68,8 @@ class CentralFields(Consumers):
         """Writes that are not answered, by node and number."""
         self._in_doubt: list[CentralStep] = []
         """Writes of owners whose answer nobody knows."""
+        self._late: set[tuple[str, int]] = set()
+        """By node and time, writes that were sent when a later epoch than theirs had begun."""
         self._left: set[tuple[str, int]] = set()
         """
         Writes of processes of which no line comes any more, by node and time.
@@ -120,7 +124,10 @@ class CentralFields(Consumers):
             self._winner = line.node
         if line.epoch > self._epoch:
             self._epoch = line.epoch
-            self._learn("epoch", (), line.epoch)
+            for field, value in (
+                ("epoch", line.epoch), ("elected", line.node), ("author", line.node)
+            ):  # fmt: skip
+                self._learn(field, (), value)
             self._forget()
 
     def _forget(self) -> None:
@@ -283,7 +290,7 @@ class CentralFields(Consumers):
 
     def coordinator_flush_offsets(self, line: CentralStep) -> None:
         """Offsets are sent that it must have taken, and are stored now or later."""
-        self._writes[line.node, line.number] = line
+        self._sends(line)
         for t, n, o in line.partitions:
             p = self.partition((t, n))
             if self._is_present(line):
@@ -293,6 +300,18 @@ class CentralFields(Consumers):
         for t, n, o in line.partitions:
             self._settled.setdefault((t, n), self._entries["committed"][t, n])
             self.seen.widen("committed", (t, n), o + 1)
+
+    def _sends(self, write: CentralStep) -> None:
+        self._writes[write.node, write.number] = write
+        if write.epoch < self._epoch:
+            self._late.add(_name(write))
+
+    def _is_author(self, write: CentralStep) -> None:
+        """What the step in hand stores is this write: done in its epoch, unless it came late."""
+        self.seen.suppose("author", (), write.node)
+        self.seen.suppose("term", write.node, write.epoch)
+        if _name(write) not in self._late:
+            self.seen.suppose("epoch", (), write.epoch)
 
     def _takes(self, p: Partition, offset: int) -> None:
         """Silent: what is sent was taken, of what its owner was heard to say."""
@@ -347,7 +366,7 @@ class CentralFields(Consumers):
 
     def coordinator_write_owners(self, line: CentralStep) -> None:
         """The next owners are sent, and are written now or later."""
-        self._writes[line.node, line.number] = line
+        self._sends(line)
         heirs = self._heirs(line)
         self._settled.setdefault((), self._generation())
         self.seen.widen("generation", (), line.generation)
@@ -374,6 +393,7 @@ class CentralFields(Consumers):
         elif line.outcome == "unknown":
             self._doubt(write)
         elif write.action == "flush_offsets":
+            self._is_author(write)
             self._stored_or_not(write, is_done=line.outcome == "done")
         elif line.outcome == "done":
             self._hand_over(write, line.time_ns)
@@ -444,6 +464,7 @@ class CentralFields(Consumers):
                 self.seen.refine("owner", p, owner)
         self._lapse_all(self._consumed, time_ns)
         self.seen.step()
+        self._is_author(write)
         is_heard = _name(write) not in self._left
         for p, heir in self._heirs(write).items():
             self.seen.set("owner", p, heir if is_heard or heir is UNKNOWN else Told(heir))

@@ -35,9 +35,9 @@ from herdspec.check.observation.doubt import Told
 from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import watches_of
 from herdspec.language.surface import Expectation
-from herdspec.protocols.contract.properties import CONTRACT, PROMISES, who_consumes_owns
+from herdspec.protocols.contract.properties import CONTRACT, PROMISES
 
-NAMES = {p.name for p in (*PROMISES, who_consumes_owns)}
+NAMES = {p.name for p in PROMISES}
 WATCHES = watches_of(CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in NAMES])
 UNDECIDED = {
     p.name: "a trace cannot show what is left undone for ever"
