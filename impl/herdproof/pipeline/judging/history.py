@@ -63,12 +63,22 @@ class History:
 
     def _missing(self, event: e.Missing) -> None:
         if event.lasting:
-            self._found.blind(event.why, TOLD_BY[event.role])
-        self.unsure(event.why, event.role)
+            self.lose(event.why, event.role)
+        else:
+            self.unsure(event.why, event.role)
 
     def _resumed(self, event: e.Resumed) -> None:
-        self._found.sees(TOLD_BY[event.role])
-        self.unsure(event.why, event.role)
+        self.find(event.why, event.role)
+
+    def lose(self, why: str, role: str) -> None:
+        """From here on, something is missing."""
+        self._found.blind(why, TOLD_BY[role])
+        self.unsure(why, role)
+
+    def find(self, why: str, role: str) -> None:
+        """From here on, it is missing no more."""
+        self._found.sees(TOLD_BY[role])
+        self.unsure(why, role)
 
     def unsure(self, reason: str, role: str = "") -> None:
         """

@@ -47,6 +47,10 @@ ANY = object()
 Entry = tuple[str, Any]
 """A field's name, and a key: an element, a tuple of several, or () where the field is no map."""
 Instance = tuple[Any, ...]
+Hears = Callable[[Collection[Entry], Mapping[str, Mapping[Any, Any]], Collection[Entry]], None]
+"""Of a step: the entries that it has changed, by field what they were, and those now known."""
+CODE = frozenset({"_watches", "_slow", "_over_gaps", "_fast"})
+"""What is not pickled."""
 
 
 class Ruling(Enum):
@@ -98,7 +102,6 @@ class Observed:
         """By field, what is known now. To be read; `set` and the others write."""
         self.domains: dict[str, dict[Any, None]] = {sort: {} for sort in watches.sorts}
         """By sort, the elements that were seen."""
-        self._watches = watches
         self._widths = {name: len(keys_of(watches.fields[name])) for name in self.entries}
         self._before: dict[str, dict[Any, Any]] = {name: {} for name in self.entries}
         """By field, what the step in hand has changed, as it was."""
@@ -124,11 +127,21 @@ class Observed:
         self._unbridged = [0] * many
         self._pending: dict[tuple[int, Instance], set[Entry]] = {}
         """Instances whose gap is not bridged yet, and the entries whose last values they need."""
+        self.hears: Hears | None = None
+        """Is told of each step that changes something, and of what has become known with it."""
+        self.bind(watches)
+
+    def bind(self, watches: Watches) -> None:
+        """Take the emitted code, anew where this comes from a pickle: code is in none."""
+        self._watches = watches
         self._slow = self._bound(watches.slow, self._before)
         self._over_gaps = self._bound(watches.slow, {
             name: ChainMap(self._last[name], before) for name, before in self._before.items()
         })  # fmt: skip
         self._fast = self._bound(watches.fast, self._before)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in CODE}
 
     def _bound(
         self, code: Mapping[str, Any], before: Mapping[str, Any]
@@ -323,6 +336,8 @@ class Observed:
 
     def step(self) -> None:
         """The step in hand is over: it is held against the promises."""
+        if self.hears is not None and (self._changed or self._refined):
+            self.hears(self._changed, self._before, self._refined)
         if self._changed:
             for field, key in self._changed:
                 watch = self._fast.get(f"on_{field}")

@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.wire.subscription import (
     Subscription,
     parse,
 )
-from herdspec.check.observation.doubt import UNKNOWN, Told, same
+from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told, same
 from herdspec.check.observation.observed import Observed
 
 Partition = tuple[str, str]
@@ -71,6 +71,18 @@ class Consumers:
             for m in self._subscribed:
                 self._begin(m, p)
         return p
+
+    def was_stored(self, p: Partition) -> None:
+        """Of a partition that was named already, it is now known what was stored before."""
+        for field in ("committed", "finished"):
+            now = self._entries[field][p]
+            if not isinstance(now, Doubtful) and now < self._stored[p]:
+                self.seen.refine(field, p, self._stored[p])
+
+    def close(self, time_ns: int) -> None:
+        """Nothing more comes: who has no lease then consumes nothing."""
+        self._lapse_all(self._consumed, time_ns)
+        self.seen.step()
 
     def _begin(self, m: Member, p: Partition) -> None:
         """A member begins without the partition."""

@@ -68,10 +68,14 @@ class CentralFields(Consumers):
         """Writes that are not answered, by node and number."""
         self._in_doubt: list[CentralStep] = []
         """Writes of owners whose answer nobody knows."""
-        self._late: set[int] = set()
-        """Writes that were sent when a later epoch than theirs had begun."""
-        self._left: set[int] = set()
-        """Writes of processes of which no line comes any more: whatever came after is not told."""
+        self._late: set[tuple[str, int]] = set()
+        """By node and time, writes that were sent when a later epoch than theirs had begun."""
+        self._left: set[tuple[str, int]] = set()
+        """
+        Writes of processes of which no line comes any more, by node and time.
+
+        Whatever came after these is not told.
+        """
         self._maybe: dict[Partition, set[tuple[str, int]]] = {}
         """Offsets of writes whose answer nobody knows, and who sent them."""
         self._settled: dict[Any, Any] = {}
@@ -300,13 +304,13 @@ class CentralFields(Consumers):
     def _sends(self, write: CentralStep) -> None:
         self._writes[write.node, write.number] = write
         if write.epoch < self._epoch:
-            self._late.add(id(write))
+            self._late.add(_name(write))
 
     def _is_author(self, write: CentralStep) -> None:
         """What the step in hand stores is this write: done in its epoch, unless it came late."""
         self.seen.suppose("author", (), write.node)
         self.seen.suppose("term", write.node, write.epoch)
-        if id(write) not in self._late:
+        if _name(write) not in self._late:
             self.seen.suppose("epoch", (), write.epoch)
 
     def _takes(self, p: Partition, offset: int) -> None:
@@ -461,7 +465,7 @@ class CentralFields(Consumers):
         self._lapse_all(self._consumed, time_ns)
         self.seen.step()
         self._is_author(write)
-        is_heard = id(write) not in self._left
+        is_heard = _name(write) not in self._left
         for p, heir in self._heirs(write).items():
             self.seen.set("owner", p, heir if is_heard or heir is UNKNOWN else Told(heir))
         self.seen.set("generation", (), write.generation)
@@ -523,7 +527,7 @@ class CentralFields(Consumers):
             self.leave_consumer(line.node)
             return
         writes = (*self._writes.values(), *self._in_doubt)
-        self._left.update(id(write) for write in writes if write.node == line.node)
+        self._left.update(_name(write) for write in writes if write.node == line.node)
         if line.node == self._winner:  # it may begin anew in its epoch, though it has stepped down
             for field in OF_COORDINATORS:
                 self.seen.leave_all(field)
@@ -531,6 +535,17 @@ class CentralFields(Consumers):
                 self.seen.leave("finished", p)
             self.seen.leave("term", line.node)
             self._last.clear()
+
+    def come_back(self, line: CentralStep) -> None:
+        """It was not its process's last line: nothing was missed."""
+        if line.role == CONSUMER:
+            self._unheard.discard(line.node)
+        else:
+            self._left = {name for name in self._left if name[0] != line.node}
+
+
+def _name(write: CentralStep) -> tuple[str, int]:
+    return write.node, write.time_ns
 
 
 def is_unsure(value: Any) -> bool:

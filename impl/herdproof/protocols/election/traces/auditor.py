@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 from herdproof.pipeline.audit.map_trace import MapAuditor
 from herdproof.pipeline.judging.events import Deposed, Elected, Event, ProcessStarted, Wrote
 from herdproof.pipeline.judging.findings import SENTENCES
+from herdproof.pipeline.judging.history import History
+from herdproof.pipeline.judging.judging import Judging
+from herdproof.pipeline.judging.told import ToldJudging
 from herdproof.protocols.election.tracing import TraceLine
 
 OBSERVABLE: Mapping[str, str] = {
@@ -58,11 +61,9 @@ class ElectionTeller:
 class ElectionAuditor(MapAuditor):
     """What the pipeline knows of an election's traces."""
 
-    observable = OBSERVABLE
     options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
     """A state that was replayed in a proved spec breaks no promise; what is missing is known."""
 
-    def teller(self, run: str, group: str) -> ElectionTeller:
-        """Who tells a run's lines."""
-        del run, group
-        return ElectionTeller()
+    def judging(self, run: str, group: str) -> Judging:
+        """Who judges a run's lines."""
+        return ToldJudging(History(run, group, self.name, OBSERVABLE), ElectionTeller())

@@ -1,0 +1,143 @@
+"""How a promise came to be broken: the last changes of what it speaks of, told in sentences."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from herdspec.check.observation.doubt import as_told, is_lost
+from herdspec.check.observation.observed import Entry, Violation
+
+LONGEST_STORY = 16
+"""So many changes tell how a promise came to be broken."""
+KEPT = 8
+"""So many changes are kept of each element of a sort, and of the group."""
+
+GROUP = ()
+"""Whom a change is about that is of no element."""
+
+
+class Change(NamedTuple):
+    """A field that has changed, at a line."""
+
+    number: int
+    time_ns: int
+    node: str
+    field: str
+    key: Any
+    value: Any
+
+    @property
+    def told(self) -> str:
+        """In a sentence."""
+        shown = named(as_told(self.value))
+        sentence = SENTENCES.get((self.field, shown)) or SENTENCES.get((self.field, ""))
+        each = [named(x) for x in elements(self.key)]
+        return (sentence or f"{self.field} of {{keys}} is {{value}}").format(
+            *each, value=shown, keys=", ".join(each)
+        )
+
+    @property
+    def step(self) -> str:
+        """As a step of a story: `time_ns|from|to|what`."""
+        who, what = (text.replace("|", "¦") for text in (self.node, self.told))
+        return f"{self.time_ns}|{who}||{what}"
+
+
+SENTENCES: Mapping[tuple[str, str], str] = {
+    ("term", "0"): "{0} coordinates no more",
+    ("term", ""): "{0} coordinates in epoch {value}",
+    ("epoch", ""): "epoch {value} begins",
+    ("generation", ""): "generation {value} is written",
+    ("owner", "None"): "{0} is nobody's",
+    ("owner", ""): "{0} is {value}'s",
+    ("live", "True"): "{0} is counted as a member",
+    ("live", "False"): "{0} is counted as a member no more",
+    ("informed", "True"): "{0} is known to have begun",
+    ("informed", "False"): "{0} is not known to have begun",
+    ("stage", ""): "the group is {value}",
+    ("heeded", ""): "{0} follows epoch {value}",
+    ("consumes", "True"): "{0} consumes {1}",
+    ("consumes", "False"): "{0} consumes {1} no more",
+    ("position", ""): "{0} is at {value} of {1}",
+    ("finished", ""): "{0} is finished up to {value}",
+    ("reported", ""): "{0} is heard to be at {value} of {1}",
+    ("committing", ""): "{0} commits {value} of {1}",
+    ("accepted", ""): "{value} of {0} is taken",
+    ("storing", ""): "{value} of {0} is sent to be stored",
+    ("committed", ""): "{value} of {0} is stored",
+    ("known", ""): "{0} is known: {value}",
+}
+"""By field and value (or any), what a change says; offsets are the contract's: one more."""
+
+
+def elements(key: Any) -> tuple[Any, ...]:
+    """The elements of a key: an element is a text, or a tuple of plain values."""
+    if key == ():
+        return ()
+    return key if isinstance(key, tuple) and isinstance(key[0], tuple) else (key,)
+
+
+def named(x: Any) -> str:
+    """An element, or a value, as people write it."""
+    if isinstance(x, Enum):
+        return str(x.value)
+    return "-".join(map(str, x)) if isinstance(x, tuple) else str(x)
+
+
+class Stories:
+    """The last changes of each element."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, deque[Change]] = {}
+        self._number = 0
+        self._last: list[Change] = []
+        """Those of the line in hand."""
+        self._line: Any = None
+
+    def keep(
+        self, line: Any, changed: Collection[Entry], entries: Mapping[str, Mapping[Any, Any]]
+    ) -> None:
+        """What has changed at a line."""
+        if line is not self._line:
+            self._line = line
+            self._last = []
+        for field, key in changed:
+            value = as_told(entries[field][key])
+            if is_lost(value) or (field in QUIET and not value):
+                continue
+            self._number += 1
+            change = Change(self._number, line.time_ns, line.node, field, key, value)
+            self._last.append(change)
+            about = elements(key)
+            for one in about[-1:] if field in OF_PARTITIONS else about or (GROUP,):
+                kept = self._kept.get(one)
+                if kept is None:
+                    kept = self._kept[one] = deque(maxlen=KEPT)
+                kept.append(change)
+
+    def of(self, line: Any, violation: Violation) -> tuple[str, list[str]]:
+        """What happened at a line that broke a promise, and the steps that led to it."""
+        about = {*violation.of.values()}
+        now = self._last if line is self._line else []
+        ours = [c for c in now if about.intersection(elements(c.key))] or now
+        who = ", ".join(f"{name} {named(x)}" for name, x in violation.of.items())
+        happened = "; ".join(dict.fromkeys(c.told for c in ours[:3]))
+        told = f"for {who}: {happened}" if who and happened else happened or f"for {who}"
+        every = {c.number: c for one in (GROUP, *about) for c in self._kept.get(one, ())}
+        every |= {c.number: c for c in ours[:3]}
+        chosen = [every[number] for number in sorted(every)[-LONGEST_STORY:]]
+        return told, [change.step for change in chosen]
+
+    def forget(self, about: Iterable[Any]) -> None:
+        """There will be no more stories about these."""
+        for one in about:
+            self._kept.pop(one, None)
+
+
+OF_PARTITIONS = frozenset({"position", "reported", "committing"})
+"""What changes often: kept with its partition alone."""
+QUIET = frozenset({"reported", "committing", "storing", "position", "accepted"})
+"""Of which nobody wants to know that it is no more."""
