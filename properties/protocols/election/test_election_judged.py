@@ -64,7 +64,7 @@ def test_in_clean_runs_everything_that_happens_holds(runs: list[list[TraceLine]]
     """But ZooKeeper's epoch is in no line."""
     for lines in runs:
         assert broken(lines) == set()
-    found = judged([line for lines in runs[2:3] for line in lines])
+    found = judged(runs[2])
     assert {found[name] for name in (TAKEN_UP, TWO, STALE)} == {Ruling.HOLDS}
     assert found["epochs_grow"] is Ruling.NOT_OBSERVABLE
 
@@ -151,6 +151,7 @@ def test_a_write_of_a_past_epoch_is_found(runs: list[list[TraceLine]]) -> None:
         x for x in lines
         if x.answered is not None and (x.action, x.answered.outcome) == ("write", "done")
     )  # fmt: skip
+    assert write.answered is not None
     told = replace(write.answered, epoch=first.state.token)
     late = replace(
         write, answered=told, node="late", sequence=1, time_ns=last.time_ns + 2,

@@ -78,7 +78,9 @@ class ElectionJudge:
                 epoch > told.epoch and since_ns < line.since_ns
                 for epoch, since_ns in self._taken_up_ns.items()
             )
-            self.seen.amend("stale_write_accepted", (), is_stale)
+            self.seen.amend("stale_write_accepted", (), False)
+            if is_stale:
+                self.seen.set("stale_write_accepted", (), True)
         now = (node, self._lives.get(node, 0), state.token) if state.leads else None
         if now is not None and now == self._leads.get(node):
             self.seen.refine("leads", now, True)
