@@ -68,16 +68,16 @@ def judge_ordered(
         table.partition(p)
     losses = _Losses(table, own, gaps)
     violations: dict[str, tuple[CentralStep, Violation]] = {}
-    take, step, broken = table.take, seen.step, seen.broken
+    take, step = table.take, seen.step
     for index, line in enumerate(own):
         if index in losses.at:
             losses.pass_by(index)
-        if take(line):
-            step()
-            for found in broken():
+        if take(line) and step():
+            for found in seen.broken():
                 violations.setdefault(found.promise.name, (line, found))
         if index in last:
             losses.leave(line)
+    table.settle()
     return Judged({j.promise.name: j for j in seen.judgements()}, violations)
 
 
@@ -155,22 +155,29 @@ def _stored_before(own: Sequence[CentralStep]) -> tuple[dict[Partition, int], in
     offsets: dict[Partition, int] = {}
     generation = None
     for line in own:
-        if line.action == "begin_rebalance" and generation is None:
-            generation = line.generation
-        elif line.action == "send_start":
+        action = line.action
+        if action not in READ_OR_WRITTEN:
+            continue
+        if action == "begin_rebalance":
+            generation = line.generation if generation is None else generation
+        elif action == "send_start":
             for t, n, o in line.partitions:
                 offsets.setdefault((t, n), o + 1)
-        elif line.action in ("flush_offsets", "write_owners"):
+        else:
             generation = generation or 0
             for t, n, _ in line.partitions:
                 offsets.setdefault((t, n), 0)
     return offsets, generation or 0
 
 
+READ_OR_WRITTEN = frozenset({"begin_rebalance", "send_start", "flush_offsets", "write_owners"})
+
+
 def _wanted(own: Sequence[CentralStep]) -> list[Partition]:
     """The partitions of the topics that somebody of the group is known to want."""
-    wanted = {subscribed(x.subscription) for x in own if x.action == "register"} - {None}
-    told = [x.partitions for x in own if x.action == "topic_change_listener"]
+    few = [x for x in own if x.action in ("register", "topic_change_listener")]
+    wanted = {subscribed(x.subscription) for x in few if x.action == "register"} - {None}
+    told = [x.partitions for x in few if x.action == "topic_change_listener"]
     named = {(t, n) for partitions in told for t, n, _ in partitions}
     topics = {t for t, _ in named if any(s.streams(t) for s in wanted if s is not None)}
     return sorted((t, n) for t, n in named if t in topics)
