@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from herdspec.check.observation.doubt import as_told, is_lost
-from herdspec.check.observation.observed import Entry
 
 LONGEST_STORY = 16
 """So many changes tell how a promise came to be broken."""
@@ -98,13 +97,14 @@ class Stories:
         self._line: Any = None
 
     def keep(
-        self, line: Any, changed: Collection[Entry], entries: Mapping[str, Mapping[Any, Any]]
-    ) -> None:
+        self, line: Any, changed: Collection[tuple[str, Any, Any]],
+        entries: Mapping[str, Mapping[Any, Any]],
+    ) -> None:  # fmt: skip
         """What has changed at a line."""
         if line is not self._line:
             self._line = line
             self._last = []
-        for field, key in changed:
+        for field, key, _ in changed:
             value = as_told(entries[field][key])
             if is_lost(value) or (field in QUIET and not value):
                 continue

@@ -127,12 +127,14 @@ class CentralJudge:
 
     def judgements(self) -> list[Judgement | Ruled]:
         """What came of each promise of the contract, and of the protocol's own."""
+        self._table.settle()
         own = self._requests.seen.judgements()
         return [*self.seen.judgements(), *own, self._shares.judgement()]
 
     def broken(self) -> list[Violation | Uneven]:
         """What was broken since this was asked last."""
-        found = [*self.seen.broken(), *self._requests.seen.broken(), *self._uneven]
+        found: list[Violation | Uneven] = [*self.seen.broken(), *self._requests.seen.broken()]
+        found += self._uneven
         self._uneven.clear()
         return found
 
@@ -144,7 +146,7 @@ class CentralJudge:
 
     def foresee(self, lines: Sequence[CentralStep], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
-        hidden = self._untold.coordinators(lines)
+        hidden = self._untold.coordinators(lines, whole if self._is_whole else 0)
         if self._is_whole:
             self._learn_stored(lines[: min([whole, *(k for k, h in enumerate(hidden) if h)])])
         for p in self._partitions_of(lines):
@@ -217,6 +219,7 @@ class CentralJudge:
             self._requests.lose()
         self.seen.gap(gap.lines, fields)
         self._is_whole = False
+        self._untold.lose()
         self._lacks.add(gap.role)
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
         if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
