@@ -8,7 +8,7 @@ lease ends, how a member went) is told by who reads the lines, as they are read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -173,10 +173,7 @@ class Changes:
 
     # ── Changes ─────────────────────────────────────────────────────────────────────────────
 
-    def hears(
-        self, changed: Collection[Entry], before: Mapping[str, Mapping[Any, Any]],
-        refined: Collection[Entry],
-    ) -> None:  # fmt: skip
+    def hears(self, changed: Collection[tuple[str, Any, Any]], refined: Collection[Entry]) -> None:
         """A step of the fields, and what has become known with it."""
         if self._line is None:
             return
@@ -184,10 +181,10 @@ class Changes:
             if field == "consumes":
                 self._is_known(key)
         self.stories.keep(self._line, changed, self._entries)
-        for field, key in changed:
+        for field, key, old in changed:
             listener = self._hears.get(field)
             if listener is not None:
-                listener(key, before[field][key], self._entries[field][key])
+                listener(key, old, self._entries[field][key])
 
     def _consumes(self, key: tuple[Member, Partition], old: Any, new: Any) -> None:
         m, p = key

@@ -14,9 +14,9 @@ from typing import Any
 
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.judging.gaps import Gap
-from herdproof.pipeline.judging.judging import Judge
+from herdproof.pipeline.judging.judging import Broken, Judge, Ruled
 from herdproof.pipeline.spark.tables import Row, Rows
-from herdspec.check.observation.observed import Judgement, Ruling, Violation
+from herdspec.check.observation.observed import Ruling
 
 NAMED = 3
 """So many gaps are named where something is unknown for them."""
@@ -79,11 +79,11 @@ class GroupJudging:
         self._changes.close()
         return {**self._changes.drain(), "verdicts": [*self._verdicts()]}
 
-    def _violate(self, line: Any, violation: Violation) -> None:
+    def _violate(self, line: Any, violation: Broken) -> None:
         """A promise is broken, as a line shows."""
         promise = violation.promise
         self._violated[promise.name] += 1
-        told, story = self._changes.stories.of(line, violation)
+        told, story = self._changes.stories.of(line, violation.of)
         self._changes.row(
             "violations", property=promise.name, sentence=promise.sentence, time_ns=line.time_ns,
             place=line.place, told=told, story=story,
@@ -99,7 +99,7 @@ class GroupJudging:
             yield {**self._who, "property": name, "verdict": Ruling.NOT_OBSERVABLE.value,
                    "why": why, "checked": 0}  # fmt: skip
 
-    def _why(self, found: Judgement) -> str | None:
+    def _why(self, found: Ruled) -> str | None:
         if found.ruling is Ruling.VIOLATED:
             count = self._violated[found.promise.name]
             return "once" if count == 1 else f"{count} times"

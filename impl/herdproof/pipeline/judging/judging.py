@@ -8,13 +8,13 @@ goes through them with one (`go_through`), and so does who follows lines that ke
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.judging.gaps import Gap
 from herdproof.pipeline.spark.tables import Rows
-from herdspec.check.observation.observed import Judgement, Observed, Violation
+from herdspec.check.observation.observed import Observed, Ruling
 
 
 class Takes(Protocol):
@@ -36,6 +36,54 @@ class Takes(Protocol):
         """That was the last line of a process, as far as is known: it has ended, or is cut."""
 
 
+class Stated(Protocol):
+    """A promise, of whatever spec, or of none."""
+
+    @property
+    def name(self) -> str:
+        """Under which it is told."""
+
+    @property
+    def sentence(self) -> str:
+        """What is promised."""
+
+
+class Broken(Protocol):
+    """A promise that was broken, as `Violation` tells it."""
+
+    @property
+    def promise(self) -> Stated:
+        """Which."""
+
+    @property
+    def of(self) -> Mapping[str, Any]:
+        """The elements for which it was."""
+
+
+class Ruled(Protocol):
+    """What came of a promise, as `Judgement` tells it."""
+
+    @property
+    def promise(self) -> Stated:
+        """Which."""
+
+    @property
+    def ruling(self) -> Ruling:
+        """Its verdict."""
+
+    @property
+    def held(self) -> int:
+        """How many of its instances held."""
+
+    @property
+    def open(self) -> int:
+        """How many stayed open."""
+
+    @property
+    def why(self) -> str:
+        """Why it is that, where somebody may ask."""
+
+
 class Judge(Takes, Protocol):
     """Fills the fields of a contract with what lines tell; can be pickled."""
 
@@ -44,10 +92,10 @@ class Judge(Takes, Protocol):
     def listen(self, tells: Changes) -> None:
         """From now on, tables are told what changes, and what the contract has no field for."""
 
-    def judgements(self) -> Sequence[Judgement]:
+    def judgements(self) -> Sequence[Ruled]:
         """What came of each promise."""
 
-    def broken(self) -> list[Violation]:
+    def broken(self) -> Sequence[Broken]:
         """What was broken since this was asked last."""
 
     def close(self, time_ns: int) -> None:

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from herdspec.check.observation.doubt import as_told, is_lost
-from herdspec.check.observation.observed import Entry, Violation
 
 LONGEST_STORY = 16
 """So many changes tell how a promise came to be broken."""
@@ -102,13 +101,14 @@ class Stories:
         self._line: Any = None
 
     def keep(
-        self, line: Any, changed: Collection[Entry], entries: Mapping[str, Mapping[Any, Any]]
-    ) -> None:
+        self, line: Any, changed: Collection[tuple[str, Any, Any]],
+        entries: Mapping[str, Mapping[Any, Any]],
+    ) -> None:  # fmt: skip
         """What has changed at a line."""
         if line is not self._line:
             self._line = line
             self._last = []
-        for field, key in changed:
+        for field, key, _ in changed:
             value = as_told(entries[field][key])
             if is_lost(value) or (field in QUIET and not value):
                 continue
@@ -122,18 +122,19 @@ class Stories:
                     kept = self._kept[one] = deque(maxlen=KEPT)
                 kept.append(change)
 
-    def of(self, line: Any, violation: Violation) -> tuple[str, list[str]]:
+    def of(self, line: Any, about: Mapping[str, Any]) -> tuple[str, list[str]]:
         """What happened at a line that broke a promise, and the steps that led to it."""
-        about = {*violation.of.values()}
+        whose = {*about.values()}
         now = self._last if line is self._line else []
-        ours = [c for c in now if about.intersection(elements(c.key))] or now
-        who = ", ".join(f"{name} {named(x)}" for name, x in violation.of.items())
-        happened = "; ".join(dict.fromkeys(c.told for c in ours[:3]))
-        told = f"for {who}: {happened}" if who and happened else happened or f"for {who}"
-        every = {c.number: c for one in (GROUP, *about) for c in self._kept.get(one, ())}
+        ours = [c for c in now if whose.intersection(elements(c.key))] or now
+        who = ", ".join(f"{name} {named(x)}" for name, x in about.items())
+        happened = "; ".join(dict.fromkeys(c.told for c in ours[:3])) or line.action
+        every = {c.number: c for one in (GROUP, *whose) for c in self._kept.get(one, ())}
         every |= {c.number: c for c in ours[:3]}
-        chosen = [every[number] for number in sorted(every)[-LONGEST_STORY:]]
-        return told, [change.step for change in chosen]
+        story = [every[number].step for number in sorted(every)[-LONGEST_STORY:]]
+        if not ours:
+            story.append(f"{line.time_ns}|{line.node.replace('|', '¦')}||{line.action}")
+        return f"for {who}: {happened}" if who else happened, story
 
     def forget(self, about: Iterable[Any]) -> None:
         """There will be no more stories about these."""

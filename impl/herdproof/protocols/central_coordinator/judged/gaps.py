@@ -28,6 +28,8 @@ class Untold:
         self._begun: set[int] = set()
         self._named: set[int] = set()
         self._coordinate: set[str] = set()
+        self._idle: set[str] = set()
+        """Who was told not to coordinate, where no line is missing: who acts then, should not."""
         self._is_strange = False
         """Whether since the last election somebody has coordinated who never told that he began."""
         self._consumers: set[str] = set()
@@ -45,11 +47,16 @@ class Untold:
             self._is_strange = False
         elif line.action in ("start", "step_down"):
             self._coordinate.discard(line.node)
-        elif line.action in ACTS and line.node not in self._coordinate:
+            self._idle.add(line.node)
+        elif line.action in ACTS and line.node not in self._coordinate | self._idle:
             self._coordinate.add(line.node)
             self._is_strange = True
         elif line.action == "handle_register" and line.outcome == "accepted":
             self._accepted.add(line.consumer)
+
+    def lose(self) -> None:
+        """Lines are missing from here on."""
+        self._idle.clear()
 
     def consumers(self, ahead: Sequence[CentralStep]) -> bool:
         """Whether a consumer registered, or will do so, of which there is no line."""
@@ -61,10 +68,14 @@ class Untold:
         }
         return not self._accepted | accepted <= told
 
-    def coordinators(self, ahead: Sequence[CentralStep]) -> list[bool]:
-        """Of each line that comes, whether somebody may coordinate then who tells nothing."""
+    def coordinators(self, ahead: Sequence[CentralStep], whole: int) -> list[bool]:
+        """
+        Of each line that comes, whether somebody may coordinate then who tells nothing.
+
+        Before the first `whole` of them none is missing.
+        """
         hidden = [False] * len(ahead)
-        for begin, end in [*self._left_out(ahead), *self._strange(ahead)]:
+        for begin, end in [*self._left_out(ahead), *self._strange(ahead, whole)]:
             hidden[begin:end] = [True] * len(hidden[begin:end])
         return hidden
 
@@ -82,12 +93,12 @@ class Untold:
             for epoch in sorted((named | between) - begun.keys())
         ]
 
-    def _strange(self, ahead: Sequence[CentralStep]) -> list[tuple[int, int]]:
+    def _strange(self, ahead: Sequence[CentralStep], whole: int) -> list[tuple[int, int]]:
         """Where somebody coordinates of whom no line tells that he began, from the election on."""
         elections = [k for k, x in enumerate(ahead) if x.action == "coordinator_startup"]
         bounds = [0, *elections, len(ahead)]
         found = {0} if self._is_strange else set[int]()
-        coordinate, latest = {*self._coordinate}, 0
+        coordinate, idle, latest = {*self._coordinate}, {*self._idle}, 0
         for index, line in enumerate(ahead):
             if line.role != COORDINATOR:
                 continue
@@ -96,7 +107,10 @@ class Untold:
                 latest = index
             elif line.action in ("start", "step_down"):
                 coordinate.discard(line.node)
+                idle.add(line.node)
             elif line.action in ACTS and line.node not in coordinate:
+                if line.node in idle and index < whole:
+                    continue
                 coordinate.add(line.node)
                 found.add(latest)
         return [(begin, min(b for b in bounds if b > begin)) for begin in sorted(found) if ahead]

@@ -28,6 +28,8 @@ from herdproof.protocols.central_coordinator.judged.consumers import (
 )
 from herdproof.protocols.central_coordinator.judged.fields import INITIAL, OF_COORDINATORS
 from herdproof.protocols.central_coordinator.judged.gaps import Untold
+from herdproof.protocols.central_coordinator.judged.own import WATCHES as OF_REQUESTS
+from herdproof.protocols.central_coordinator.judged.own import Requests, Ruled, Shares, Uneven
 from herdproof.protocols.central_coordinator.judged.telling import TellingFields
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
@@ -56,8 +58,8 @@ Left = list[tuple[str, Any, Told]]
 class Judged:
     """What came of a group: of each promise, and what broke it at which line first."""
 
-    rulings: Mapping[str, Judgement]
-    violations: Mapping[str, tuple[CentralStep, Violation]] = field(default_factory=dict)
+    rulings: Mapping[str, Judgement | Ruled]
+    violations: Mapping[str, tuple[CentralStep, Violation | Uneven]] = field(default_factory=dict)
 
 
 def judge(lines: Sequence[CentralStep], group: str, *, complete: bool = False) -> Judged:
@@ -74,7 +76,7 @@ def judge(lines: Sequence[CentralStep], group: str, *, complete: bool = False) -
 def judge_ordered(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Judged:
     """Judge a group's lines in their order, of which some are missing."""
     judging = CentralJudge()
-    violations: dict[str, tuple[CentralStep, Violation]] = {}
+    violations: dict[str, tuple[CentralStep, Violation | Uneven]] = {}
 
     def after(line: CentralStep) -> None:
         for found in judging.broken():
@@ -89,12 +91,14 @@ class CentralJudge:
 
     def __init__(self) -> None:
         self.seen = Observed(WATCHES)
-        self.broken = self.seen.broken
         self._stored: dict[Partition, int] = {}
         """Offsets that were stored before the trace begins, as first read."""
         self._generation: int | None = None
         """The generation that was."""
         self._table = TellingFields(self.seen, self._stored, 0)
+        self._requests = Requests(self.seen)
+        self._shares = Shares(self.seen)
+        self._uneven: list[Uneven] = []
         self._untold = Untold()
         self._ahead: deque[bool] = deque()
         """Of the lines that come, whether somebody may coordinate then who tells nothing."""
@@ -111,22 +115,28 @@ class CentralJudge:
         self._left: dict[tuple[str, str], tuple[int, Left]] = {}
         """By process that is not heard any more: its last number, and what was told by it last."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "broken"}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.seen.bind(WATCHES)
-        self.broken = self.seen.broken
+        self._requests.seen.bind(OF_REQUESTS)
 
     def listen(self, tells: Changes) -> None:
         """From now on, tables are told what changes, and what the contract has no field for."""
         self._table.tells = tells
         self.seen.hears = tells.hears
 
-    def judgements(self) -> list[Judgement]:
-        """What came of each promise."""
-        return self.seen.judgements()
+    def judgements(self) -> list[Judgement | Ruled]:
+        """What came of each promise of the contract, and of the protocol's own."""
+        self._table.settle()
+        own = self._requests.seen.judgements()
+        return [*self.seen.judgements(), *own, self._shares.judgement()]
+
+    def broken(self) -> list[Violation | Uneven]:
+        """What was broken since this was asked last."""
+        found: list[Violation | Uneven] = [*self.seen.broken(), *self._requests.seen.broken()]
+        found += self._uneven
+        self._uneven.clear()
+        return found
 
     def close(self, time_ns: int) -> None:
         """Nothing more comes."""
@@ -136,7 +146,7 @@ class CentralJudge:
 
     def foresee(self, lines: Sequence[CentralStep], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
-        hidden = self._untold.coordinators(lines)
+        hidden = self._untold.coordinators(lines, whole if self._is_whole else 0)
         if self._is_whole:
             self._learn_stored(lines[: min([whole, *(k for k, h in enumerate(hidden) if h)])])
         for p in self._partitions_of(lines):
@@ -154,8 +164,12 @@ class CentralJudge:
         if (line.role, line.node) in self._left:
             self._comes_back(line)
         self._untold.take(line)
+        self._requests.take(line, is_present=self._table.is_present(line))
         if self._table.take(line):
             self.seen.step()
+        if line.action in ("finish_rebalance", "begin_rebalance"):
+            uneven = self._shares.look(self._table.subscribed)
+            self._uneven += [uneven] if uneven is not None else []
 
     def _learn_stored(self, lines: Sequence[CentralStep]) -> None:
         """What was stored before the trace begins, as lines read it before they write it."""
@@ -202,8 +216,10 @@ class CentralJudge:
             for f in fields:
                 self.seen.blind(f)
             self._table.lose_coordinator()
+            self._requests.lose()
         self.seen.gap(gap.lines, fields)
         self._is_whole = False
+        self._untold.lose()
         self._lacks.add(gap.role)
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
         if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
@@ -220,12 +236,14 @@ class CentralJudge:
             for f in OF_COORDINATORS:
                 self.seen.sees(f)
             self._table.lose_coordinator()
+            self._requests.find()
 
     def leave(self, line: CentralStep) -> None:
         """That was the last line of a process, as far as is known."""
         entries = self.seen.entries
         told = {f: {k for k, v in of.items() if type(v) is Told} for f, of in entries.items()}
         self._table.leave(line)
+        self._requests.leave(line)
         left = [
             (f, k, v)
             for f, of in entries.items()

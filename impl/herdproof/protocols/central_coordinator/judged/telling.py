@@ -15,6 +15,7 @@ from herdproof.protocols.central_coordinator.judged.consumers import Member, Par
 from herdproof.protocols.central_coordinator.judged.fields import CentralFields
 from herdproof.protocols.central_coordinator.steps import LEFT
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.wire.subscription import Subscription
 from herdspec.check.observation.observed import Observed
 
 
@@ -32,6 +33,15 @@ class TellingFields(CentralFields):
         """The next line; whether it may have told of a step."""
         self._line = line
         return super().take(line)
+
+    def is_present(self, line: CentralStep) -> bool:
+        """Whether nobody is known to coordinate in a later epoch than its node."""
+        return self._is_present(line)
+
+    @property
+    def subscribed(self) -> Mapping[Member, Subscription | None]:
+        """What each member has subscribed to, as far as that can be read."""
+        return self._subscribed
 
     def _cease(self, node: str, had: Mapping[Partition, tuple[Member, int]]) -> None:
         if self.tells is not None and self._line is not None:

@@ -16,6 +16,7 @@ from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBr
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.contract import Contract, Owned, shown
 from herdproof.protocols.sentences import Sentence
+from herdproof.protocols.shares import uneven_share
 from herdproof.simulator.kafka import Log
 
 
@@ -89,17 +90,15 @@ def _is_balanced(
     contract: Contract, members: Sequence[SimulatedConsumer], topic: str, owned: Sequence[Owned]
 ) -> None:
     """Each thread has as many partitions of a topic as any other, or one more or less."""
-    threads = sum(_streams(member, topic) for member in members)
-    least, most = len(owned) // threads, -(-len(owned) // threads)
-    for member in members:
-        own = sum(member in contract.consuming.get(one, ()) for one in owned)
-        streams = _streams(member, topic)
-        if not streams * least <= own <= streams * most:
-            contract.breaks(
-                Sentence.COMPLETE,
-                f"{member.name} has {own} of the {len(owned)} partitions of {topic} for "
-                f"{streams} of {threads} threads.",
-            )
+    threads = {member: _streams(member, topic) for member in members}
+    shares = {m: sum(m in contract.consuming.get(one, ()) for one in owned) for m in members}
+    member = uneven_share(len(owned), shares, threads)
+    if member is not None:
+        contract.breaks(
+            Sentence.COMPLETE,
+            f"{member.name} has {shares[member]} of the {len(owned)} partitions of {topic} for "
+            f"{threads[member]} of {sum(threads.values())} threads.",
+        )
 
 
 def committed(contract: Contract, consumers: Sequence[SimulatedConsumer]) -> None:
