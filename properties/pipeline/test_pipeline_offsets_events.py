@@ -311,13 +311,13 @@ TAKEN = "a partition changes hands within a generation"
     ("pair", "sentence", "words"),
     [
         (commit("g", "t", 0, 8), "committed_offsets_never_go_back",
-         "offset 8 of t-0 is stored, after 9"),
+         "8 of t-0 is stored (was 9)"),
         (generation("g", 1, {"a": [], "b": []}), "generations_never_go_back",
-         "generation 1 is stored, after 2"),
+         "generation 1 is written (was 2)"),
         (generation("g", 3, {"a": [("t", 2)], "b": [("t", 2)]}),
-         "owners_change_with_the_generation", "t-2 is assigned to a and to b"),
+         "owners_change_with_the_generation", "t-2 is b's (was a)"),
         (generation("g", 2, {"a": [("t", 0), ("t", 1)], "b": []}),
-         "owners_change_with_the_generation", "t-1, which was b's, is a's"),
+         "owners_change_with_the_generation", "t-1 is a's (was b)"),
     ],
     ids=[BACK, EARLIER, TWICE, TAKEN],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from msgspec import Struct
 from herdproof.pipeline.judging.figures import FIGURES
 from herdproof.pipeline.judging.stories import Stories
 from herdproof.pipeline.spark.tables import Row, Rows
-from herdspec.check.observation.doubt import Doubtful, as_told, is_lost, possible
+from herdspec.check.observation.doubt import UNKNOWN, Doubtful, as_told, is_lost, possible
 from herdspec.check.observation.observed import Entry, Observed
 from herdspec.protocols.contract.spec import Stage
 
@@ -62,7 +62,7 @@ class Changes:
         self._rows: Rows = {}
         self._line: Any = None
         self._open: Generation | None = None
-        self._writer: tuple[str, int] | None = None
+        self._writer: tuple[str | None, int | None] | None = None
         """Who has written the next owners, and in which epoch, where that is told."""
         self._intervals: dict[Member, dict[Partition, Interval]] = {}
         self._held: dict[Partition, int] = {}
@@ -131,7 +131,12 @@ class Changes:
         self._counts["rebalances"] += 1
         self._end("superseded")
         now = self._line.time_ns
-        self._open = Generation(epoch=epoch, coordinator=self._line.node, begun_ns=now)
+        node = self._line.node or None
+        self._open = Generation(epoch=epoch or None, coordinator=node, begun_ns=now)
+
+    def has_begun(self) -> None:
+        """A rebalance has begun at some time, as its outcome shows."""
+        self._counts["rebalances"] += 1
 
     def fails(self) -> None:
         """The rebalance has failed."""
@@ -151,10 +156,10 @@ class Changes:
         self._how = how
 
     def commits(
-        self, partition: Partition, offset: int, outcome: str, *, epoch: int,
+        self, partition: Partition, offset: int | None, outcome: str, *, epoch: int = 0,
         generation: int | None = None, consumer: str | None = None,
     ) -> None:  # fmt: skip
-        """An offset was taken, or not."""
+        """An offset was taken, or not; None: that of a partition is stored no more."""
         topic, number = partition
         self.row(
             "commits", topic=topic, partition=number, offset=offset, consumer=consumer,
@@ -166,7 +171,7 @@ class Changes:
         stored = self._entries["committed"][partition]
         if outcome not in ("accepted", "stored") or isinstance(stored, Doubtful):
             return
-        if offset + 1 < stored:
+        if offset is not None and offset + 1 < stored:
             self._counts["commit_regressions"] += 1
             behind = stored - offset - 1
             self._figure("commit_regression", behind, self._line.time_ns, "-".join(partition))
@@ -194,8 +199,12 @@ class Changes:
         elif as_told(new) is False and as_told(old) is True:
             self._cease(m, p)
 
+    def _told(self, field: str, key: Any) -> Any:
+        """An entry as it was told last, by whom it is told of."""
+        return as_told(self._entries[field][key]) if field in self._entries else UNKNOWN
+
     def _begin(self, m: Member, p: Partition) -> None:
-        line, at = self._line, as_told(self._entries["position"][m, p])
+        line, at = self._line, self._told("position", (m, p))
         offset = at - 1 if not is_lost(at) and at > 0 else None
         self._redelivers(p, offset)
         ended_ns = self._ended_ns.pop(p, None)
@@ -215,7 +224,7 @@ class Changes:
 
     def _redelivers(self, p: Partition, offset: int | None) -> None:
         """It begins with what was finished already, as far as is told."""
-        finished = as_told(self._entries["finished"][p])
+        finished = self._told("finished", p)
         if offset is None or is_lost(finished) or offset + 1 >= finished:
             return
         self._counts["redelivered_total"] += finished - offset - 1
@@ -301,7 +310,7 @@ class Changes:
     def _generation(self, _key: Any, _old: Any, new: Any) -> None:
         if is_lost(new):
             return
-        node, epoch = self._writer or (self._line.node, self._line.epoch)
+        node, epoch = self._writer or (self._line.node or None, self._line.epoch or None)
         own = self._open
         if own is None or own.coordinator != node or own.generation is not None:
             self._end("superseded")

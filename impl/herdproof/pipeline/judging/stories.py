@@ -27,16 +27,24 @@ class Change(NamedTuple):
     field: str
     key: Any
     value: Any
+    old: Any
 
     @property
     def told(self) -> str:
         """In a sentence."""
-        shown = named(as_told(self.value))
+        shown = named(offset_of(self.field, as_told(self.value)))
         sentence = SENTENCES.get((self.field, shown)) or SENTENCES.get((self.field, ""))
         each = [named(x) for x in elements(self.key)]
         return (sentence or f"{self.field} of {{keys}} is {{value}}").format(
             *each, value=shown, keys=", ".join(each)
         )
+
+    @property
+    def told_with_old(self) -> str:
+        """In a sentence, with what was before."""
+        if is_lost(self.old) or self.old in (None, False):
+            return self.told
+        return f"{self.told} (was {named(offset_of(self.field, self.old))})"
 
     @property
     def step(self) -> str:
@@ -73,7 +81,19 @@ SENTENCES: Mapping[tuple[str, str], str] = {
     ("leads", "False"): "{0} leads no more",
     ("stale_write_accepted", "True"): "a write of a past epoch is accepted",
 }
-"""By field and value (or any), what a change says; offsets are the contract's: one more."""
+"""By field and value (or any), what a change says."""
+
+OFFSETS = frozenset({
+    "position", "finished", "reported", "committing", "accepted", "storing", "committed"
+})  # fmt: skip
+"""Fields that are offsets, in the contract one more than in Kafka: there 0 is none."""
+
+
+def offset_of(field: str, value: Any) -> Any:
+    """A value as it is called outside of the contract."""
+    if field not in OFFSETS or value is None:
+        return value
+    return value - 1 if value else "nothing"
 
 
 def elements(key: Any) -> tuple[Any, ...]:
@@ -108,12 +128,12 @@ class Stories:
         if line is not self._line:
             self._line = line
             self._last = []
-        for field, key, _ in changed:
+        for field, key, old in changed:
             value = as_told(entries[field][key])
             if is_lost(value) or (field in QUIET and not value):
                 continue
             self._number += 1
-            change = Change(self._number, line.time_ns, line.node, field, key, value)
+            change = Change(self._number, line.time_ns, line.node, field, key, value, as_told(old))
             self._last.append(change)
             about = elements(key)
             for one in about[-1:] if field in OF_PARTITIONS else about or (GROUP,):
@@ -128,7 +148,7 @@ class Stories:
         now = self._last if line is self._line else []
         ours = [c for c in now if whose.intersection(elements(c.key))] or now
         who = ", ".join(f"{name} {named(x)}" for name, x in about.items())
-        happened = "; ".join(dict.fromkeys(c.told for c in ours[:3])) or line.action
+        happened = "; ".join(dict.fromkeys(c.told_with_old for c in ours[:3])) or line.action
         every = {c.number: c for one in (GROUP, *whose) for c in self._kept.get(one, ())}
         every |= {c.number: c for c in ours[:3]}
         story = [every[number].step for number in sorted(every)[-LONGEST_STORY:]]

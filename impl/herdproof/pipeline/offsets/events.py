@@ -11,7 +11,7 @@ Events are made by the million: as structs of msgspec they cost a tenth of what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -20,7 +20,6 @@ from herdproof.pipeline.offsets.layouts import Values
 from herdproof.pipeline.offsets.records import (
     Key,
     Partition,
-    name_of,
     partition_of,
     read_assignment,
     read_key,
@@ -46,19 +45,16 @@ _MS = 1_000_000
 Share: TypeAlias = tuple[Partition, str]
 """A partition, and the member that is to have it."""
 
-STORE = "store"
-"""Where all of this is kept, as stories call it: the topic."""
-
 
 class Event(Struct, frozen=True, kw_only=True, gc=False):
-    """Something that happened; `place`: topic, partition and offset."""
+    """Something that happened; `place`: topic, partition and offset. Nobody says who tells it."""
 
+    node: ClassVar[str] = ""
+    epoch: ClassVar[int] = 0
+    action: ClassVar[str] = ""
     time_ns: int
     place: str
-
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        raise NotImplementedError
+    generation: int = 0
 
 
 class Joined(Event, frozen=True, kw_only=True):
@@ -67,10 +63,6 @@ class Joined(Event, frozen=True, kw_only=True):
     member: str
     consumer: str
 
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return self.consumer, "", f"is accepted as {self.member}"
-
 
 class Left(Event, frozen=True, kw_only=True):
     """A member is counted as gone; nobody says why."""
@@ -78,25 +70,14 @@ class Left(Event, frozen=True, kw_only=True):
     member: str
     consumer: str
 
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return self.consumer, "", f"{self.member} is counted as gone"
-
 
 class Rebalance(Event, frozen=True, kw_only=True):
     """A group of KIP-848 is to be rebalanced."""
-
-    generation: int
-
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return "", "", "a rebalance begins"
 
 
 class Assigned(Event, frozen=True, kw_only=True):
     """A generation is stored: its members, and which of them is to have what."""
 
-    generation: int
     owners: tuple[Share, ...]
     consumers: Mapping[str, str]
     """By member, its consumer."""
@@ -105,28 +86,13 @@ class Assigned(Event, frozen=True, kw_only=True):
         """Who a member is."""
         return None if member is None else self.consumers.get(member, member)
 
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        owners = ", ".join(f"{name_of(p)} {member}" for p, member in self.owners)
-        return "", STORE, f"generation {self.generation}: {owners or 'nobody'}"
-
 
 class Settled(Event, frozen=True, kw_only=True):
     """Every member of a generation has what it is to have."""
 
-    generation: int
-
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return "", "", f"generation {self.generation} is stable"
-
 
 class Deleted(Event, frozen=True, kw_only=True):
     """The group is no more; another of its name begins anew, with its generations too."""
-
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return "", STORE, "the group is deleted"
 
 
 class Began(Event, frozen=True, kw_only=True):
@@ -135,12 +101,6 @@ class Began(Event, frozen=True, kw_only=True):
     consumer: str
     member: str
     partition: Partition
-    generation: int | None
-
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        where = f"{name_of(self.partition)} in generation {self.generation}"
-        return self.consumer, "", f"begins {where}"
 
 
 class Ended(Event, frozen=True, kw_only=True):
@@ -148,10 +108,6 @@ class Ended(Event, frozen=True, kw_only=True):
 
     consumer: str
     partition: Partition
-
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return self.consumer, "", f"ends {name_of(self.partition)}"
 
 
 class Committed(Event, frozen=True, kw_only=True):
@@ -164,10 +120,6 @@ class Committed(Event, frozen=True, kw_only=True):
     is_reset: bool
     """The group may have had no member: whoever did it set the offset, and may set it back."""
 
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return "", STORE, f"stores {self.offset} of {name_of(self.partition)}: {self.outcome}"
-
 
 class Unread(Event, frozen=True, kw_only=True):
     """A record cannot be read: what it told is not known."""
@@ -175,10 +127,6 @@ class Unread(Event, frozen=True, kw_only=True):
     key: Key
     consumer: str
     """Whose it is; "" if it is no member's."""
-
-    def told(self) -> tuple[str, str, str]:
-        """Who did it, to whom, and what it is."""
-        return "", "", f"missing: {self.place} cannot be read"
 
 
 Told: TypeAlias = list[Event]
@@ -367,7 +315,7 @@ class Teller:
         name = of.key.values["member"]
         before = self._current.pop(name, (0, STABLE, frozenset[Partition]()))[2]
         now: frozenset[Partition] = frozenset()
-        epoch = self._epoch
+        epoch = self._epoch or 0
         if of.value is not None:
             given = of.value["assigned_partitions"] + of.value["partitions_pending_revocation"]
             now = frozenset(self._named(given))

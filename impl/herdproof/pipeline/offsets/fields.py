@@ -18,19 +18,21 @@ may have violated something too: nothing holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.offsets import events as e
-from herdproof.pipeline.offsets.records import Partition, name_of, partition_of
-from herdspec.check.observation.doubt import UNKNOWN, is_lost
+from herdproof.pipeline.offsets.records import Partition, partition_of
+from herdspec.check.observation.doubt import is_lost
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import JUDGED, watches_of
 from herdspec.protocols.contract.properties import CONTRACT
+from herdspec.protocols.contract.spec import Stage
 
 INITIAL: Mapping[str, Any] = {
-    "generation": UNKNOWN, "owner": UNKNOWN, "consumes": False, "committed": UNKNOWN,
+    "generation": 0, "owner": None, "live": False, "stage": Stage.OPEN, "consumes": False,
+    "committed": 0,
 }  # fmt: skip
 """The fields that this log fills, before anything is told."""
 
@@ -52,110 +54,135 @@ FILLED_BY: Mapping[str, tuple[str, ...]] = {
 }
 """By kind of record, the fields of which it tells."""
 
-Words: TypeAlias = Callable[[], str]
-"""What is said of a step, if anybody asks."""
+Member = tuple[str]
 
 
 class OffsetsFields:
     """The events of one group, in the order of its log, as steps of the contract's fields."""
 
-    def __init__(self) -> None:
-        self.seen = Observed(WATCHES)
+    def __init__(self, seen: Observed) -> None:
+        self.seen = seen
+        self.tells: Changes | None = None
         self.doubts: dict[str, str] = {}
         """By field, why not all is known of it."""
-        self._owned: dict[Partition, None] = {}
+        self._has_begun = False
+        """Whether a rebalance was told of that has made no generation yet."""
 
-    def take(self, event: e.Event) -> Iterator[Words]:
-        """What an event says, step by step; who is given one takes it."""
+    def take(self, event: e.Event) -> None:
+        """The next event."""
         fill = _FILLS.get(type(event))
-        return iter(()) if fill is None else fill(self, event)
+        if fill is not None:
+            fill(self, event)
+            self.seen.step()
 
-    def _tell(self, field: str, key: Any, value: Any) -> Any:
-        """An entry becomes this; or is found to be this, if nobody knew. What it was."""
-        before = self.seen.get(field, key)
-        if is_lost(before):
-            self.seen.refine(field, key, value)
-        else:
-            self.seen.set(field, key, value)
-        return before
+    # ── Members and generations ─────────────────────────────────────────────────────────────
 
-    # ── Generations ─────────────────────────────────────────────────────────────────────────
+    def joined(self, event: e.Joined) -> None:
+        """A member is counted as one."""
+        m = (event.consumer,)
+        if self.tells is not None:
+            self.tells.named(m, event.member, event.consumer)
+        self.seen.add("Member", m)
+        self.seen.set("live", m, True)
 
-    def assigned(self, event: e.Assigned) -> Iterator[Words]:
+    def left(self, event: e.Left) -> None:
+        """A member is no more; nobody says how it went."""
+        m = (event.consumer,)
+        if self.tells is not None:
+            self.tells.goes("unknown")
+        self.seen.set("live", m, False)
+        for p in self.seen.domains["Partition"]:
+            self._consumes(m, p, False)
+        self.seen.step()
+        self.seen.drop("Member", m)
+
+    def rebalance(self, event: e.Rebalance) -> None:
+        """A group of KIP-848 is to be rebalanced."""
+        self._has_begun = True
+        if self.tells is not None:
+            self.tells.begins(event.epoch)
+        self.seen.set("stage", (), Stage.OPEN)
+
+    def assigned(self, event: e.Assigned) -> None:
         """A generation, and its owners."""
+        before = self.seen.get("generation")
+        is_new = is_lost(before) or event.generation != before
+        if self.tells is not None and is_new and not self._has_begun:
+            self.tells.has_begun()
+        self._has_begun = False
         owners: dict[Partition, str] = {}
         also = [(p, m) for p, m in event.owners if owners.setdefault(p, m) != m]
         for p in owners:
             self.seen.add("Partition", p)
-            self._owned[p] = None
-        before = {p: self._tell("owner", p, event.consumer_of(owners.get(p))) for p in self._owned}
-        last = self._tell("generation", (), event.generation)
-        yield partial(_generation_told, event, last, before)
+        self.seen.set("generation", (), event.generation)
+        for p in self.seen.domains["Partition"]:
+            self.seen.set("owner", p, event.consumer_of(owners.get(p)))
+        self.seen.set("stage", (), Stage.HANDED)
         for p, m in also:
+            self.seen.step()
             self.seen.set("owner", p, event.consumer_of(m))
-            yield partial("{} is assigned to {} and to {}".format, name_of(p), owners[p], m)
+            self.seen.step()
             self.seen.forget("owner", p)
 
-    def deleted(self, event: e.Deleted) -> Iterator[Words]:
+    def settled(self, event: e.Settled) -> None:
+        """Every member has what it is to have."""
+        del event
+        self.seen.set("stage", (), Stage.STABLE)
+
+    def deleted(self, event: e.Deleted) -> None:
         """Another group of this name begins with generations of its own."""
+        del event
         self.seen.amend("generation", (), 0)
-        for p in self._owned:
+        for p in self.seen.domains["Partition"]:
             self.seen.amend("owner", p, None)
-        yield lambda: event.told()[-1]
 
     # ── What members have ───────────────────────────────────────────────────────────────────
 
-    def began(self, event: e.Began) -> Iterator[Words]:
+    def began(self, event: e.Began) -> None:
         """A consumer is given a partition."""
-        m, p = event.consumer, event.partition
+        m, p = (event.consumer,), event.partition
         self.seen.add("Member", m)
         self.seen.add("Partition", p)
-        self.seen.set("consumes", (m, p), True)
-        yield lambda: f"{m} is given {name_of(p)}, which {' and '.join(self._others(m, p))} has"
+        self._consumes(m, p, True)
 
-    def _others(self, m: str, p: Partition) -> list[str]:
-        every = self.seen.domains["Member"]
-        return [x for x in every if x != m and self.seen.get("consumes", (x, p)) is True]
-
-    def ended(self, event: e.Ended) -> Iterator[Words]:
+    def ended(self, event: e.Ended) -> None:
         """A consumer has given a partition up."""
-        if event.consumer in self.seen.domains["Member"]:
-            self.seen.set("consumes", (event.consumer, event.partition), False)
-            yield lambda: event.told()[-1]
+        m = (event.consumer,)
+        if m in self.seen.domains["Member"]:
+            self._consumes(m, event.partition, False)
 
-    def left(self, event: e.Left) -> Iterator[Words]:
-        """A consumer is no more."""
-        if event.consumer in self.seen.domains["Member"]:
-            for p in self.seen.domains["Partition"]:
-                self.seen.set("consumes", (event.consumer, p), False)
-            yield lambda: event.told()[-1]
-            self.seen.drop("Member", event.consumer)
+    def _consumes(self, m: Member, p: Partition, value: bool) -> None:
+        """It begins, or ends; or is found to have done so, if nobody knew."""
+        if is_lost(self.seen.get("consumes", (m, p))):
+            self.seen.refine("consumes", (m, p), value)
+        else:
+            self.seen.set("consumes", (m, p), value)
 
     # ── Offsets ─────────────────────────────────────────────────────────────────────────────
 
-    def committed(self, event: e.Committed) -> Iterator[Words]:
+    def committed(self, event: e.Committed) -> None:
         """An offset is stored, set back, or deleted."""
+        p, offset = event.partition, event.offset
+        if self.tells is not None:
+            self.tells.commits(p, offset, event.outcome)
         if event.outcome != "stored":
             return
-        p, offset = event.partition, event.offset
         self.seen.add("Partition", p)
         before = self.seen.get("committed", p)
         if offset is None:
             self.seen.amend("committed", p, 0)
         elif event.is_reset and not is_lost(before) and offset + 1 < before:
-            self.seen.forget("committed", p)
-            self.seen.refine("committed", p, offset + 1)
+            self.seen.amend("committed", p, offset + 1)
             why = f"{event.place}: whoever sets an offset back in a group without members may"
             self.doubts.setdefault("committed", why)
         else:
-            self._tell("committed", p, offset + 1)
-        yield lambda: f"offset {offset} of {name_of(p)} is stored, after {before - 1}"
+            self.seen.set("committed", p, offset + 1)
 
     # ── What cannot be read ─────────────────────────────────────────────────────────────────
 
-    def unread(self, event: e.Unread) -> Iterator[Words]:
+    def unread(self, event: e.Unread) -> None:
         """What a record would have told is not known."""
-        kind, seen = event.key.kind.name, self.seen
+        kind, seen, m = event.key.kind.name, self.seen, (event.consumer,)
         for field in FILLED_BY.get(kind, ()):
             self.doubts.setdefault(field, f"{event.place} cannot be read")
         match kind:
@@ -164,24 +191,17 @@ class OffsetsFields:
             case "GroupMetadata" | "ConsumerGroupTargetAssignmentMetadata":
                 seen.forget("generation", ())
                 seen.forget_all("owner")
-            case "ConsumerGroupCurrentMemberAssignment" if event.consumer in seen.domains["Member"]:
-                seen.forget_all("consumes", event.consumer)
-        yield lambda: event.told()[-1]
+            case "ConsumerGroupCurrentMemberAssignment" if m in seen.domains["Member"]:
+                seen.forget_all("consumes", m)
+        if self.tells is not None:
+            self.tells.lose()
 
 
-def _generation_told(event: e.Assigned, last: Any, before: Mapping[Partition, Any]) -> str:
-    """A generation, and who has taken whose partition over in it."""
-    took = [
-        f"; {name_of(p)}, which was {before[p]}'s, is {m}'s"
-        for p, m in event.owners
-        if not is_lost(before[p]) and before[p] not in (None, event.consumer_of(m))
-    ]
-    return f"generation {event.generation} is stored, after {last}{''.join(took)}"
-
-
-_FILLS: Mapping[type[e.Event], Callable[[OffsetsFields, Any], Iterator[Words]]] = {
-    e.Assigned: OffsetsFields.assigned, e.Deleted: OffsetsFields.deleted,
-    e.Began: OffsetsFields.began, e.Ended: OffsetsFields.ended, e.Left: OffsetsFields.left,
+_FILLS: Mapping[type[e.Event], Callable[[OffsetsFields, Any], None]] = {
+    e.Joined: OffsetsFields.joined, e.Left: OffsetsFields.left,
+    e.Rebalance: OffsetsFields.rebalance, e.Assigned: OffsetsFields.assigned,
+    e.Settled: OffsetsFields.settled, e.Deleted: OffsetsFields.deleted,
+    e.Began: OffsetsFields.began, e.Ended: OffsetsFields.ended,
     e.Committed: OffsetsFields.committed, e.Unread: OffsetsFields.unread,
 }  # fmt: skip
-"""By event; others say nothing of these fields."""
+"""What fills the fields, by event."""

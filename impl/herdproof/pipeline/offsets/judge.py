@@ -8,20 +8,22 @@ no promise can be seen to hold here. Those can be seen to be broken whose fields
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.pipeline.judging.changes import Changes
+from herdproof.pipeline.judging.group import GroupJudging
+from herdproof.pipeline.judging.plain import PlainJudge
 from herdproof.pipeline.offsets import TOPIC
-from herdproof.pipeline.offsets import events as e
-from herdproof.pipeline.offsets.fields import PROMISED, UNLIKE, WATCHES, OffsetsFields, Words
+from herdproof.pipeline.offsets.events import Began, Event, Teller
+from herdproof.pipeline.offsets.fields import PROMISED, UNLIKE, WATCHES, OffsetsFields
 from herdproof.pipeline.offsets.records import read_key
-from herdproof.pipeline.offsets.rows import OffsetsRows
 from herdproof.pipeline.offsets.segments import RAW_MOST, LogRecord
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
-from herdspec.check.observation.observed import Ruling, Violation
+from herdspec.check.observation.observed import Judgement, Ruling
 from herdspec.language.specification import Promise
 
 _COMPACTED = "compaction erases history: none of what is left violates it"
-
 
 REFUTABLE = frozenset(p.name for p in WATCHES.promises if not WATCHES.missing(p))
 """Promises of which this source can show that they are violated."""
@@ -36,6 +38,10 @@ def _unseen(promise: Promise) -> str:
 
 OBSERVABLE: Mapping[str, str] = {p.name: _unseen(p) for p in PROMISED}
 """By promise of the contract, why this source cannot show that it holds."""
+
+_UNMEASURED = frozenset({"rebalances_failed", "zombies", "commits_refused", "redelivered_total"})
+_DOWNTIME = "partition_downtime_total_s"
+"""Figures that this source cannot tell; downtime it can, of groups of KIP-848."""
 
 
 def judge_records(run: str, group: str, records: Iterable[LogRecord]) -> Rows:
@@ -54,77 +60,86 @@ class Judge:
         self.run = run
         self.group = group
         self.set_aside = 0
-        self._teller = e.Teller()
-        self._fields = OffsetsFields()
-        self._rows = OffsetsRows(run, group)
-        self._violations: dict[str, int] = {}
+        self._teller = Teller()
+        self._judging = GroupJudging(run, group, TOPIC, OffsetsJudge(), {})
+        self._unmeasured = {*_UNMEASURED, _DOWNTIME}
+        self._aside: list[Row] = []
 
     def feed(self, record: LogRecord) -> None:
         """Take the group's next record."""
         if record.reason is not None:
             self._set_aside(record, record.reason, record.why or "")
             return
-        told: Iterable[e.Event]
+        told: Iterable[Event]
         try:
             told = self._teller.tell(record)
         except Malformed as wrong:
             self._set_aside(record, wrong.reason, wrong.why)
             told = [self._teller.lose(record)]
-        seen = self._fields.seen
         for event in told:
-            self._rows.take(event)
-            for words in self._fields.take(event):
-                seen.step()
-                if broken := seen.broken():
-                    for violation in {v.promise.name: v for v in broken}.values():
-                        self._violated(violation, event, words)
-
-    def _violated(self, found: Violation, event: e.Event, words: Words) -> None:
-        name = found.promise.name
-        self._violations[name] = self._violations.get(name, 0) + 1
-        self._rows.row(
-            "violations", property=name, sentence=found.promise.sentence, time_ns=event.time_ns,
-            place=event.place, told=words(), story=self._rows.story(found.of.values()),
-        )  # fmt: skip
+            if isinstance(event, Began):
+                self._unmeasured.discard(_DOWNTIME)
+            self._judging.take(event)
 
     def drain(self) -> Rows:
         """The rows that were finished since the last time."""
-        return self._rows.drain()
+        rows = self._judging.drain()
+        if self._aside:
+            rows["quarantine"], self._aside = self._aside, []
+        return rows
 
     def close(self) -> Rows:
-        """The last rows, verdicts among them."""
-        judged = {j.promise.name: j.held + j.open for j in self._fields.seen.judgements()}
-        for name in OBSERVABLE:
-            verdict, why = self._verdict(name)
-            self._rows.row(
-                "verdicts", protocol=TOPIC, property=name, verdict=verdict, why=why,
-                checked=judged.get(name, 0),
-            )  # fmt: skip
-        return self._rows.close()
-
-    def _verdict(self, name: str) -> tuple[str, str]:
-        """That nothing here violates a promise does not say that it holds."""
-        doubts, count = self._fields.doubts, self._violations.get(name)
-        if count is not None:
-            return Ruling.VIOLATED.value, "once" if count == 1 else f"{count} times"
-        if name in REFUTABLE and (doubted := WATCHES.needs[name] & doubts.keys()):
-            return Ruling.UNKNOWN.value, doubts[min(doubted)]
-        return Ruling.NOT_OBSERVABLE.value, OBSERVABLE[name]
+        """The last rows, verdicts among them; what this log does not tell is no figure."""
+        rows = self._judging.close()
+        rows["figures"] = [r for r in rows["figures"] if r["name"] not in self._unmeasured]
+        rows["quarantine"], self._aside = self._aside, []
+        return rows
 
     def _set_aside(self, record: LogRecord, reason: str, why: str) -> None:
         self.set_aside += 1
-        self._rows.row("quarantine", **_aside(record, reason, why))
+        self._aside.append(quarantined(self.run, self.group, record, reason, why))
+
+
+class OffsetsJudge(PlainJudge):
+    """Fills the contract's fields with what records tell."""
+
+    def __init__(self) -> None:
+        super().__init__(WATCHES)
+        self._fields = OffsetsFields(self.seen)
+
+    def listen(self, tells: Changes) -> None:
+        """From now on, tables are told what changes, and what the contract has no field for."""
+        super().listen(tells)
+        self._fields.tells = tells
+
+    def take(self, line: Event) -> None:
+        """The next event."""
+        self._fields.take(line)
+
+    def judgements(self) -> list[Judgement]:
+        """What came of each promise: that nothing here violates one does not say that it holds."""
+        found = {j.promise.name: j for j in self.seen.judgements()}
+        return [self._ruled(found.get(p.name), p) for p in PROMISED]
+
+    def _ruled(self, found: Judgement | None, promise: Promise) -> Judgement:
+        unseen = Judgement(
+            promise=promise, ruling=Ruling.NOT_OBSERVABLE, why=OBSERVABLE[promise.name]
+        )
+        if found is None or promise.name not in REFUTABLE:
+            return unseen
+        if found.ruling is Ruling.VIOLATED:
+            return found
+        doubts = self._fields.doubts
+        if doubted := WATCHES.needs[promise.name] & doubts.keys():
+            return replace(found, ruling=Ruling.UNKNOWN, why=doubts[min(doubted)])
+        return replace(unseen, held=found.held, open=found.open)
 
 
 def quarantined(run: str, group: str, record: LogRecord, reason: str, why: str) -> Row:
     """The quarantine's row of a record."""
-    return {"run": run, "group": group, **_aside(record, reason, why)}
-
-
-def _aside(record: LogRecord, reason: str, why: str) -> Row:
     return {
-        "reason": reason, "why": why, "place": record.place, "time_ns": record.time_ns,
-        "raw": raw_of(record),
+        "run": run, "group": group, "reason": reason, "why": why, "place": record.place,
+        "time_ns": record.time_ns, "raw": raw_of(record),
     }  # fmt: skip
 
 

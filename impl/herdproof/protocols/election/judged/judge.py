@@ -11,13 +11,12 @@ What each line of an election says of the contract's fields: no guard, no judgem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.judging.gaps import Gap
+from herdproof.pipeline.judging.plain import PlainJudge
 from herdproof.protocols.election.tracing import TraceLine
-from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.election.contract import CONTRACT
 
@@ -30,11 +29,11 @@ Broker = tuple[str, int, int]
 """A node, which of its processes, and the epoch."""
 
 
-class ElectionJudge:
+class ElectionJudge(PlainJudge):
     """One run's lines, taken one after the other in their order."""
 
     def __init__(self) -> None:
-        self.seen = Observed(WATCHES)
+        super().__init__(WATCHES)
         self._lives: dict[str, int] = {}
         self._leads: dict[str, Broker] = {}
         """By node, as what it believes that it leads."""
@@ -47,26 +46,6 @@ class ElectionJudge:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.seen.bind(WATCHES)
-
-    def listen(self, tells: Changes) -> None:
-        """From now on, tables are told what changes."""
-        self.seen.hears = tells.hears
-
-    def judgements(self) -> list[Judgement]:
-        """What came of each promise."""
-        return self.seen.judgements()
-
-    def broken(self) -> list[Violation]:
-        """What was broken since this was asked last."""
-        return self.seen.broken()
-
-    def close(self, time_ns: int) -> None:
-        """Nothing more comes."""
-
-    # ── Lines ───────────────────────────────────────────────────────────────────────────────
-
-    def foresee(self, lines: Sequence[TraceLine], whole: int) -> None:
-        """Nothing need be known before."""
 
     def take(self, line: TraceLine) -> None:
         """The next line."""
@@ -102,16 +81,8 @@ class ElectionJudge:
         if node in self._leads:
             self.seen.set("leads", self._leads.pop(node), False)
 
-    # ── Lines that are missing ──────────────────────────────────────────────────────────────
-
     def lose(self, gap: Gap) -> None:
         """Whether the node leads, nobody knows from now on."""
         self.seen.gap(gap.lines, INITIAL)
         if gap.node in self._leads:
             self.seen.forget("leads", self._leads[gap.node])
-
-    def find(self, gap: Gap) -> None:
-        """What is told from now on is so."""
-
-    def leave(self, line: TraceLine) -> None:
-        """Of a process that is not heard any more nothing is violated that it could mend."""
