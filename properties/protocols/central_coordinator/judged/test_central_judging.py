@@ -18,11 +18,10 @@ import properties.protocols.central_coordinator.simulated.test_central_simulator
 from herdproof.protocols.central_coordinator.judged.judge import NAMES, Judged, judge
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
 from herdproof.protocols.central_coordinator.traces.runs import traced
 from herdspec.check.observation.observed import Ruling
 from properties.pipeline.pipeline_plants import PLANTS
-from properties.pipeline.pipeline_traces import Trace, run_of, trace
+from properties.pipeline.pipeline_traces import Trace, deleted, run_of, trace
 from properties.pipeline.test_pipeline_judge import OF_CONSUMERS, OF_COORDINATORS, OF_MUTANTS, Shown
 from properties.protocols.central_coordinator.held.central_mutants import (
     LOST_MEMBERS,
@@ -202,29 +201,6 @@ def test_what_is_planted_is_found_where_other_lines_are_missing(name: str) -> No
 
 
 # ── Lines that are missing ──────────────────────────────────────────────────────────────────
-
-
-def deleted(lines: Trace, kind: str, chance: Random) -> Trace:
-    """A run of which something is missing."""
-    role, node = chance.choice(sorted({(x.role, x.node) for x in lines}))
-    own = [x for x in lines if (x.role, x.node) == (role, node)]
-    at = chance.randrange(len(own))
-    gone: list[Line]
-    match kind:
-        case "line":
-            gone = [chance.choice(lines)]
-        case "lines":
-            gone = chance.sample(lines, chance.randint(2, 30))
-        case "one in a hundred":
-            gone = [x for x in lines if chance.random() < 0.01]
-        case "tail":
-            gone = own[at:]
-        case "file":
-            gone = own
-        case _:
-            gone = own[at : at + chance.randint(2, 40)]
-    names = {id(x) for x in gone}
-    return [x for x in lines if id(x) not in names]
 
 
 @pytest.mark.parametrize("kind", ["line", "lines", "one in a hundred", "tail", "file", "piece"])
