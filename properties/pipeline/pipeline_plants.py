@@ -171,7 +171,8 @@ def a_ping_that_nobody_tells_of(lines: Trace) -> Trace | None:
     """A consumer answers one more ping over a connection whose coordinator has stepped down."""
     for down in lines:
         later = lines[lines.index(down) + 1 :] if down.action == "step_down" else []
-        if not any((x.role, x.node) == (down.role, down.node) for x in later):
+        own = first(later, lambda x, d=down: (x.role, x.node) == (d.role, d.node))  # type: ignore[misc]
+        if own is None or own.sequence < down.sequence:
             continue  # nobody knows whether its trace was cut
         for ping in later:
             if ping.action == "on_lost_connection" and ping.epoch == down.epoch:
