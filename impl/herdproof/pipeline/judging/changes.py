@@ -347,7 +347,8 @@ class Changes:
         for m in sorted(self._intervals, key=repr):
             for p, interval in sorted(self._intervals[m].items()):
                 self._row_of(m, p, interval, None, "open")
-        self._rows.setdefault("figures", []).extend(self._totals())
+        if "consumes" in self._entries:
+            self._rows.setdefault("figures", []).extend(self._totals())
 
     def _totals(self) -> Iterator[Row]:
         lived_ns = self._last_ns - (self._first_ns or 0)

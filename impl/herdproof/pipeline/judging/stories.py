@@ -68,6 +68,10 @@ SENTENCES: Mapping[tuple[str, str], str] = {
     ("storing", ""): "{value} of {0} is sent to be stored",
     ("committed", ""): "{value} of {0} is stored",
     ("known", ""): "{0} is known: {value}",
+    ("token", ""): "{0} takes up epoch {value}",
+    ("leads", "True"): "{0} believes that it leads",
+    ("leads", "False"): "{0} leads no more",
+    ("stale_write_accepted", "True"): "a write of a past epoch is accepted",
 }
 """By field and value (or any), what a change says; offsets are the contract's: one more."""
 

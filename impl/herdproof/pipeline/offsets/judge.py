@@ -2,7 +2,7 @@
 The audit of one group of `__consumer_offsets`: its records in, rows of all tables out.
 
 This source shows what coordinators wrote, not what members did, and compaction erases most of it:
-no sentence can be seen to hold here. Three of them can be seen to be violated.
+no promise can be seen to hold here. Those can be seen to be broken whose fields it fills.
 """
 
 from __future__ import annotations
@@ -10,43 +10,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from herdproof.pipeline.audit.auditor import Malformed
-from herdproof.pipeline.judging import events as e
-from herdproof.pipeline.judging.history import History
 from herdproof.pipeline.offsets import TOPIC
-from herdproof.pipeline.offsets.events import Teller
+from herdproof.pipeline.offsets import events as e
+from herdproof.pipeline.offsets.fields import PROMISED, UNLIKE, WATCHES, OffsetsFields, Words
 from herdproof.pipeline.offsets.records import read_key
+from herdproof.pipeline.offsets.rows import OffsetsRows
 from herdproof.pipeline.offsets.segments import RAW_MOST, LogRecord
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
+from herdspec.check.observation.observed import Ruling, Violation
+from herdspec.language.specification import Promise
 
 _COMPACTED = "compaction erases history: none of what is left violates it"
-_NO_COMMITTER = "a commit names neither its member nor its generation"
-_NO_CONSUMER = "what consumers do, and are told, is not in this log"
-_NO_EPOCH = "this log names no coordinator and no epoch"
-
-OBSERVABLE: Mapping[str, str] = {
-    "EXCLUSIVE": "what members consume is not in this log; nobody is given what another still has",
-    "FENCED_COMMIT": _NO_COMMITTER,
-    "FENCED_WRITE": _NO_EPOCH,
-    "FENCED_COMMAND": _NO_CONSUMER,
-    "COMMANDS_NOBODY": _NO_CONSUMER,
-    "WRITTEN_FIRST": _NO_CONSUMER,
-    "MONOTONE": _COMPACTED,
-    "NOTHING_SKIPPED": _NO_CONSUMER,
-    "ONLY_FINISHED": _NO_CONSUMER,
-    "STORED_FIRST": _NO_CONSUMER,
-    "COMPLETE": "how many partitions there are is not in this log; none is assigned twice",
-    "ONE_COORDINATOR": _NO_EPOCH,
-    "SETTLES": "a log cannot show what is left undone for ever",
-}
-"""By sentence of the contract, why this source cannot show that it holds."""
-
-REFUTABLE = frozenset({"EXCLUSIVE", "MONOTONE", "COMPLETE"})
-"""Sentences of which this source can show that they are violated."""
 
 
-_UNMEASURED = frozenset({"rebalances_failed", "zombies", "commits_refused", "redelivered_total"})
-_DOWNTIME = "partition_downtime_total_s"
-"""Figures that this source cannot tell; downtime it can, of groups of KIP-848."""
+REFUTABLE = frozenset(p.name for p in WATCHES.promises if not WATCHES.missing(p))
+"""Promises of which this source can show that they are violated."""
+
+
+def _unseen(promise: Promise) -> str:
+    if promise.name in UNLIKE:
+        return UNLIKE[promise.name]
+    missing = WATCHES.missing(promise)
+    return f"{', '.join(missing)}: not in this log" if missing else _COMPACTED
+
+
+OBSERVABLE: Mapping[str, str] = {p.name: _unseen(p) for p in PROMISED}
+"""By promise of the contract, why this source cannot show that it holds."""
 
 
 def judge_records(run: str, group: str, records: Iterable[LogRecord]) -> Rows:
@@ -64,92 +53,78 @@ class Judge:
     def __init__(self, run: str, group: str) -> None:
         self.run = run
         self.group = group
-        decides = {name: "" if name in REFUTABLE else why for name, why in OBSERVABLE.items()}
-        self._history = History(run, group, TOPIC, decides)
-        self._teller = Teller()
-        self._rebalances = Rebalances()
-        self._unmeasured = {*_UNMEASURED, _DOWNTIME}
-        self._aside: list[Row] = []
         self.set_aside = 0
+        self._teller = e.Teller()
+        self._fields = OffsetsFields()
+        self._rows = OffsetsRows(run, group)
+        self._violations: dict[str, int] = {}
 
     def feed(self, record: LogRecord) -> None:
         """Take the group's next record."""
         if record.reason is not None:
             self._set_aside(record, record.reason, record.why or "")
             return
+        told: Iterable[e.Event]
         try:
             told = self._teller.tell(record)
         except Malformed as wrong:
             self._set_aside(record, wrong.reason, wrong.why)
-            missing = f"{record.place} cannot be read"
-            time_ns = record.time_ns or 0
-            self._history.feed(e.Missing(time_ns=time_ns, place=record.place, why=missing))
-            return
+            told = [self._teller.lose(record)]
+        seen = self._fields.seen
         for event in told:
-            if isinstance(event, e.Began):
-                self._unmeasured.discard(_DOWNTIME)
-            self._rebalances.feed(event)
-            self._history.feed(event)
+            self._rows.take(event)
+            for words in self._fields.take(event):
+                seen.step()
+                if broken := seen.broken():
+                    for violation in {v.promise.name: v for v in broken}.values():
+                        self._violated(violation, event, words)
+
+    def _violated(self, found: Violation, event: e.Event, words: Words) -> None:
+        name = found.promise.name
+        self._violations[name] = self._violations.get(name, 0) + 1
+        self._rows.row(
+            "violations", property=name, sentence=found.promise.sentence, time_ns=event.time_ns,
+            place=event.place, told=words(), story=self._rows.story(found.of.values()),
+        )  # fmt: skip
 
     def drain(self) -> Rows:
         """The rows that were finished since the last time."""
-        rows = self._history.drain()
-        if self._aside:
-            rows["quarantine"], self._aside = self._aside, []
-        return rows
+        return self._rows.drain()
 
     def close(self) -> Rows:
         """The last rows, verdicts among them."""
-        rows = self._history.close()
-        rows["verdicts"] = [_never_holds(row) for row in rows["verdicts"]]
-        figures = [self._rebalances.counted(row) for row in rows["figures"]]
-        rows["figures"] = [row for row in figures if row["name"] not in self._unmeasured]
-        rows["quarantine"], self._aside = self._aside, []
-        return rows
+        judged = {j.promise.name: j.held + j.open for j in self._fields.seen.judgements()}
+        for name in OBSERVABLE:
+            verdict, why = self._verdict(name)
+            self._rows.row(
+                "verdicts", protocol=TOPIC, property=name, verdict=verdict, why=why,
+                checked=judged.get(name, 0),
+            )  # fmt: skip
+        return self._rows.close()
+
+    def _verdict(self, name: str) -> tuple[str, str]:
+        """That nothing here violates a promise does not say that it holds."""
+        doubts, count = self._fields.doubts, self._violations.get(name)
+        if count is not None:
+            return Ruling.VIOLATED.value, "once" if count == 1 else f"{count} times"
+        if name in REFUTABLE and (doubted := WATCHES.needs[name] & doubts.keys()):
+            return Ruling.UNKNOWN.value, doubts[min(doubted)]
+        return Ruling.NOT_OBSERVABLE.value, OBSERVABLE[name]
 
     def _set_aside(self, record: LogRecord, reason: str, why: str) -> None:
         self.set_aside += 1
-        self._aside.append(quarantined(self.run, self.group, record, reason, why))
-
-
-class Rebalances:
-    """Counts rebalances of which a classic group tells nothing but the generation they made."""
-
-    def __init__(self) -> None:
-        self._begun = False
-        self._generation: int | None = None
-        self._untold = 0
-
-    def feed(self, event: e.Event) -> None:
-        """Take the next event."""
-        if isinstance(event, e.Rebalance):
-            self._begun = True
-        elif isinstance(event, e.Assigned):
-            if not self._begun and event.generation != self._generation:
-                self._untold += 1
-            self._begun, self._generation = False, event.generation
-
-    def counted(self, figure: Row) -> Row:
-        """The figure `rebalances` with these; any other as it is."""
-        if figure["name"] != "rebalances":
-            return figure
-        return {**figure, "value": figure["value"] + self._untold}
-
-
-def _never_holds(row: Row) -> Row:
-    """A verdict: that nothing here violates a sentence does not say that it holds."""
-    if row["verdict"] == "violated" or row["property"] not in REFUTABLE:
-        return row
-    if row["verdict"] == "unknown":
-        return row
-    return {**row, "verdict": "not observable", "why": OBSERVABLE[row["property"]]}
+        self._rows.row("quarantine", **_aside(record, reason, why))
 
 
 def quarantined(run: str, group: str, record: LogRecord, reason: str, why: str) -> Row:
     """The quarantine's row of a record."""
+    return {"run": run, "group": group, **_aside(record, reason, why)}
+
+
+def _aside(record: LogRecord, reason: str, why: str) -> Row:
     return {
-        "run": run, "group": group, "reason": reason, "why": why, "place": record.place,
-        "time_ns": record.time_ns, "raw": raw_of(record),
+        "reason": reason, "why": why, "place": record.place, "time_ns": record.time_ns,
+        "raw": raw_of(record),
     }  # fmt: skip
 
 

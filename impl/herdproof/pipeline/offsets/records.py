@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from herdproof.pipeline.audit.auditor import Malformed
-from herdproof.pipeline.judging.events import Partition
 from herdproof.pipeline.offsets.layouts import VERSION_BYTES, Layout, Values, version_of
+
+Partition: TypeAlias = tuple[str, str]
+"""A topic and a partition's number, both as text."""
 
 NEVER = 2**15
 """The first flexible version of what has none."""
@@ -241,6 +243,16 @@ class Key:
     kind: Kind
     group: str
     values: Values = field(default_factory=dict)
+
+
+def name_of(partition: Partition) -> str:
+    """A partition as people write it."""
+    return f"{partition[0]}-{partition[1]}"
+
+
+def partition_of(key: Key) -> Partition:
+    """The partition whose offset a key names."""
+    return key.values["topic"], str(key.values["partition"])
 
 
 def read_key(data: bytes | None) -> Key:
