@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -27,6 +27,7 @@ from herdproof.pipeline.judging.gaps import Missed
 from herdproof.pipeline.spark.packets import ORDER, pack_records, packets_of
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 from herdproof.protocols.central_coordinator.traces.runs import traced
+from properties.pipeline.pipeline_traces import numbers_of
 
 LATE_NS = 3_000_000_000
 MANY = "central_coordinator"
@@ -233,15 +234,6 @@ def come(lines: Sequence[Any], chance: Random, most_ns: int) -> list[Any]:
             came = came_ns[line.node] = max(came, came_ns.get(line.node, 0))
         at.append(came)
     return [lines[n] for n in sorted(range(len(lines)), key=at.__getitem__)]
-
-
-def numbers_of(lines: Iterable[Any]) -> Numbers:
-    """The numbers of lines of many groups, as who reads them notes them."""
-    numbers = Numbers()
-    for line in lines:
-        if line.shared:
-            numbers.note(line.role, line.node, line.sequence, line.time_ns)
-    return numbers
 
 
 @pytest.mark.parametrize("parts", [True, False])

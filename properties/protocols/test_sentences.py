@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from herdproof.protocols.central_coordinator.assignment import range_assign
+
 from herdproof.protocols.sentences import OLD_NAMES, Sentence
 from herdproof.protocols.shares import shares_are_even, uneven_share
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
