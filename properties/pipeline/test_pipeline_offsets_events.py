@@ -16,7 +16,7 @@ import pytest
 from herdproof.pipeline.offsets import events as e
 from herdproof.pipeline.offsets.events import events
 from herdproof.pipeline.offsets.fields import PROMISED, WATCHES
-from herdproof.pipeline.offsets.judge import OBSERVABLE, REFUTABLE, Judge, judge_records
+from herdproof.pipeline.offsets.judge import OBSERVABLE, REFUTABLE, OffsetsJudging, judge_records
 from herdproof.pipeline.offsets.segments import LogRecord
 from herdproof.pipeline.offsets.source import (
     KEYED_COLUMNS,
@@ -416,7 +416,7 @@ def test_what_this_log_does_not_tell_is_no_figure() -> None:
 def test_a_judge_can_be_drained_at_any_record() -> None:
     """The rows are the same: a group may be larger than memory."""
     records = in_log([*CLEAN[:5], commit("g", "t", 0, 8), (key(1, "g", "t", 0), b"?"), *CLEAN[5:]])
-    judge = Judge("c", "g")
+    judge = OffsetsJudging("c", "g")
     pieces: list[Rows] = []
     for record in records:
         judge.feed(record)

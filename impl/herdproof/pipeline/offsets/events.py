@@ -91,7 +91,7 @@ class Settled(Event, frozen=True, kw_only=True):
     """Every member of a generation has what it is to have."""
 
 
-class Deleted(Event, frozen=True, kw_only=True):
+class GroupDeleted(Event, frozen=True, kw_only=True):
     """The group is no more; another of its name begins anew, with its generations too."""
 
 
@@ -261,7 +261,7 @@ class Teller:
         self._target.clear()
         self._current.clear()
         self._epoch, self._settled = None, False
-        return [*told, Deleted(**at)]
+        return [*told, GroupDeleted(**at)]
 
     # ── Groups of KIP-848 ───────────────────────────────────────────────────────────────────
 

@@ -129,7 +129,7 @@ class OffsetsFields:
         del event
         self.seen.set("stage", (), Stage.STABLE)
 
-    def deleted(self, event: e.Deleted) -> None:
+    def deleted(self, event: e.GroupDeleted) -> None:
         """Another group of this name begins with generations of its own."""
         del event
         self.seen.amend("generation", (), 0)
@@ -200,7 +200,7 @@ class OffsetsFields:
 _FILLS: Mapping[type[e.Event], Callable[[OffsetsFields, Any], None]] = {
     e.Joined: OffsetsFields.joined, e.Left: OffsetsFields.left,
     e.Rebalance: OffsetsFields.rebalance, e.Assigned: OffsetsFields.assigned,
-    e.Settled: OffsetsFields.settled, e.Deleted: OffsetsFields.deleted,
+    e.Settled: OffsetsFields.settled, e.GroupDeleted: OffsetsFields.deleted,
     e.Began: OffsetsFields.began, e.Ended: OffsetsFields.ended,
     e.Committed: OffsetsFields.committed, e.Unread: OffsetsFields.unread,
 }  # fmt: skip

@@ -46,14 +46,14 @@ _DOWNTIME = "partition_downtime_total_s"
 
 def judge_records(run: str, group: str, records: Iterable[LogRecord]) -> Rows:
     """Judge one group, from its records in the order of the log."""
-    judge = Judge(run, group)
+    judge = OffsetsJudging(run, group)
     for record in records:
         judge.feed(record)
     found = judge.close()
     return {table: found.get(table, []) for table in TABLES}
 
 
-class Judge:
+class OffsetsJudging:
     """Judges one group, record by record; rows that are finished can be drained at any time."""
 
     def __init__(self, run: str, group: str) -> None:
