@@ -10,10 +10,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
-from herdproof.protocols.central_coordinator.judged.judge import Judged, judge
+from herdproof.conformance.traces.ordering import ordered
+from herdproof.protocols.central_coordinator.judged.judge import Judged, judge, judge_ordered
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
+from herdproof.protocols.central_coordinator.traces.lines import Messages
 from herdspec.check.observation.observed import Ruling
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES
@@ -99,6 +102,25 @@ def test_what_is_planted_is_found_where_other_lines_are_missing(name: str) -> No
     cut = [x for x in lines if x.time_ns <= line.time_ns or x.group not in ("", "g1")]
 
     assert PLANTED[name] in broken(judge(cut, "g1", complete=True))
+
+
+def test_who_fetches_no_more_has_its_partitions_until_it_has_answered_the_stop() -> None:
+    """Its application winds up: who does not wait for that is found, though the lease is over."""
+    lines = [line for line in run_of(1) if line.group in ("", "g1")]
+    own = ordered(lines, Messages()).lines
+    at = next(k for k, x in enumerate(own) if x.action == "handle_stop" and x.partitions)
+    stop, had = own[at], {place[:2] for place in own[at].partitions}
+    begins = next(
+        k for k, x in enumerate(own)
+        if k > at and x.action == "handle_start" and x.node != stop.node
+        and had & {place[:2] for place in x.partitions}
+    )  # fmt: skip
+    told = replace(stop, action="renew_lease", partitions=(), until_ns=stop.time_ns)
+    late = replace(stop, time_ns=own[begins].time_ns + 1, until_ns=own[begins].time_ns)
+    winding = [*own[:at], told, *own[at + 1 : begins + 1], late]
+
+    assert broken(judge_ordered(own[: begins + 1], [], set())) == set()
+    assert "exclusive" in broken(judge_ordered(winding, [], set()))
 
 
 # ── Lines that are missing ──────────────────────────────────────────────────────────────────

@@ -272,10 +272,16 @@ class Consumers:
             self.seen.set("finished", p, to)
 
     def _renew(self, line: CentralStep) -> None:
-        """The lease ends as the line says; if others thought it over, it was not."""
+        """
+        The lease ends as the line says; if others thought it over, it was not.
+
+        Who fetches no more may wind up, until it has answered the Stop or its lease is over.
+        """
         node = line.node
+        if line.until_ns <= line.time_ns:
+            return
         self._until_ns[node] = line.until_ns
-        if node in self._lapsed and line.until_ns > line.time_ns:
+        if node in self._lapsed:
             self.seen.step()
             self._lapsed.discard(node)
             for p, (m, start) in self._consumed.get(node, {}).items():
