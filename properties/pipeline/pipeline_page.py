@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from herdproof.pipeline.audit.protocols import auditors
@@ -29,7 +30,10 @@ SENTENCE_HEAD = "| property | what is promised |"
 def sentences() -> dict[str, str]:
     """All that is promised of groups, or of elections."""
     made = [a.sentences for a in auditors().values()]
-    return {name: text for some in made for name, text in some.items()}
+    return {
+        name: next(some[name] for some in made if name in some)
+        for name in dict.fromkeys(chain.from_iterable(made))
+    }
 
 
 def sources() -> dict[str, Mapping[str, str]]:
