@@ -56,6 +56,14 @@ class Auditor(Protocol):
     def grouped(self) -> bool:
         """Whether its lines name groups; if not, a run is judged as one, whose name is empty."""
 
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """What the protocol promises, and traces are judged by: by name, in a sentence."""
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Of these, why no trace can decide it."""
+
     def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
 

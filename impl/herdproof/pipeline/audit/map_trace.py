@@ -69,6 +69,16 @@ class MapAuditor(Auditor):
         """The protocol's name in lines."""
         return self._name
 
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """Of the contract it promises nothing: of groups and offsets its lines do not speak."""
+        return {}
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Nothing."""
+        return {}
+
     def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
         return self._read(text, place)

@@ -108,7 +108,12 @@ class Changes:
         self._how = "deposed"
 
     def drain(self) -> Rows:
-        """The rows since the last time."""
+        """The rows since the last time; of members that are dropped nothing more will be told."""
+        members = self._seen.domains.get("Member", {})
+        for m in [m for m in self._names if m not in members and m not in self._intervals]:
+            for of in (self._names, self._ends, self.stories.kept):
+                of.pop(m, None)
+        self._heard.intersection_update(members)
         rows, self._rows = self._rows, {}
         return rows
 
@@ -244,6 +249,8 @@ class Changes:
         interval = self._intervals.get(m, {}).pop(p, None)
         if interval is None:
             return
+        if not self._intervals[m]:
+            del self._intervals[m]
         now = self._line.time_ns
         until_ns, how = self._ends.get(m, (now, "stopped"))
         how = "lease_over" if until_ns < now else how
@@ -365,7 +372,7 @@ class Changes:
         values: dict[str, float | None] = {**self._counts}
         values["partition_downtime_total_s"] = self._downtime_ns / SECOND
         values["churn"] = churn * 60 * SECOND / lived_ns if lived_ns else None
-        if not self._heard.issuperset(self._seen.domains["Member"]):
+        if not self._heard.issuperset(self._seen.domains.get("Member", ())):
             values |= dict.fromkeys(OF_CONSUMERS)
         for name, value in values.items():
             unit = FIGURES[name].unit

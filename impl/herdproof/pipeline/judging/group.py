@@ -9,7 +9,7 @@ rows, however often it is drained.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from herdproof.pipeline.judging.changes import Changes
@@ -34,7 +34,9 @@ class GroupJudging:
         self._changes = Changes(run, group, judge.seen)
         judge.listen(self._changes)
         self._violated = Counter[str]()
-        self._gaps: dict[str, None] = {}
+        self._gaps: list[str] = []
+        """The first of those that are named, and how many there are."""
+        self._missing = 0
         self._last_ns = 0
 
     # ── Lines ───────────────────────────────────────────────────────────────────────────────
@@ -55,7 +57,9 @@ class GroupJudging:
 
     def lose(self, gap: Gap) -> None:
         """From here on, until they are found, these lines may have been."""
-        self._gaps[gap.why] = None
+        self._missing += 1
+        if len(self._gaps) < NAMED:
+            self._gaps.append(gap.why)
         self._judge.lose(gap)
         self._changes.lose()
 
@@ -103,13 +107,8 @@ class GroupJudging:
         if found.ruling is Ruling.VIOLATED:
             count = self._violated[found.promise.name]
             return "once" if count == 1 else f"{count} times"
-        if found.ruling is Ruling.UNKNOWN and self._gaps:
-            return f"{found.why}; missing: {listed(self._gaps)}"
-        return found.why or None
-
-
-def listed(gaps: Collection[str]) -> str:
-    """The first gaps; of more, how many."""
-    first = [*gaps][:NAMED]
-    more = len(gaps) - len(first)
-    return "; ".join([*first, *([f"{more} more"] if more else [])])
+        if found.ruling is not Ruling.UNKNOWN or not self._gaps:
+            return found.why or None
+        more = self._missing - len(self._gaps)
+        named = [*self._gaps, *([f"{more} more"] if more else [])]
+        return f"{found.why}; missing: {'; '.join(named)}"

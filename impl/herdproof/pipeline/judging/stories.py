@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ class Stories:
     """The last changes of each element."""
 
     def __init__(self) -> None:
-        self._kept: dict[Any, deque[Change]] = {}
+        self.kept: dict[Any, deque[Change]] = {}
         self._number = 0
         self._last: list[Change] = []
         """Those of the line in hand."""
@@ -137,9 +137,9 @@ class Stories:
             self._last.append(change)
             about = elements(key)
             for one in about[-1:] if field in OF_PARTITIONS else about or (GROUP,):
-                kept = self._kept.get(one)
+                kept = self.kept.get(one)
                 if kept is None:
-                    kept = self._kept[one] = deque(maxlen=KEPT)
+                    kept = self.kept[one] = deque(maxlen=KEPT)
                 kept.append(change)
 
     def of(self, line: Any, about: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -148,18 +148,18 @@ class Stories:
         now = self._last if line is self._line else []
         ours = [c for c in now if whose.intersection(elements(c.key))] or now
         who = ", ".join(f"{name} {named(x)}" for name, x in about.items())
+<<<<<<< HEAD
         happened = "; ".join(dict.fromkeys(c.told_with_old for c in ours[:3])) or line.action
         every = {c.number: c for one in (GROUP, *whose) for c in self._kept.get(one, ())}
+=======
+        happened = "; ".join(dict.fromkeys(c.told for c in ours[:3])) or line.action
+        every = {c.number: c for one in (GROUP, *whose) for c in self.kept.get(one, ())}
+>>>>>>> audit
         every |= {c.number: c for c in ours[:3]}
         story = [every[number].step for number in sorted(every)[-LONGEST_STORY:]]
         if not ours:
             story.append(f"{line.time_ns}|{line.node.replace('|', '¦')}||{line.action}")
         return f"for {who}: {happened}" if who else happened, story
-
-    def forget(self, about: Iterable[Any]) -> None:
-        """There will be no more stories about these."""
-        for one in about:
-            self._kept.pop(one, None)
 
 
 OF_PARTITIONS = frozenset({"position", "reported", "committing"})

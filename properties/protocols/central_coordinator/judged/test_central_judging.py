@@ -88,9 +88,13 @@ def planted(name: str) -> tuple[int, Trace]:
     raise AssertionError(f"no run for {name}")
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", sorted(PLANTED.keys() - {"a_ping_that_nobody_tells_of"}))
 def test_what_is_planted_is_found_where_other_lines_are_missing(name: str) -> None:
-    """Those of other groups; and those of this one after the violation, if no tail was cut."""
+    """
+    Those of other groups; and those of this one after the violation, if no tail was cut.
+
+    But for a ping that nobody tells of: it may have been told in one of the lines that are missing.
+    """
     seed, lines = planted(name)
     known = {line.place for line in lines}
     others = [line for line in run_of(seed) if line.group not in ("", "g1")]

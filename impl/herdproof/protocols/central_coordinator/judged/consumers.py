@@ -26,6 +26,9 @@ Member = tuple[str, int]
 OF_CONSUMERS = ("consumes", "position", "resolved", "heeded", "interest")
 """What the lines of consumers tell, each of its own members."""
 
+DROPPED = 16
+"""So many of the last members that have ended are known again if somebody speaks of them."""
+
 
 class Consumers:
     """The lines of a group's consumers, as steps of the contract's fields."""
@@ -131,6 +134,9 @@ class Consumers:
     def _drop(self, m: Member) -> None:
         """A member is needed no more: long runs have many."""
         self._dropped[m] = (self._entries["heeded"][m], self._subscribed.pop(m))
+        if len(self._dropped) > DROPPED:
+            del self._dropped[next(iter(self._dropped))]
+        self._asked = {(x, p) for x, p in self._asked if x != m}
         self.seen.drop("Member", m)
         node = m[0]
         if m in self.members_of(node):

@@ -513,6 +513,8 @@ class CentralFields(Consumers):
         for m in [*self._members]:
             if self._entries["live"][m] is False and m not in owners and self._has_ended(m):
                 self._drop(m)
+        kept = {*self._members, *self._dropped}
+        self._registered = {name: m for name, m in self._registered.items() if m in kept}
 
     def _reads(self, line: CentralStep) -> None:
         while self._in_doubt:

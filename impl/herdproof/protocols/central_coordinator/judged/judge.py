@@ -28,25 +28,36 @@ from herdproof.protocols.central_coordinator.judged.consumers import (
 )
 from herdproof.protocols.central_coordinator.judged.fields import INITIAL, OF_COORDINATORS
 from herdproof.protocols.central_coordinator.judged.gaps import Untold
+from herdproof.protocols.central_coordinator.judged.own import (
+    SHARES,
+    Requests,
+    Ruled,
+    Shares,
+    Uneven,
+)
 from herdproof.protocols.central_coordinator.judged.own import WATCHES as OF_REQUESTS
-from herdproof.protocols.central_coordinator.judged.own import Requests, Ruled, Shares, Uneven
 from herdproof.protocols.central_coordinator.judged.telling import TellingFields
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdspec.check.observation.doubt import Told
 from herdspec.check.observation.observed import Judgement, Observed, Violation
-from herdspec.check.observation.watches import watches_of
-from herdspec.language.surface import Expectation
+from herdspec.check.observation.watches import JUDGED, watches_of
 from herdspec.protocols.contract.properties import CONTRACT, PROMISES
 
 NAMES = {p.name for p in PROMISES}
 WATCHES = watches_of(CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in NAMES])
+PROMISED = [p for p in CONTRACT.properties if p.name in NAMES or p.goal is not None]
+SENTENCES = {
+    **{p.name: p.sentence for p in (*PROMISED, *OF_REQUESTS.promises)},
+    SHARES.name: SHARES.sentence,
+}
+"""What is promised, by name."""
 UNDECIDED = {
     p.name: "a trace cannot show what is left undone for ever"
-    for p in CONTRACT.properties
-    if p.expectation is Expectation.LEADS_TO
+    for p in PROMISED
+    if p.expectation not in JUDGED
 }
-"""Sentences of the contract that no trace can decide."""
+"""What no trace can decide."""
 
 UNTRACED = Gap(0, 0, "a coordinator has no trace here", COORDINATOR, "", 0)
 

@@ -7,7 +7,7 @@ takes from the contract's fields, and so does `Shares`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -35,6 +35,9 @@ WATCHES = watches_of(
     CENTRAL_COORDINATOR, INITIAL, [p for p in CENTRAL_COORDINATOR.properties if p.name in NAMES]
 )
 
+CONNECTIONS = 8
+"""So many of a consumer's last connections are remembered: a coordinator may lag behind."""
+
 PHASES = {
     "write_owners": Phase.WRITING, "begin_rebalance": Phase.STOPPING,
     "finish_rebalance": Phase.IDLE, "fail_rebalance": Phase.FAILED,
@@ -52,6 +55,8 @@ class Requests:
         """By connection, the kinds of requests that were sent and are not answered."""
         self._sender: dict[Member, str] = {}
         """By connection, who has accepted it."""
+        self._connections: dict[str, deque[Member]] = defaultdict(deque)
+        """By consumer, its last ones."""
         self._writes: dict[str, int] = {}
         """By node, the number of its write of owners."""
 
@@ -78,8 +83,18 @@ class Requests:
 
     def _member(self, line: CentralStep) -> Member:
         m = (line.consumer, line.connection)
-        self.seen.add("Member", m)
+        if m not in self.seen.domains["Member"]:
+            self.seen.add("Member", m)
+            known = self._connections[line.consumer]
+            known.append(m)
+            if len(known) > CONNECTIONS:
+                self._forget(known.popleft())
         return m
+
+    def _forget(self, m: Member) -> None:
+        self._sent.pop(m, None)
+        self._sender.pop(m, None)
+        self.seen.drop("Member", m)
 
     def _set(self, field: str, key: Any, value: Any) -> None:
         if self._entries[field][key] is UNKNOWN:
@@ -143,14 +158,15 @@ class Requests:
         self.seen.set("asked", m, Asked.START)
         self.seen.step()
         for p in given:
-            self._entries["given"][m, p] = False
+            for field in ("given", "begin"):
+                self._entries[field].pop((m, p), None)
         self._entries["asked"][m] = Asked.NONE
 
     def _obeys(self, line: CentralStep) -> None:
         """What it obeys was sent: if no line says so, by who has its connection all the same."""
         m = (line.consumer, line.connection)
         what = line.action[7:]
-        if what in self._sent[m]:
+        if what in self._sent.get(m, ()):
             self._sent[m].remove(what)
         elif m in self._sender and self._entries[LEADS][self._sender[m]] is False:
             self._holds(m, self._sender[m])

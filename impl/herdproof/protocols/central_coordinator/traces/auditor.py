@@ -7,14 +7,18 @@ What lines say of the contract's fields is in `judged/`. Format: `docs/central_t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.pipeline.audit.auditor import Auditor, Malformed, Replayed
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.judging import Judging
-from herdproof.protocols.central_coordinator.judged.judge import UNDECIDED, CentralJudge
+from herdproof.protocols.central_coordinator.judged.judge import (
+    SENTENCES,
+    UNDECIDED,
+    CentralJudge,
+)
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
 from herdproof.protocols.central_coordinator.traces.replays import replay_central
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
@@ -69,6 +73,16 @@ class CentralAuditor(Auditor):
     def ordered(self, lines: Sequence[CentralStep]) -> Ordered[CentralStep]:
         """A group's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines, Messages())
+
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """What the contract promises, and the protocol besides."""
+        return SENTENCES
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """What no trace can decide."""
+        return UNDECIDED
 
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines: by the contract's own properties."""

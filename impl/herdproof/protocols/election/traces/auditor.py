@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from herdproof.pipeline.audit.map_trace import MapAuditor
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.judging import Judging
-from herdproof.protocols.election.judged.judge import ElectionJudge
+from herdproof.protocols.election.judged.judge import WATCHES, ElectionJudge
+from herdspec.check.observation.watches import JUDGED
 
 
 class ElectionAuditor(MapAuditor):
@@ -21,6 +22,12 @@ class ElectionAuditor(MapAuditor):
 
     options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
     """A state that was replayed in a proved spec breaks no promise; what is missing is known."""
+
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """What the election's contract promises."""
+        judged = (p for p in WATCHES.promises if p.expectation in JUDGED)
+        return {promise.name: promise.sentence for promise in judged}
 
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a run's lines: by the election's contract."""
