@@ -148,13 +148,8 @@ class Stories:
         now = self._last if line is self._line else []
         ours = [c for c in now if whose.intersection(elements(c.key))] or now
         who = ", ".join(f"{name} {named(x)}" for name, x in about.items())
-<<<<<<< HEAD
         happened = "; ".join(dict.fromkeys(c.told_with_old for c in ours[:3])) or line.action
-        every = {c.number: c for one in (GROUP, *whose) for c in self._kept.get(one, ())}
-=======
-        happened = "; ".join(dict.fromkeys(c.told for c in ours[:3])) or line.action
         every = {c.number: c for one in (GROUP, *whose) for c in self.kept.get(one, ())}
->>>>>>> audit
         every |= {c.number: c for c in ours[:3]}
         story = [every[number].step for number in sorted(every)[-LONGEST_STORY:]]
         if not ours:
