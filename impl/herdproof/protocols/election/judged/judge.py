@@ -68,8 +68,8 @@ class ElectionJudge:
     def foresee(self, lines: Sequence[TraceLine], whole: int) -> None:
         """Nothing need be known before."""
 
-    def take(self, line: TraceLine) -> None:
-        """The next line."""
+    def take(self, line: TraceLine) -> bool:
+        """The next line; whether it broke something."""
         node, state, told = line.node, line.state, line.answered
         if line.action == "start":
             self._lives[node] = self._lives.get(node, 0) + 1
@@ -88,7 +88,7 @@ class ElectionJudge:
             self._leads_no_more(node)
             if now is not None:
                 self._takes_up(now, line.time_ns)
-        self.seen.step()
+        return self.seen.step()
 
     def _takes_up(self, broker: Broker, time_ns: int) -> None:
         node, _, epoch = broker
