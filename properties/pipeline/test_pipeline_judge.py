@@ -383,6 +383,18 @@ def test_whatever_is_deleted_nothing_is_violated(seed: int, kind: str, chance: R
         assert violated(rows) == set(), rows["violations"][:1]
 
 
+@pytest.mark.parametrize("kind", ["tail", "file"])
+def test_nor_does_the_replay_say_that_what_is_cut_differs(kind: str) -> None:
+    """Whose lines end may have gone on: whether the rest conforms is then not known."""
+    chance = Random(kind)
+    for seed in range(6):
+        left = deleted(run_of(seed), kind, chance)
+        for group in sorted({line.group for line in left} - {""}):
+            gaps = numbers_of(sorted(left, key=lambda line: line.time_ns)).gaps()
+            rows = judged(of_group(left, group), group, missing=gaps, replay=True)
+            assert violated(rows) == set(), (seed, group, rows["violations"])
+
+
 @pytest.mark.parametrize("promise", PLANTS)
 def test_what_is_planted_is_found_where_later_lines_are_missing(promise: str) -> None:
     """What came after the violation is of no matter, if whoever was heard before it is heard on."""

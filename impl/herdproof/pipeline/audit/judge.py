@@ -58,14 +58,17 @@ def duplicate(run: str, group: str, line: Any) -> Row:
 
 def add_replay(
     rows: Rows, auditor: Auditor, run: str, group: str, lines: Sequence[Any],
-    missing: Sequence[str] = (),
+    missing: Sequence[str] = (), *, complete: bool = False,
 ) -> None:  # fmt: skip
     """
     The verdict of the spec, and how often its actions were taken.
 
-    Where lines are missing (and why), nobody knows whether what differs does so for that alone.
+    Where lines are missing (and why), nobody knows whether what differs does so for that alone; nor
+    where a node was not heard any more, unless the traces are known to be `complete`.
     """
     replayed = auditor.replay(lines)
+    if replayed.verdict == "differs" and not missing and not complete:
+        missing = _silent(lines, replayed.lines)
     if missing:
         replayed = replace(replayed, verdict="unknown", told=f"lines are missing: {missing[0]}")
     who = {"run": run, "group": group}
@@ -83,6 +86,12 @@ def add_replay(
     ]
     if replayed.verdict == "differs":
         rows.setdefault("violations", []).append(_differs(who, replayed, lines))
+
+
+def _silent(lines: Sequence[Any], at: int) -> list[str]:
+    """Whose trace may be cut: who was heard before a line, and not since then."""
+    heard, since = ({(x.role, x.node) for x in some} for some in (lines[:at], lines[at:]))
+    return [f"of {node}, what came after its last line" for _, node in sorted(heard - since)]
 
 
 def _differs(who: Mapping[str, str], replayed: Replayed, lines: Sequence[Any]) -> Row:

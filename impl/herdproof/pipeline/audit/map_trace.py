@@ -29,8 +29,10 @@ class ReplayedAlone:
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
         """Whatever comes."""
 
-    def take(self, line: Any) -> None:
+    def take(self, line: Any) -> bool:
         """The next line."""
+        del line
+        return False
 
     def lose(self, gap: Gap) -> None:
         """Lines are missing."""

@@ -82,7 +82,7 @@ class Changes:
             (name for name, figure in FIGURES.items() if not figure.each), 0.0
         )
         self._first_ns: int | None = None
-        self._last_ns = 0
+        self.last_ns = 0
         self._listen()
 
     def _listen(self) -> None:
@@ -101,11 +101,10 @@ class Changes:
     def at(self, line: Any) -> None:
         """What is told from now on, this line tells."""
         self._line = line
-        if self._first_ns is None:
-            self._first_ns = line.time_ns
-        self._last_ns = max(self._last_ns, line.time_ns)
-        self._writer = None
-        self._how = "deposed"
+        if line.time_ns > self.last_ns:
+            self.last_ns = line.time_ns
+            if self._first_ns is None:
+                self._first_ns = line.time_ns
 
     def drain(self) -> Rows:
         """The rows since the last time; of members that are dropped nothing more will be told."""
@@ -297,7 +296,8 @@ class Changes:
             self._joined[m] = now
             self._counts["members_joined"] += 1
         elif as_told(new) is False and m in self._joined:
-            self._goes(m, now, self._how)
+            how, self._how = self._how, "deposed"
+            self._goes(m, now, how)
 
     def _goes(self, m: Member, left_ns: int | None, how: str) -> None:
         registration, consumer = self._names.get(m, (None, m[0]))
@@ -318,6 +318,7 @@ class Changes:
         if is_lost(new):
             return
         node, epoch = self._writer or (self._line.node or None, self._line.epoch or None)
+        self._writer = None
         own = self._open
         if own is None or own.coordinator != node or own.generation is not None:
             self._end("superseded")
@@ -367,7 +368,7 @@ class Changes:
             self._rows.setdefault("figures", []).extend(self._totals())
 
     def _totals(self) -> Iterator[Row]:
-        lived_ns = self._last_ns - (self._first_ns or 0)
+        lived_ns = self.last_ns - (self._first_ns or 0)
         churn = self._counts["members_joined"] + self._counts["members_left"]
         values: dict[str, float | None] = {**self._counts}
         values["partition_downtime_total_s"] = self._downtime_ns / SECOND

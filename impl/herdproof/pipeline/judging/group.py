@@ -37,7 +37,6 @@ class GroupJudging:
         self._gaps: list[str] = []
         """The first of those that are named, and how many there are."""
         self._missing = 0
-        self._last_ns = 0
 
     # ── Lines ───────────────────────────────────────────────────────────────────────────────
 
@@ -45,15 +44,16 @@ class GroupJudging:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
         self._judge.foresee(lines, whole)
 
-    def take(self, line: Any) -> None:
-        """The next line."""
-        self._last_ns = max(self._last_ns, line.time_ns)
+    def take(self, line: Any) -> bool:
+        """The next line; whether something is broken by it."""
         self._changes.at(line)
-        self._judge.take(line)
-        broken = self._judge.broken()
-        if broken:
-            for violation in {found.promise.name: found for found in broken[::-1]}.values():
-                self._violate(line, violation)
+        if not self._judge.take(line):
+            return False
+        for violation in {
+            found.promise.name: found for found in self._judge.broken()[::-1]
+        }.values():
+            self._violate(line, violation)
+        return True
 
     def lose(self, gap: Gap) -> None:
         """From here on, until they are found, these lines may have been."""
@@ -79,7 +79,7 @@ class GroupJudging:
 
     def close(self) -> Rows:
         """The last rows: what is open, the figures of the whole group, the verdicts."""
-        self._judge.close(self._last_ns)
+        self._judge.close(self._changes.last_ns)
         self._changes.close()
         return {**self._changes.drain(), "verdicts": [*self._verdicts()]}
 

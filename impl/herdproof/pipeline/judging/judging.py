@@ -23,8 +23,8 @@ class Takes(Protocol):
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
 
-    def take(self, line: Any) -> None:
-        """The next line."""
+    def take(self, line: Any) -> bool:
+        """The next line; whether something may be broken."""
 
     def lose(self, gap: Gap) -> None:
         """From here on, until they are found, these lines may have been."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from herdspec.check.observation.doubt import as_told, is_lost
 
@@ -18,39 +19,37 @@ GROUP = ()
 """Whom a change is about that is of no element."""
 
 
-class Change(NamedTuple):
-    """A field that has changed, at a line."""
+Change = tuple[int, int, str, str, Any, Any, Any]
+"""Its number, when, the node that tells it; a field, the key of an entry, what it is, and was."""
 
-    number: int
-    time_ns: int
-    node: str
-    field: str
-    key: Any
-    value: Any
-    old: Any
 
-    @property
-    def told(self) -> str:
-        """In a sentence."""
-        shown = named(offset_of(self.field, as_told(self.value)))
-        sentence = SENTENCES.get((self.field, shown)) or SENTENCES.get((self.field, ""))
-        each = [named(x) for x in elements(self.key)]
-        return (sentence or f"{self.field} of {{keys}} is {{value}}").format(
-            *each, value=shown, keys=", ".join(each)
-        )
+def told_of(change: Change) -> str:
+    """A change in a sentence; none, where what it is now is not known, or says nothing."""
+    *_, field, key, value, _ = change
+    value = as_told(value)
+    if is_lost(value) or (field in OFTEN and not value):
+        return ""
+    shown = named(offset_of(field, value))
+    sentence = SENTENCES.get((field, shown)) or SENTENCES.get((field, ""))
+    each = [named(x) for x in elements(key)]
+    return (sentence or f"{field} of {{keys}} is {{value}}").format(
+        *each, value=shown, keys=", ".join(each)
+    )
 
-    @property
-    def told_with_old(self) -> str:
-        """In a sentence, with what was before."""
-        if is_lost(self.old) or self.old in (None, False):
-            return self.told
-        return f"{self.told} (was {named(offset_of(self.field, self.old))})"
 
-    @property
-    def step(self) -> str:
-        """As a step of a story: `time_ns|from|to|what`."""
-        who, what = (text.replace("|", "¦") for text in (self.node, self.told))
-        return f"{self.time_ns}|{who}||{what}"
+def with_former(change: Change, sentence: str) -> str:
+    """A sentence of a change, and what was before it."""
+    *_, field, _, _, old = change
+    old = as_told(old)
+    if is_lost(old) or old in (None, False):
+        return sentence
+    return f"{sentence} (was {named(offset_of(field, old))})"
+
+
+def step_of(change: Change, sentence: str) -> str:
+    """A step of a story: `time_ns|from|to|what`."""
+    who, what = (text.replace("|", "¦") for text in (change[2], sentence))
+    return f"{change[1]}|{who}||{what}"
 
 
 SENTENCES: Mapping[tuple[str, str], str] = {
@@ -111,53 +110,51 @@ def named(x: Any) -> str:
 
 
 class Stories:
-    """The last changes of each element."""
+    """The last changes of each element; of what changes all the time, the last of all."""
 
     def __init__(self) -> None:
         self.kept: dict[Any, deque[Change]] = {}
+        self._often: deque[Change] = deque(maxlen=OFTEN_KEPT)
         self._number = 0
-        self._last: list[Change] = []
-        """Those of the line in hand."""
-        self._line: Any = None
 
     def keep(
         self, line: Any, changed: Collection[tuple[str, Any, Any]],
         entries: Mapping[str, Mapping[Any, Any]],
     ) -> None:  # fmt: skip
         """What has changed at a line."""
-        if line is not self._line:
-            self._line = line
-            self._last = []
+        time_ns, node, kept = line.time_ns, line.node, self.kept
+        self._number += 1
         for field, key, old in changed:
-            value = as_told(entries[field][key])
-            if is_lost(value) or (field in QUIET and not value):
+            change = (self._number, time_ns, node, field, key, entries[field][key], old)
+            if field in OFTEN:
+                self._often.append(change)
                 continue
-            self._number += 1
-            change = Change(self._number, line.time_ns, line.node, field, key, value, as_told(old))
-            self._last.append(change)
-            about = elements(key)
-            for one in about[-1:] if field in OF_PARTITIONS else about or (GROUP,):
-                kept = self.kept.get(one)
-                if kept is None:
-                    kept = self.kept[one] = deque(maxlen=KEPT)
-                kept.append(change)
+            for one in elements(key) or (GROUP,):
+                known = kept.get(one)
+                if known is None:
+                    known = kept[one] = deque(maxlen=KEPT)
+                known.append(change)
 
     def of(self, line: Any, about: Mapping[str, Any]) -> tuple[str, list[str]]:
         """What happened at a line that broke a promise, and the steps that led to it."""
         whose = {*about.values()}
-        now = self._last if line is self._line else []
-        ours = [c for c in now if whose.intersection(elements(c.key))] or now
+        often = [c for c in self._often if whose.intersection(elements(c[4]))]
+        every = {c[:5]: c for one in (GROUP, *whose) for c in self.kept.get(one, ())}
+        every |= {c[:5]: c for c in often[-KEPT:]}
+        chosen = [every[name] for name in sorted(every, key=_FIRST)][-LONGEST_STORY:]
+        told = [(change, sentence) for change in chosen if (sentence := told_of(change))]
+        here = (line.time_ns, line.node)
+        now = [with_former(change, text) for change, text in told if change[1:3] == here]
+        story = [step_of(change, sentence) for change, sentence in told]
+        if not now:
+            story.append(step_of((0, line.time_ns, line.node, "", (), None, None), line.action))
         who = ", ".join(f"{name} {named(x)}" for name, x in about.items())
-        happened = "; ".join(dict.fromkeys(c.told_with_old for c in ours[:3])) or line.action
-        every = {c.number: c for one in (GROUP, *whose) for c in self.kept.get(one, ())}
-        every |= {c.number: c for c in ours[:3]}
-        story = [every[number].step for number in sorted(every)[-LONGEST_STORY:]]
-        if not ours:
-            story.append(f"{line.time_ns}|{line.node.replace('|', '¦')}||{line.action}")
+        happened = "; ".join(dict.fromkeys(now[-3:])) or line.action
         return f"for {who}: {happened}" if who else happened, story
 
 
-OF_PARTITIONS = frozenset({"position", "reported", "committing"})
-"""What changes often: kept with its partition alone."""
-QUIET = frozenset({"reported", "committing", "storing", "position", "accepted"})
-"""Of which nobody wants to know that it is no more."""
+_FIRST = itemgetter(0)
+OFTEN_KEPT = 48
+"""So many of the last changes are kept of what changes all the time."""
+OFTEN = frozenset({"position", "finished", "reported", "committing", "accepted", "storing"})
+"""What changes all the time."""

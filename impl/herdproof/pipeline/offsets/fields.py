@@ -67,13 +67,19 @@ class OffsetsFields:
         """By field, why not all is known of it."""
         self._has_begun = False
         """Whether a rebalance was told of that has made no generation yet."""
+        self._is_broken = False
 
-    def take(self, event: e.Event) -> None:
-        """The next event."""
+    def take(self, event: e.Event) -> bool:
+        """The next event; whether it broke something."""
+        self._is_broken = False
         fill = _FILLS.get(type(event))
         if fill is not None:
             fill(self, event)
-            self.seen.step()
+            self._step()
+        return self._is_broken
+
+    def _step(self) -> None:
+        self._is_broken = self.seen.step() or self._is_broken
 
     # ── Members and generations ─────────────────────────────────────────────────────────────
 
@@ -93,7 +99,7 @@ class OffsetsFields:
         self.seen.set("live", m, False)
         for p in self.seen.domains["Partition"]:
             self._consumes(m, p, False)
-        self.seen.step()
+        self._step()
         self.seen.drop("Member", m)
 
     def rebalance(self, event: e.Rebalance) -> None:
@@ -119,9 +125,9 @@ class OffsetsFields:
             self.seen.set("owner", p, event.consumer_of(owners.get(p)))
         self.seen.set("stage", (), Stage.HANDED)
         for p, m in also:
-            self.seen.step()
+            self._step()
             self.seen.set("owner", p, event.consumer_of(m))
-            self.seen.step()
+            self._step()
             self.seen.forget("owner", p)
 
     def settled(self, event: e.Settled) -> None:

@@ -112,9 +112,9 @@ class OffsetsJudge(PlainJudge):
         super().listen(tells)
         self._fields.tells = tells
 
-    def take(self, line: Event) -> None:
-        """The next event."""
-        self._fields.take(line)
+    def take(self, line: Event) -> bool:
+        """The next event; whether it broke something."""
+        return self._fields.take(line)
 
     def judgements(self) -> list[Judgement]:
         """What came of each promise: that nothing here violates one does not say that it holds."""

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from herdproof.pipeline.report.campaigns import Campaign, campaign_of
-from herdproof.pipeline.report.figures import Figure, figures_of
+from herdproof.pipeline.report.figures import Figure, figures_of, unseen
 from herdproof.pipeline.report.reading import Subject, Tables, of_subjects
 from herdproof.protocols.sentences import OLD_NAMES
 
@@ -189,6 +189,8 @@ class Facts:
     violations: Mapping[str, int]
     stories: Sequence[Violation]
     figures: Sequence[Figure]
+    unseen: Mapping[str, int]
+    """Figures that are not observable, by how many groups."""
     coverage: Sequence[Action]
     quarantine: Sequence[Quarantined]
     campaign: Campaign | None = field(default=None)
@@ -222,8 +224,8 @@ def facts_of(directory: Path) -> Facts:
         promises=_promises(tables), listed=worst[:LISTED], matrix=_matrix(tables, shown),
         histories=_histories(tables, [g.subject for g in worst if g.group][:DETAILED]),
         violations={str(name): count for (name,), count in violations.most_common()},
-        stories=_stories(tables), figures=figures_of(tables), coverage=_coverage(tables),
-        quarantine=_quarantine(tables), campaign=campaign_of(tables),
+        stories=_stories(tables), figures=figures_of(tables), unseen=unseen(tables),
+        coverage=_coverage(tables), quarantine=_quarantine(tables), campaign=campaign_of(tables),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from herdproof.protocols.central_coordinator.judged.consumers import (
 from herdproof.protocols.central_coordinator.judged.fields import INITIAL, OF_COORDINATORS
 from herdproof.protocols.central_coordinator.judged.gaps import Untold
 from herdproof.protocols.central_coordinator.judged.own import (
+    OF_OWN,
     SHARES,
     Requests,
     Ruled,
@@ -111,6 +112,8 @@ class CentralJudge:
         self._shares = Shares(self.seen)
         self._uneven: list[Uneven] = []
         self._untold = Untold()
+        self._taken: list[CentralStep] = []
+        """Lines of which that does not know yet."""
         self._ahead: deque[bool] = deque()
         """Of the lines that come, whether somebody may coordinate then who tells nothing."""
         self._is_hidden = False
@@ -125,6 +128,10 @@ class CentralJudge:
         """By consumer, the members of whom lines are missing."""
         self._left: dict[tuple[str, str], tuple[int, Left]] = {}
         """By process that is not heard any more: its last number, and what was told by it last."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._catch_up()
+        return self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -157,6 +164,7 @@ class CentralJudge:
 
     def foresee(self, lines: Sequence[CentralStep], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
+        self._catch_up()
         hidden = self._untold.coordinators(lines, whole if self._is_whole else 0)
         if self._is_whole:
             self._learn_stored(lines[: min([whole, *(k for k, h in enumerate(hidden) if h)])])
@@ -164,23 +172,37 @@ class CentralJudge:
             self._table.partition(p)
         if self._untold.consumers(lines):
             self._lacks.add(CONSUMER)
-        self._ahead = deque(hidden)
+        self._ahead = deque(hidden if self._is_hidden or True in hidden else ())
 
-    def take(self, line: CentralStep) -> None:
-        """The next line."""
-        hidden = self._ahead.popleft() if self._ahead else self._is_hidden
+    def take(self, line: CentralStep) -> bool:
+        """The next line; whether it broke something."""
+        if self._ahead:
+            self._looks_ahead()
+        if (line.role, line.node) in self._left:
+            self._comes_back(line)
+        self._taken.append(line)
+        action, table = line.action, self._table
+        broken = action in OF_OWN and self._requests.take(line, is_present=table.is_present(line))
+        if table.take(line):
+            broken = self.seen.step() or broken
+        if action in ("finish_rebalance", "begin_rebalance"):
+            uneven = self._shares.look(table.subscribed)
+            if uneven is not None:
+                self._uneven.append(uneven)
+                return True
+        return broken
+
+    def _looks_ahead(self) -> None:
+        hidden = self._ahead.popleft()
         if hidden != self._is_hidden:
             self._is_hidden = hidden
             (self.lose if hidden else self.find)(UNTRACED)
-        if (line.role, line.node) in self._left:
-            self._comes_back(line)
-        self._untold.take(line)
-        self._requests.take(line, is_present=self._table.is_present(line))
-        if self._table.take(line):
-            self.seen.step()
-        if line.action in ("finish_rebalance", "begin_rebalance"):
-            uneven = self._shares.look(self._table.subscribed)
-            self._uneven += [uneven] if uneven is not None else []
+
+    def _catch_up(self) -> None:
+        """Who coordinates and consumes need be known where lines are foreseen."""
+        for line in self._taken:
+            self._untold.take(line)
+        self._taken.clear()
 
     def _learn_stored(self, lines: Sequence[CentralStep]) -> None:
         """What was stored before the trace begins, as lines read it before they write it."""
@@ -230,6 +252,7 @@ class CentralJudge:
             self._requests.lose()
         self.seen.gap(gap.lines, fields)
         self._is_whole = False
+        self._catch_up()
         self._untold.lose()
         self._lacks.add(gap.role)
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}

@@ -43,6 +43,13 @@ PHASES = {
     "finish_rebalance": Phase.IDLE, "fail_rebalance": Phase.FAILED,
 }  # fmt: skip
 
+OF_OWN = frozenset({
+    "start", "step_down", "coordinator_startup", "handle_register", "handle_closed", "fail",
+    "send_ping", "send_stop", "send_start", "handle_ping", "handle_stop", "handle_start",
+    "answered", *PHASES,
+})  # fmt: skip
+"""The lines that tell of requests."""
+
 
 class Requests:
     """Who sends what to whom: each request and each answer over the connection that it names."""
@@ -60,26 +67,28 @@ class Requests:
         self._writes: dict[str, int] = {}
         """By node, the number of its write of owners."""
 
-    def take(self, line: CentralStep, *, is_present: bool) -> None:
-        """The next line."""
+    def take(self, line: CentralStep, *, is_present: bool) -> bool:
+        """The next line, one of `OF_OWN`; whether it broke something."""
         if line.role == CONSUMER:
-            if line.action in ("handle_ping", "handle_stop", "handle_start"):
+            if line.action != "start":
                 self._obeys(line)
-            return
+            return self.seen.step()
         leads = self._entries[LEADS][line.node]
         if type(leads) is Told:  # it was not its last line
             self._entries[LEADS][line.node] = leads.value
         match line.action:
-            case "start" | "step_down" | "coordinator_startup":
-                self._leads(line.node, line.action == "coordinator_startup")
-            case "handle_register" if line.outcome == "accepted":
-                self._counts(line)
-            case "handle_closed" | "fail":
-                self._set(BOOKS, self._member(line), None)
             case "send_ping" | "send_stop" | "send_start":
                 self._sends(line, is_present=is_present)
+            case "start" | "step_down" | "coordinator_startup":
+                self._leads(line.node, line.action == "coordinator_startup")
+            case "handle_register":
+                if line.outcome == "accepted":
+                    self._counts(line)
+            case "handle_closed" | "fail":
+                self._set(BOOKS, self._member(line), None)
             case _:
                 self._moves(line)
+        return self.seen.step()
 
     def _member(self, line: CentralStep) -> Member:
         m = (line.consumer, line.connection)
@@ -135,8 +144,9 @@ class Requests:
         m = self._member(line)
         what = line.action[5:]
         self._sent[m].add(what)
-        self._sender[m] = line.node
-        self._holds(m, line.node)
+        if self._sender.get(m) != line.node or self._entries[LEADS][line.node] is not True:
+            self._sender[m] = line.node
+            self._holds(m, line.node)
         if what == "start" and is_present:
             self._starts(m, line)
 

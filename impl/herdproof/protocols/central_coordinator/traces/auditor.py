@@ -21,6 +21,7 @@ from herdproof.protocols.central_coordinator.judged.judge import (
 )
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
 from herdproof.protocols.central_coordinator.traces.replays import replay_central
+from herdproof.protocols.central_coordinator.traces.trace_map import untraced
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
 
 
@@ -89,5 +90,10 @@ class CentralAuditor(Auditor):
         return GroupJudging(run, group, self.name, CentralJudge(), UNDECIDED)
 
     def replay(self, lines: Sequence[CentralStep]) -> Replayed:
-        """A group's lines, in order, replayed in the spec."""
-        return replay_central(lines)
+        """A group's lines, in order, replayed in the spec; of who has no trace nothing is known."""
+        for missing in untraced(lines):
+            return Replayed("unknown", missing.why)
+        try:
+            return replay_central(lines)
+        except KeyError as unnamed:
+            return Replayed("unknown", f"no line tells of {unnamed}")

@@ -47,8 +47,8 @@ class ElectionJudge(PlainJudge):
         self.__dict__.update(state)
         self.seen.bind(WATCHES)
 
-    def take(self, line: TraceLine) -> None:
-        """The next line."""
+    def take(self, line: TraceLine) -> bool:
+        """The next line; whether it broke something."""
         node, state, told = line.node, line.state, line.answered
         if line.action == "start":
             self._lives[node] = self._lives.get(node, 0) + 1
@@ -67,7 +67,7 @@ class ElectionJudge(PlainJudge):
             self._leads_no_more(node)
             if now is not None:
                 self._takes_up(now, line.time_ns)
-        self.seen.step()
+        return self.seen.step()
 
     def _takes_up(self, broker: Broker, time_ns: int) -> None:
         node, _, epoch = broker
