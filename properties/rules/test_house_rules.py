@@ -45,12 +45,12 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
     "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
-    "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption",
-    "Coordinator", "Declared", "Deposed", "Elected", "Failed", "Figure", "Following",
-    "Generation", "Group", "Held", "History", "Instance", "Interval", "Kind", "Line", "Link",
-    "Member", "Missing", "Node", "Offsets", "Outcome", "Owner", "Paths", "Place", "Process",
+    "Column", "Committed", "Compared", "Connection", 
+    "Declared", "Deposed", "Elected", "Failed", "Figure", "Following",
+    "Generation", "Group", "Held", "Instance", "Interval", "Kind", "Line", "Link",
+    "Member", "Node", "Outcome", "Owner", "Paths", "Place", "Process",
     "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
-    "Step", "Store", "Summary", "Table", "Taken", "Teller", "Timeline", "Told",
+    "Step", "Store", "Summary", "Table", "Taken", "Timeline", "Told",
     "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",
 })  # fmt: skip
 """Names that two classes of a package have still: none is to be added."""

@@ -141,6 +141,8 @@ class Observed:
         self._unbridged = [0] * many
         self._pending: dict[tuple[int, Instance], set[Entry]] = {}
         """Instances whose gap is not bridged yet, and the entries whose last values they need."""
+        self.left: list[tuple[str, Any, Told]] = []
+        """Entries of whose tellers nobody is heard any more, for whoever forgets them in time."""
         self.hears: Hears | None = None
         """Is told of each step that changes something, and of what has become known with it."""
         self.bind(watches)
@@ -303,7 +305,8 @@ class Observed:
         """Who told this entry is not heard any more."""
         old = self.entries[field][key]
         if old is not UNKNOWN and type(old) is not Told:
-            self.entries[field][key] = Told(old)
+            left = self.entries[field][key] = Told(old)
+            self.left.append((field, key, left))
 
     def leave_all(self, field: str) -> None:
         """Who told the entries of a field is not heard any more."""

@@ -274,17 +274,10 @@ class CentralJudge:
 
     def leave(self, line: CentralStep) -> None:
         """That was the last line of a process, as far as is known."""
-        entries = self.seen.entries
-        told = {f: {k for k, v in of.items() if type(v) is Told} for f, of in entries.items()}
+        self.seen.left.clear()
         self._table.leave(line)
         self._requests.leave(line)
-        left = [
-            (f, k, v)
-            for f, of in entries.items()
-            for k, v in of.items()
-            if type(v) is Told and k not in told[f]
-        ]
-        self._left[line.role, line.node] = line.sequence, left
+        self._left[line.role, line.node] = line.sequence, [*self.seen.left]
 
     def _comes_back(self, line: CentralStep) -> None:
         """A process is heard again: if it is the same one, nothing was missed."""

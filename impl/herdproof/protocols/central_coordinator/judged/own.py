@@ -200,6 +200,7 @@ class Requests:
         """That was the last line of a process: who has stepped down may lead again."""
         if line.role == COORDINATOR:
             self.seen.leave(LEADS, line.node)
+            self.seen.left.clear()
 
 
 class Named(NamedTuple):
