@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from herdproof.protocols.central_coordinator.assignment import range_assign
 
+from herdproof.consuming.assignment import range_assign, shares_are_even, uneven_share
 from herdproof.protocols.sentences import OLD_NAMES, Sentence
-from herdproof.protocols.shares import shares_are_even, uneven_share
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES, settles
 

@@ -45,7 +45,7 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
     "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
-    "Column", "Committed", "Compared", "Connection", 
+    "Column", "Committed", "Compared", "Connection",
     "Declared", "Deposed", "Elected", "Failed", "Figure", "Following",
     "Generation", "Group", "Held", "Instance", "Interval", "Kind", "Line", "Link",
     "Member", "Node", "Outcome", "Owner", "Paths", "Place", "Process",

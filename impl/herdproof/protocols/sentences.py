@@ -57,5 +57,5 @@ OLD_NAMES = {
 """
 By a sentence's name here, the properties that say it: the contract's and the protocols' own.
 
-`shares_are_even` is the assignor's promise (`herdproof.protocols.shares`), and no state's.
+`shares_are_even` is the assignor's promise (`herdproof.consuming.assignment`), and no state's.
 """

@@ -38,7 +38,7 @@ from herdspec.check.observation.doubt import (
     joined,
     same,
 )
-from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of, plain
+from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of, word
 from herdspec.language.specification import Promise
 from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
 
@@ -168,8 +168,8 @@ class Observed:
     def _space(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What emitted functions know of this state."""
         space = {**SPACE, **self._watches.constants, "__builtins__": builtins}
-        space |= {f"s_{plain(name)}": entries for name, entries in self.entries.items()}
-        space |= {f"o_{plain(name)}": entries for name, entries in before.items()}
+        space |= {f"s_{word(name)}": entries for name, entries in self.entries.items()}
+        space |= {f"o_{word(name)}": entries for name, entries in before.items()}
         space |= {f"d_{sort}": elements for sort, elements in self.domains.items()}
         return space | {"held": self._held, "found": self._found, "doubt": self._look}
 

@@ -43,7 +43,7 @@ JUDGED = (Expectation.ALWAYS, Expectation.STEP)
 """What can be seen to be violated as it happens."""
 
 
-def plain(field: str) -> str:
+def word(field: str) -> str:
     """A field's name in emitted code: one of a part has a dot."""
     return field.replace(".", "__")
 
@@ -162,12 +162,12 @@ class _Emitter:
 
     def on_field(self, field: Field) -> CodeType | None:
         """What a changed entry is held against; `old` is what it was before the step."""
-        return self._watch(f"on_{plain(field.name)}(key, old)", field, self._clauses)
+        return self._watch(f"on_{word(field.name)}(key, old)", field, self._clauses)
 
     def of_state(self, field: Field) -> CodeType | None:
         """What an entry is held against that has become known, though nothing has happened."""
         states = [c for c in self._clauses if not c.is_step]
-        return self._watch(f"is_{plain(field.name)}(key)", field, states)
+        return self._watch(f"is_{word(field.name)}(key)", field, states)
 
     def _watch(self, head: str, field: Field, clauses: Iterable[Clause]) -> CodeType | None:
         """The clauses that watch a field; those that need not be looked at together are."""
@@ -182,7 +182,7 @@ class _Emitter:
             return None
         keys = _keys(len(keys_of(field)))
         lines = [
-            f"now = s_{plain(field.name)}[key]",
+            f"now = s_{word(field.name)}[key]",
             *([f"{', '.join(keys)} = key"] if keys else []),
         ]
         return _function(head, [*lines, *_guarded(by_guard)])
@@ -374,10 +374,10 @@ class _Logic:
     def entry(self, table: Expr, key: str) -> str:
         """An entry before or after a step."""
         if table.op == "field" and self._clause.is_step:
-            name = plain(table.data)
+            name = word(table.data)
             return f"(o_{name}[{key}] if {key} in o_{name} else s_{name}[{key}])"
         assert table.op in LEAVES, f"not an entry of a state: {table.op}"
-        return f"s_{plain(table.data)}[{key}]"
+        return f"s_{word(table.data)}[{key}]"
 
 
 class _Plain(_Logic):
@@ -506,7 +506,7 @@ class _Kleene(_Logic):
         if entry is None:
             return text
         changed, key = entry  # one that the step has not changed is, unknown or not, what it was
-        is_changed = f"{key} in o_{plain(changed)}"
+        is_changed = f"{key} in o_{word(changed)}"
         return f"(not {is_changed} or {text})" if yes else f"({is_changed} and {text})"
 
     def _same_entry(self, a: Expr, b: Expr) -> tuple[str, str] | None:

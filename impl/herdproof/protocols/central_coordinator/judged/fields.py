@@ -115,7 +115,7 @@ class CentralFields(Consumers):
 
     # ── Their lines ─────────────────────────────────────────────────────────────────────────
 
-    def _is_present(self, line: CentralStep) -> bool:
+    def is_present(self, line: CentralStep) -> bool:
         """Whether nobody is known to coordinate in a later epoch."""
         return self._epochs.get(line.node) == self._epoch != 0
 
@@ -129,7 +129,7 @@ class CentralFields(Consumers):
     def coordinator_step_down(self, line: CentralStep) -> None:
         """It coordinates no more, and forgets."""
         self._doubt_writes_of(line.node)
-        if self._is_present(line):
+        if self.is_present(line):
             self._forget()
         self._epochs.pop(line.node, None)
         self.seen.set("term", line.node, 0)
@@ -165,7 +165,7 @@ class CentralFields(Consumers):
 
     def coordinator_topic_change_listener(self, line: CentralStep) -> None:
         """It knows partitions."""
-        if self._is_present(line):
+        if self.is_present(line):
             for t, n, _ in line.partitions:
                 if (t, n) in self._partitions:
                     self.seen.set("known", (t, n), True)
@@ -175,7 +175,7 @@ class CentralFields(Consumers):
         """It counts a member as one."""
         if line.outcome == "accepted":
             m = self._registered[line.member] = self._member(line)
-            if self._is_present(line):
+            if self.is_present(line):
                 self.seen.set("live", m, True)
                 for field in ("informed", "current"):
                     self._learn(field, m, False)
@@ -183,7 +183,7 @@ class CentralFields(Consumers):
 
     def coordinator_handle_closed(self, line: CentralStep) -> None:
         """It counts a member no more."""
-        if self._is_present(line):
+        if self.is_present(line):
             m = self._member(line)
             self.seen.set("live", m, False)
             self.seen.set("informed", m, False)
@@ -193,12 +193,12 @@ class CentralFields(Consumers):
 
     def coordinator_send_stop(self, line: CentralStep) -> None:
         """It no longer counts on a member consuming."""
-        if self._is_present(line):
+        if self.is_present(line):
             self.seen.set("informed", self._member(line), False)
 
     def coordinator_send_start(self, line: CentralStep) -> None:
         """It has read where the partitions are stored."""
-        if not self._is_present(line):
+        if not self.is_present(line):
             return
         m = self._member(line)
         self.seen.set("informed", m, False)
@@ -215,19 +215,19 @@ class CentralFields(Consumers):
         if not line.partitions:
             return
         said, name = (line.partitions, line.generation, line.connection), f" {line.consumer}"
-        if self._last.get(name) != said and self._is_present(line):
+        if self._last.get(name) != said and self.is_present(line):
             self._hears(line, self._member(line), "reported")
             self._last[name] = said
 
     def coordinator_handle_stop_response(self, line: CentralStep) -> None:
         """It hears how far a member is that has stopped."""
         self._is_changed = False
-        if self._is_present(line):
+        if self.is_present(line):
             self._hears(line, self._member(line), "reported")
 
     def coordinator_handle_commit(self, line: CentralStep) -> None:
         """It hears how far a member is, and takes it."""
-        if line.outcome != "accepted" or not self._is_present(line):
+        if line.outcome != "accepted" or not self.is_present(line):
             return
         m = self._member(line)
         self._hears(line, m, "committing")
@@ -279,7 +279,7 @@ class CentralFields(Consumers):
 
     def coordinator_handle_start_response(self, line: CentralStep) -> None:
         """It learns that a member has begun."""
-        if not line.outcome and self._is_present(line):
+        if not line.outcome and self.is_present(line):
             m = self._member(line)
             generation = self._entries["generation"][()]
             self.seen.set("informed", m, True)
@@ -290,7 +290,7 @@ class CentralFields(Consumers):
 
     def coordinator_begin_rebalance(self, line: CentralStep) -> None:
         """It has read the generation: a write in doubt was done, or was not."""
-        if not self._is_present(line):
+        if not self.is_present(line):
             return
         self._reads(line)
         self._is_changed = False
@@ -299,13 +299,13 @@ class CentralFields(Consumers):
 
     def coordinator_finish_rebalance(self, line: CentralStep) -> None:
         """Every Start is acknowledged: stable, unless something has changed since the plan."""
-        if self._is_present(line):
+        if self.is_present(line):
             both = joined([Stage.STABLE, Stage.OPEN])
             self.seen.set("stage", (), both if self._is_changed else Stage.STABLE)
 
     def coordinator_fail_rebalance(self, line: CentralStep) -> None:
         """It will begin again."""
-        if self._is_present(line):
+        if self.is_present(line):
             self.seen.set("stage", (), Stage.OPEN)
 
     # ── Writes ──────────────────────────────────────────────────────────────────────────────
@@ -315,7 +315,7 @@ class CentralFields(Consumers):
         self._sends(line)
         for t, n, o in line.partitions:
             p = self.partition((t, n))
-            if self._is_present(line):
+            if self.is_present(line):
                 self._takes(p, o + 1)
                 self.seen.set("storing", p, o + 1)
         self.seen.step()
@@ -538,7 +538,7 @@ class CentralFields(Consumers):
 
     def coordinator_send_ping(self, line: CentralStep) -> None:
         """It counts a member as one, and knows the generation: told again after a gap."""
-        if self._is_whole or not self._is_present(line) or not line.generation:
+        if self._is_whole or not self.is_present(line) or not line.generation:
             return
         if self._entries["generation"][()] is UNKNOWN:
             self.seen.refine("generation", (), line.generation)

@@ -34,10 +34,6 @@ class TellingFields(CentralFields):
         self._line = line
         return super().take(line)
 
-    def is_present(self, line: CentralStep) -> bool:
-        """Whether nobody is known to coordinate in a later epoch than its node."""
-        return self._is_present(line)
-
     @property
     def subscribed(self) -> Mapping[Member, Subscription | None]:
         """What each member has subscribed to, as far as that can be read."""

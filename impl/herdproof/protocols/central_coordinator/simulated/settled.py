@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from herdproof.consuming.assignment import uneven_share
 from herdproof.consuming.offsets import NamedPartition
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.contract import Contract, Owned, shown
 from herdproof.protocols.sentences import Sentence
-from herdproof.protocols.shares import uneven_share
 from herdproof.simulator.kafka import Log
 
 
