@@ -3,24 +3,37 @@ What must hold of system B's deliveries, judged from what consumers reported and
 
 A tenure is the time for which one consumer had one partition: from the assignment until the
 listener has returned, if a Stop ended it; else (a lost connection, a death) until the last record
-that was delivered, after which the lease alone keeps the others out.
+that was delivered, after which the lease alone keeps the others out. Tenures, and what ZooKeeper
+showed, fill the fields of the contract, whose properties judge (`judge_tenures`, `judge_points`).
+What it does not speak of is judged here: that each record arrives, in order, and how much again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Self, TypeAlias
 
 from herdproof.conformance.traces.replay import conform_files
 from herdproof.protocols.central_coordinator.traces.trace_map import map_of
 from herdspec.check.conformance.conform import Verdict
+from herdspec.check.observation.doubt import UNKNOWN, among
+from herdspec.check.observation.observed import Observed
+from herdspec.check.observation.watches import watches_of
+from herdspec.protocols.contract.properties import CONTRACT
 
 Place = tuple[str, int]
 """A topic and a partition."""
+Shown: TypeAlias = Mapping[Place, Sequence[tuple[float, int]]]
+"""When ZooKeeper showed which offset of each place, as they changed."""
+Step: TypeAlias = tuple[float, int, Callable[["PlaceFields"], None]]
+"""When something happens at a place, what comes first if it is at one time, and what it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +98,7 @@ class Evidence:
     """What consumers reported, each one's in its order."""
     produced: Mapping[tuple[Place, int], float]
     """When each record was acknowledged to its producer."""
-    committed: Mapping[Place, Sequence[tuple[float, int]]]
-    """When ZooKeeper showed which offset, as they changed."""
+    committed: Shown
     points: Sequence[tuple[float, int, int]]
     """When ZooKeeper showed which epoch and generation, as they changed."""
 
@@ -102,14 +114,13 @@ def judge(evidence: Evidence, *, epochs: int, generations: int, behind_s: float)
     during = [p for p in evidence.points if records and min(records) < p[0] < max(records)]
     assert len({epoch for _, epoch, _ in during}) >= epochs, f"few failovers: {during}"
     assert len({number for *_, number in during}) >= generations, f"few rebalances: {during}"
+    judge_points(evidence.points)
     had = tenures(evidence.seen)
+    hands = judge_tenures(had, evidence.committed)
     assert_all_delivered(evidence.produced, evidence.seen)
     assert_in_order(had)
-    hands = assert_exclusive(had)
     again = assert_bounded_again(had, behind_s)
-    assert_never_back(evidence.committed)
-    assert_stored_is_not_delivered_again(had, evidence.committed)
-    assert_only_delivered_is_stored(had, evidence.committed)
+    assert_all_stored(had, evidence.committed)
     return (
         f"{len(evidence.produced)} records, {again} of them again, {hands} changes of hands, "
         f"{during[-1][1] - during[0][1]} failovers, {during[-1][2] - during[0][2]} generations"
@@ -167,18 +178,128 @@ def by_place(all_tenures: Iterable[Tenure]) -> dict[Place, list[Tenure]]:
     return found
 
 
-def assert_exclusive(all_tenures: Iterable[Tenure]) -> int:
-    """No two consumers ever have one partition at a time; how many times it changed hands."""
+# ── What the contract judges ────────────────────────────────────────────────────────────────
+
+OF_PLACES = watches_of(
+    CONTRACT,
+    {"generation": 0, "owner": None, "consumes": False, "position": 0, "finished": 0,
+     "committed": 0},
+)  # fmt: skip
+"""What consumers and ZooKeeper tell of a place; its generation is that of the records there."""
+
+OF_POINTS = watches_of(CONTRACT, {"epoch": 0, "generation": 0})
+"""What ZooKeeper shows of a group."""
+
+
+def judge_points(points: Iterable[tuple[float, int, int]]) -> None:
+    """The contract holds of the epochs and generations that ZooKeeper showed."""
+    seen = Observed(OF_POINTS)
+    for at, epoch, generation in points:
+        seen.set("epoch", (), epoch)
+        seen.set("generation", (), generation)
+        assert_kept(seen, f"ZooKeeper shows epoch {epoch}, generation {generation} at {at:.3f}")
+
+
+def judge_tenures(all_tenures: Iterable[Tenure], committed: Shown = MappingProxyType({})) -> int:
+    """The contract holds of each place's tenures; how many times one changed hands."""
     hands = 0
-    for of_one in by_place(all_tenures).values():
-        for earlier, later in pairwise(of_one):
-            assert earlier.until <= later.since, f"two have it at once: {earlier}; {later}"
-            hands += earlier.consumer != later.consumer
-            if earlier.records and later.records:
-                assert earlier.records[-1].generation < later.records[0].generation, (
-                    f"generations went back: {earlier}; {later}"
-                )
+    for place, of_one in by_place(all_tenures).items():
+        steps = [*_shown(place, committed.get(place, ())), *(s for t in of_one for s in _steps(t))]
+        fields = PlaceFields(place)
+        for _, _, step in sorted(steps, key=itemgetter(0, 1)):
+            step(fields)
+        hands += sum(a.consumer != b.consumer for a, b in pairwise(of_one))
     return hands
+
+
+def _steps(tenure: Tenure) -> Iterator[Step]:
+    """What happens in a tenure: of what happens at one time, what ends comes before what begins."""
+    if tenure.since < tenure.until:
+        yield tenure.since, 2, lambda fields: fields.begins(tenure)
+        yield tenure.until, 1, lambda fields: fields.ends(tenure)
+        for record in tenure.records:
+            yield record.at, 0, partial(PlaceFields.gets, record=record)
+
+
+def _shown(place: Place, shown: Iterable[tuple[float, int]]) -> Iterator[Step]:
+    for at, offset in shown:
+        yield at, 3, partial(PlaceFields.shows, offset=offset)
+
+
+class PlaceFields:
+    """
+    What happens at one place, as steps of the contract's fields.
+
+    What is delivered counts as finished: nobody tells when the application is done with it. What
+    ZooKeeper showed last may have been followed by more.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.seen = Observed(OF_PLACES)
+        self.seen.add("Partition", place)
+        self._has: dict[str, Tenure] = {}
+        self._delivered: set[int] = set()
+
+    def begins(self, tenure: Tenure) -> None:
+        """A consumer has it, and begins with the first record that it gets."""
+        m, seen = tenure.consumer, self.seen
+        self._has[m] = tenure
+        seen.add("Member", m)
+        if tenure.records:
+            first = tenure.records[0]
+            self._is_of(first)
+            stored = seen.get("committed", self.place)
+            maybe = among(range(stored, max(stored, first.offset) + 1))
+            seen.suppose("committed", self.place, maybe)
+        else:
+            seen.forget("generation", ())
+            seen.forget("owner", self.place)
+        position = tenure.records[0].offset if tenure.records else UNKNOWN
+        seen.set("position", (m, self.place), position)
+        seen.set("consumes", (m, self.place), True)
+        self._kept(f"{m} begins")
+
+    def gets(self, record: Seen) -> None:
+        """A record is delivered."""
+        finished = self.seen.get("finished", self.place)
+        self._delivered.add(record.offset)
+        while finished in self._delivered:
+            finished += 1
+        self._is_of(record)
+        self.seen.set("finished", self.place, finished)
+        self.seen.set("position", (record.consumer, self.place), record.offset + 1)
+        self._kept(f"{record.consumer} gets {record.offset}")
+
+    def _is_of(self, record: Seen) -> None:
+        """In this generation, its consumer is the owner."""
+        self.seen.set("generation", (), record.generation)
+        self.seen.set("owner", self.place, record.consumer)
+
+    def ends(self, tenure: Tenure) -> None:
+        """A consumer has it no more."""
+        self.seen.set("consumes", (tenure.consumer, self.place), False)
+        self.seen.set("position", (tenure.consumer, self.place), 0)
+        self._kept(f"{tenure.consumer} ends")
+        del self._has[tenure.consumer]
+
+    def shows(self, offset: int) -> None:
+        """ZooKeeper shows another offset."""
+        self.seen.set("committed", self.place, offset)
+        self._kept(f"{offset} is stored, {self.seen.get('finished', self.place)} are finished")
+
+    def _kept(self, what: str) -> None:
+        assert_kept(self.seen, f"{what}; " + "; ".join(map(str, self._has.values())))
+
+
+def assert_kept(seen: Observed, what: str) -> None:
+    """Of the step in hand no promise of the contract is broken."""
+    seen.step()
+    broken = {found.promise.name: found.promise.sentence for found in seen.broken()}
+    assert not broken, f"{what}: {broken}"
+
+
+# ── What it does not speak of ───────────────────────────────────────────────────────────────
 
 
 def assert_all_delivered(produced: Collection[tuple[Place, int]], seen: Iterable[Seen]) -> None:
@@ -220,30 +341,7 @@ def assert_bounded_again(all_tenures: Iterable[Tenure], behind_s: float) -> int:
     return again
 
 
-def assert_never_back(committed: Mapping[Place, Sequence[tuple[float, int]]]) -> None:
-    """Offsets, as ZooKeeper showed them one after the other, only go up."""
-    for place, shown in committed.items():
-        offsets = [offset for _, offset in shown]
-        assert offsets == sorted(offsets), f"{place} went back: {offsets}"
-
-
-def assert_stored_is_not_delivered_again(
-    all_tenures: Iterable[Tenure], committed: Mapping[Place, Sequence[tuple[float, int]]]
-) -> None:
-    """Who gets a partition begins at or after each offset that was stored before."""
-    for tenure in all_tenures:
-        stored = [offset for at, offset in committed.get(tenure.place, ()) if at < tenure.since]
-        if tenure.records and stored:
-            first = tenure.records[0].offset
-            assert first >= stored[-1], f"{stored[-1]} was stored, {first} came again: {tenure}"
-
-
-def assert_only_delivered_is_stored(
-    all_tenures: Iterable[Tenure], committed: Mapping[Place, Sequence[tuple[float, int]]]
-) -> None:
-    """Each place has an offset, and none lies beyond what was delivered there."""
-    for place, of_one in by_place(all_tenures).items():
-        last = max(tenure.last for tenure in of_one)
+def assert_all_stored(all_tenures: Iterable[Tenure], committed: Shown) -> None:
+    """Each place has an offset."""
+    for place in by_place(all_tenures):
         assert committed.get(place), f"no offset of {place} was stored"
-        stored = committed[place][-1][1]
-        assert stored <= last + 1, f"{place}: {stored} is stored, {last} was the last delivered"

@@ -24,8 +24,8 @@ from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.central_cluster import BEHIND_S, Herd, Processes
 from integration.central_judgement import (
     assert_bounded_again,
-    assert_exclusive,
     judge,
+    judge_tenures,
     judge_traces,
 )
 from integration.clients import new_root
@@ -129,14 +129,14 @@ def test_who_winds_up_is_waited_for(herd: Herd, flaw: str, spark: Any, tmp_path:
     audited = Audit(spark, protocol_work()).run(sources, Store(spark, str(tmp_path / "tables")))
     assert (audited.records, audited.quarantined) == (audited.judged, {})
     if flaw:
-        assert audited.verdicts["EXCLUSIVE"] == {"violated": 1}
-        with pytest.raises(AssertionError, match="two have it at once"):
-            assert_exclusive(herd.tenures())
+        assert audited.verdicts["exclusive"] == {"violated": 1}
+        with pytest.raises(AssertionError, match="exclusive"):
+            judge_tenures(herd.tenures())
         with pytest.raises(AssertionError, match="no run of the specification"):
             judge_traces(herd.trace_files())
     else:
-        assert assert_exclusive(herd.tenures()) >= 1
+        assert judge_tenures(herd.tenures()) >= 1
         assert assert_bounded_again(herd.tenures(), 0.0) <= 2
         assert judge_traces(herd.trace_files())
         assert audited.violations == 0
-        assert audited.verdicts["EXCLUSIVE"] == audited.verdicts["conforms"] == {"holds": 1}
+        assert audited.verdicts["exclusive"] == audited.verdicts["conforms"] == {"holds": 1}

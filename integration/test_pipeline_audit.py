@@ -87,7 +87,7 @@ def test_an_audit_says_what_the_judge_says_and_keeps_every_record(
     # Of two that are the same, the one whose place comes first is judged: it is line 2 there.
     assert places == {"1", "3", "4", "5", "6", str(files["c1"]) + ":6"}
     assert Counter(row["reason"] for row in aside) == summary.quarantined
-    assert summary.verdicts["EXCLUSIVE"] == {"holds": 3, "not observable": 1}
+    assert summary.verdicts["exclusive"] == {"holds": 3}
     told = json.loads((out / MARK).read_text())
     assert told["records"] == summary.records
 

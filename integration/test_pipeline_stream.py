@@ -109,7 +109,7 @@ def test_a_late_line_is_told_and_leaves_open_what_it_is_about(spark: Any, tmp_pa
     assert summary.records == len(ordered) + 1
     assert summary.quarantined == {"late": 2}
     assert summary.judged == summary.records - 2
-    assert summary.verdicts["EXCLUSIVE"] == {"unknown": 1}
+    assert summary.verdicts["exclusive"] == {"unknown": 1}
     (one, _) = (json.loads(row) for row in tables_in(tmp_path / "out")["quarantine"])
     assert one["place"] == f"{last}:{len(last.read_text().splitlines()) - 1}"
     assert one["time_ns"] == json.loads(ordered[late])["time_ns"]

@@ -57,7 +57,7 @@ def test_traces_in_a_topic_are_audited(kafka: EmbeddedKafka, tmp_path: Path) -> 
     said = f"{count + 1:,} records = {count:,} judged + 1 in quarantine (1 malformed)"
     assert said in done.stdout
     assert "1 run, 2 groups" in done.stdout
-    assert told["verdicts"]["EXCLUSIVE"] == told["verdicts"]["conforms"] == {"holds": 2}
+    assert told["verdicts"]["exclusive"] == told["verdicts"]["conforms"] == {"holds": 2}
     found, wanted = tables_in(tmp_path / "out"), judged_alone([SEED])
     for name in wanted.keys() - {"quarantine"}:
         assert found[name] == wanted[name], name

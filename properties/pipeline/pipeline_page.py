@@ -10,35 +10,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from herdproof.pipeline.audit.protocols import auditors
 from herdproof.pipeline.judging.figures import FIGURES
-from herdproof.pipeline.judging.findings import SENTENCES
 from herdproof.pipeline.offsets import TOPIC
-from herdproof.pipeline.offsets.judge import OBSERVABLE
+from herdproof.pipeline.offsets.fields import PROMISED
+from herdproof.pipeline.offsets.judge import REFUTABLE
 from herdproof.pipeline.spark.tables import TABLES
+from herdproof.protocols.sentences import OLD_NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 TABLES_PAGE = PAGE.parent / "tables.md"
 
-SENTENCE_HEAD = "| sentence | what is promised |"
+SENTENCE_HEAD = "| property | what is promised |"
+
+
+def sentences() -> dict[str, str]:
+    """All that is promised of groups, or of elections."""
+    made = [a.sentences for a in auditors().values()]
+    return {
+        name: next(some[name] for some in made if name in some)
+        for name in dict.fromkeys(chain.from_iterable(made))
+    }
 
 
 def sources() -> dict[str, Mapping[str, str]]:
-    """Of each source, by sentence, why it cannot show that it holds; empty where it can."""
-    return {**{name: a.observable for name, a in auditors().items()}, TOPIC: OBSERVABLE}
+    """Of each source, by property, what it can decide."""
+    made = {
+        name: {p: "not observable" if p in a.undecided else "judged" for p in a.sentences}
+        for name, a in auditors().items()
+    }
+    can = {p.name: "can be violated" for p in PROMISED if p.name in REFUTABLE}
+    return {**made, TOPIC: {name: can.get(name, "not observable") for name in sentences()}}
 
 
-def sentences() -> Iterator[str]:
-    """The table of the sentences, and whether each source can decide them."""
+def rows() -> Iterator[str]:
+    """The table of the properties, what each was called before, and what sources can decide."""
     told = sources()
     names = " | ".join(f"`{name}`" for name in told)
-    yield f"{SENTENCE_HEAD} {names} |"
-    yield "|---|---|" + "---|" * len(told)
-    for sentence, promise in SENTENCES.items():
-        cells = " | ".join("not observable" if o[sentence] else "judged" for o in told.values())
-        yield f"| `{sentence}` | {promise} | {cells} |"
+    yield f"{SENTENCE_HEAD} was | {names} |"
+    yield "|---|---|---|" + "---|" * len(told)
+    for name, promise in sentences().items():
+        cells = " | ".join(of.get(name, "") for of in told.values())
+        former = ", ".join(f"`{old}`" for old, new in OLD_NAMES.items() if name in new)
+        yield f"| `{name}` | {promise} | {former} | {cells} |"
 
 
 def tables() -> Iterator[str]:
@@ -56,9 +73,9 @@ def tables() -> Iterator[str]:
 
 
 def renewed(page: str) -> str:
-    """The page of the pipeline with its table of sentences made anew."""
+    """The page of the pipeline with its table of properties made anew."""
     found = re.compile(re.escape(SENTENCE_HEAD) + r".*\n(?:\|.*\n)*")
-    return found.sub(lambda _: "\n".join(sentences()) + "\n", page, count=1)
+    return found.sub(lambda _: "\n".join(rows()) + "\n", page, count=1)
 
 
 def renewed_tables(page: str) -> str:

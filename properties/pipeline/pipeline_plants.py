@@ -1,5 +1,5 @@
 """
-Violations planted in real traces: one line that tells something else, and one sentence is violated.
+Violations planted in real traces: one line that tells something else, and a promise is violated.
 
 A plant is given a trace of a simulated run of the verified cores, and changes it; None where the
 run has nothing that it could change.
@@ -16,14 +16,17 @@ from properties.pipeline.pipeline_traces import Trace, changed, first, moved_bef
 Plant = Callable[[Trace], Trace | None]
 
 PLANTS: dict[str, list[Plant]] = {}
-"""By sentence."""
+"""By the promise that each violates."""
+ALSO: dict[str, set[str]] = {}
+"""By a plant's name, the promises that are violated with that."""
 
 
-def violates(sentence: str) -> Callable[[Plant], Plant]:
+def violates(promise: str, *also: str) -> Callable[[Plant], Plant]:
     """What follows plants a violation of it."""
 
     def enter(plant: Plant) -> Plant:
-        PLANTS.setdefault(sentence, []).append(plant)
+        PLANTS.setdefault(promise, []).append(plant)
+        ALSO[plant.__name__] = {*also}
         return plant
 
     return enter
@@ -71,7 +74,7 @@ def _tenures(lines: Trace) -> Iterator[tuple[Line, Line]]:
                 yield start, own[0]
 
 
-@violates("EXCLUSIVE")
+@violates("exclusive", "who_consumes_owns")
 def it_has_not_stopped(lines: Trace) -> Trace | None:
     """Who answers a Stop may still deliver for an hour, as it says; another one begins."""
     for start, stop in _tenures(lines):
@@ -85,14 +88,14 @@ def it_has_not_stopped(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("FENCED_COMMIT")
+@violates("exclusive_fenced")
 def somebody_else_commits(lines: Trace) -> Trace | None:
     """A commit is accepted from a member that is not the owner."""
     commit = first(lines, lambda x: (x.action, x.outcome) == ("handle_commit", "accepted"))
     return None if commit is None else changed(lines, commit, member="9-9")
 
 
-@violates("FENCED_COMMIT")
+@violates("exclusive_fenced")
 def a_commit_of_the_past(lines: Trace) -> Trace | None:
     """A commit of the generation before is accepted."""
     commit = first(
@@ -102,7 +105,7 @@ def a_commit_of_the_past(lines: Trace) -> Trace | None:
     return None if commit is None else changed(lines, commit, generation=commit.generation - 1)
 
 
-@violates("FENCED_COMMIT")
+@violates("exclusive_fenced")
 def nobody_told_it(lines: Trace) -> Trace | None:
     """What is stored was in no answer."""
     for flush in lines:
@@ -123,7 +126,7 @@ def nobody_told_it(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("FENCED_WRITE")
+@violates("only_the_present_epoch_writes")
 def a_write_of_the_past(lines: Trace) -> Trace | None:
     """A write is done that names the epoch before, which was over when it was sent."""
     epochs = sorted({x.epoch for x in lines if x.action == "coordinator_startup"})
@@ -134,7 +137,7 @@ def a_write_of_the_past(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("FENCED_COMMAND")
+@violates("members_follow_no_older_epoch")
 def a_command_of_the_past(lines: Trace) -> Trace | None:
     """A ping of the epoch before is answered."""
     last: dict[str, int] = {}
@@ -148,7 +151,7 @@ def a_command_of_the_past(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("COMMANDS_NOBODY")
+@violates("who_does_not_lead_commands_nobody")
 def a_ping_of_the_deposed(lines: Trace) -> Trace | None:
     """A coordinator that has stepped down sends a ping."""
     down = first(lines, lambda line: line.action == "step_down")
@@ -163,13 +166,14 @@ def a_ping_of_the_deposed(lines: Trace) -> Trace | None:
     )  # fmt: skip
 
 
-@violates("COMMANDS_NOBODY")
+@violates("who_does_not_lead_commands_nobody")
 def a_ping_that_nobody_tells_of(lines: Trace) -> Trace | None:
     """A consumer answers one more ping over a connection whose coordinator has stepped down."""
     for down in lines:
-        if down.action != "step_down":
-            continue
-        later = lines[lines.index(down) + 1 :]
+        later = lines[lines.index(down) + 1 :] if down.action == "step_down" else []
+        own = first(later, lambda x, d=down: (x.role, x.node) == (d.role, d.node))  # type: ignore[misc]
+        if own is None or own.sequence < down.sequence:
+            continue  # nobody knows whether its trace was cut
         for ping in later:
             if ping.action == "on_lost_connection" and ping.epoch == down.epoch:
                 before = [x for x in lines if x.node == ping.node and x.role == "consumer"]
@@ -184,7 +188,7 @@ def a_ping_that_nobody_tells_of(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("WRITTEN_FIRST")
+@violates("a_start_says_what_is_stored")
 def started_before_it_is_written(lines: Trace) -> Trace | None:
     """The first Start of a generation is sent before the answer to the owners' write."""
     for write in lines:
@@ -198,7 +202,7 @@ def started_before_it_is_written(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("MONOTONE")
+@violates("committed_offsets_never_go_back")
 def a_stored_offset_goes_back(lines: Trace) -> Trace | None:
     """Of two offsets of a partition that are stored one after the other, the second is less."""
     stored: dict[tuple[str, str], int] = {}
@@ -225,7 +229,7 @@ def _is_last(lines: Trace, flush: Line) -> bool:
     return not again and _done(lines, flush) is not None
 
 
-@violates("MONOTONE")
+@violates("a_start_says_what_is_stored")
 def a_start_goes_back(lines: Trace) -> Trace | None:
     """A Start is sent that begins before what is stored."""
     for line in lines:
@@ -242,7 +246,10 @@ def a_start_goes_back(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("NOTHING_SKIPPED")
+@violates(
+    "who_begins_does_so_at_the_stored_offset", "nobody_is_past_the_unfinished",
+    "only_finished_is_committed",
+)  # fmt: skip
 def a_consumer_begins_too_far(lines: Trace) -> Trace | None:
     """A consumer begins five records after those that were finished."""
     for line in reversed(lines):
@@ -256,7 +263,7 @@ def a_consumer_begins_too_far(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("ONLY_FINISHED")
+@violates("only_finished_is_committed", "exclusive_fenced")
 def more_is_stored_than_finished(lines: Trace) -> Trace | None:
     """An offset is stored that lies a thousand records ahead."""
     for flush in reversed(lines):
@@ -274,21 +281,7 @@ def more_is_stored_than_finished(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("ONLY_FINISHED")
-def more_is_accepted_than_finished(lines: Trace) -> Trace | None:
-    """A commit is accepted, as its coordinator says, of more than its consumer has told."""
-    stored: dict[tuple[str, str], int] = {}
-    for line in lines:
-        if line.action == "flush_offsets" and _done(lines, line):
-            stored |= {(t, n): offset for t, n, offset in line.partitions}
-        accepted = (line.action, line.outcome) == ("handle_commit", "accepted")
-        if accepted and all(stored.get(p[:2], -1) >= p[2] for p in line.partitions):
-            ahead = tuple((t, n, offset + 1_000) for t, n, offset in line.partitions)
-            return changed(lines, line, partitions=ahead)
-    return None
-
-
-@violates("STORED_FIRST")
+@violates("a_resolved_start_is_stored_first")
 def its_start_was_not_stored(lines: Trace) -> Trace | None:
     """The write of a start that was resolved is refused, and its consumer goes on."""
     unstored = {
@@ -320,7 +313,7 @@ def its_start_was_not_stored(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("STORED_FIRST")
+@violates("a_resolved_start_is_stored_first", "only_the_present_epoch_writes", "stored_as_taken")
 def it_never_asked(lines: Trace) -> Trace | None:
     """A consumer tells its start, and what comes after it, in its answers alone."""
     for commit in lines:
@@ -342,7 +335,7 @@ def it_never_asked(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("COMPLETE")
+@violates("complete", "shares_are_even")
 def it_wants_something_else(lines: Trace) -> Trace | None:
     """A member is given partitions of a topic that it has not subscribed to."""
     for write in _undisturbed(lines):
@@ -358,7 +351,7 @@ def it_wants_something_else(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("COMPLETE")
+@violates("complete", "shares_are_even")
 def a_partition_was_forgotten(lines: Trace) -> Trace | None:
     """A partition of a subscribed topic is there that nobody is given."""
     for write in _undisturbed(lines):
@@ -374,7 +367,7 @@ def a_partition_was_forgotten(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("ONE_COORDINATOR")
+@violates("one_coordinator", "an_epoch_is_won_by_one")
 def two_in_one_epoch(lines: Trace) -> Trace | None:
     """Another broker coordinates in the epoch of the one before."""
     elected = [line for line in lines if line.action == "coordinator_startup"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
 from herdproof.pipeline.audit.judge import judge
+from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.spark.tables import Rows
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
@@ -96,3 +98,35 @@ def line_of_nothing(like: Line) -> Line:
 def first(lines: Iterable[Line], wanted: Callable[[Line], bool]) -> Line | None:
     """The first line that is like that."""
     return next(filter(wanted, lines), None)
+
+
+def deleted(lines: Trace, kind: str, chance: Random) -> Trace:
+    """A run of which something is missing."""
+    role, node = chance.choice(sorted({(x.role, x.node) for x in lines}))
+    own = [x for x in lines if (x.role, x.node) == (role, node)]
+    at = chance.randrange(len(own))
+    gone: list[Line]
+    match kind:
+        case "line":
+            gone = [chance.choice(lines)]
+        case "lines":
+            gone = chance.sample(lines, chance.randint(2, 30))
+        case "one in a hundred":
+            gone = [x for x in lines if chance.random() < 0.01]
+        case "tail":
+            gone = own[at:]
+        case "file":
+            gone = own
+        case _:
+            gone = own[at : at + chance.randint(2, 40)]
+    names = {id(x) for x in gone}
+    return [x for x in lines if id(x) not in names]
+
+
+def numbers_of(lines: Iterable[Line]) -> Numbers:
+    """The numbers of lines of many groups, as who reads them notes them."""
+    numbers = Numbers()
+    for line in lines:
+        if line.shared:
+            numbers.note(line.role, line.node, line.sequence, line.time_ns)
+    return numbers

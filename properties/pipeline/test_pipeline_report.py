@@ -80,7 +80,7 @@ def test_every_verdict_is_counted_once(facts: Facts) -> None:
         "monotone": {"unknown": 1, "holds": 1}, "settles": {"not observable": 1, "holds": 1},
     }  # fmt: skip
     assert facts.promises[0].name == "exclusive"
-    assert facts.promises[0].sentence == SENTENCE
+    assert facts.promises[0].sentence == f"{SENTENCE} (was EXCLUSIVE)"
     assert facts.promises[0].checked == 240
     assert facts.worst == "violated"
 
@@ -409,3 +409,14 @@ def test_a_directory_without_tables_is_refused_in_a_sentence(tmp_path: Path) -> 
 
         assert told.exit_code == 2
         assert told.stderr.startswith("herdproof: there ")
+
+
+def test_what_nobody_can_see_is_said_to_be_not_observable(tmp_path: Path) -> None:
+    """It is no 0, and in no sum."""
+    figure = {"run": "r", "group": "g", "name": "redelivered_total", "unit": "records"}
+
+    facts = facts_of(write(tmp_path, {"figures": [{**figure, "value": None}]}))
+
+    assert facts.unseen == {"redelivered_total": 1}
+    assert facts.figures == []
+    assert "redelivered total: not observable in 1" in page(facts)

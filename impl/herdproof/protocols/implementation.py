@@ -123,7 +123,7 @@ def implementation(name: str) -> Implementation:
 
 
 class _Auditors(Mapping[str, "Auditor"]):
-    """Each is made when it is asked for: that reads the protocol's spec."""
+    """Auditors by the protocol's name, made when asked for: that reads the protocol's spec."""
 
     def __init__(self) -> None:
         self._made: dict[str, Auditor] = {}

@@ -18,19 +18,16 @@ from herdproof.report.render import (
 )
 
 if TYPE_CHECKING:
-    from herdproof.cli.specs import Subject
     from herdspec.check.exploration.explore import Exploration
     from herdspec.check.verdict import Finding
 
 
-def print_exploration(
-    out: Output, subject: Subject, result: Exploration, findings: list[Finding]
-) -> None:
-    """Counts, actions and verdicts."""
+def print_exploration(out: Output, name: str, result: Exploration, findings: list[Finding]) -> None:
+    """Counts, actions and verdicts of the spec that was asked for under this name."""
     from herdspec.check.verdict import bounds_of, measured_by
 
     r = result
-    out.line(f"{subject.name}: {subject.spec.sentence}")
+    out.line(f"{name}: {r.spec.sentence}")
     out.line(f"{bounds_of(r)}: {measured_by(r)}, {r.seconds:.1f} s, {engine_of(r)}")
     for cut in r.cuts:
         out.line(f"cut: {cut.sentence}")
@@ -41,7 +38,7 @@ def print_exploration(
     out.line()
     table = table_of("action", "kind", "taken")
     table.columns[2].justify = "right"
-    for action in subject.spec.actions:
+    for action in r.spec.actions:
         count = result.taken[action.name]
         table.add_row(action.name, action.kind.value, f"{count:,}" if count else "never")
     out.table(table)
@@ -91,17 +88,14 @@ def print_story(out: Output, findings: list[Finding], wanted: str | None) -> Non
         out.line(f"{spoken(wanted)}: there is no story to tell, no state that was seen breaks it")
 
 
-def print_conclusion(out: Output, subject: Subject, findings: list[Finding], exactly: bool) -> None:
-    """The verdict in one line, and what was expected of a known spec."""
+def print_conclusion(out: Output, findings: list[Finding], expected: str) -> None:
+    """The verdict in one line, and what was expected of a known spec, if that is to be said."""
     from herdspec.check.verdict import standing_of
 
     standing = standing_of(findings)
     out.line()
-    if subject.declared and not exactly:
-        out.line(
-            f"Failures of {subject.name} are declared for 2 brokers and {subject.faults} faults; "
-            "at this size the declared ones may have any length, or be missing."
-        )
+    if expected:
+        out.line(expected)
     out.line(conclusion(findings), style=COLOURS[standing])
 
 

@@ -252,7 +252,7 @@ def is_concerned(seen: Observed, promise: Promise) -> bool:
     return any(
         not seen._slow[f"may_{number}"](*instance)
         for number in seen._of_promise(promise)
-        for field, key in seen._changed
+        for field, key, _ in seen._changed
         for place in seen._watches.clauses[number].read.get(field, ())
         for instance in seen._instances(number, place, key)
     )

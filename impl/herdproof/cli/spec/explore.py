@@ -163,7 +163,7 @@ class ExploreOptions:
             findings += lived(subject.name, endless, subject.declared, exactly=exactly)
             stories |= endless.violations
             also = "" if self.spark else f"liveness, without symmetry: {endless.measured}"
-        print_exploration(out, subject, result, findings)
+        print_exploration(out, subject.name, result, findings)
         if also:
             out.line(also)
         if self.why:
@@ -171,7 +171,7 @@ class ExploreOptions:
         print_story(out, findings, wanted)
         self.write(out, subject, result, limit, stories)
         standing = standing_of(findings)
-        print_conclusion(out, subject, findings, exactly)
+        print_conclusion(out, findings, "" if exactly else subject.expected)
         out.json(exploration_json(result, findings, standing.value))
         return standing
 

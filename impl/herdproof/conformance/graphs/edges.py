@@ -164,7 +164,7 @@ def cover(
 def covered(
     graph: Graph, *, by: str | None = None, seconds: float | None = None, **options: Any
 ) -> Coverage:
-    """The same for a graph; `options` are those of `Snapshots`, or of `Exact`."""
+    """Covers the edges of a graph; `options` are those of `Snapshots`, or of `Exact`."""
     _check_way(graph.adapter, by)
     by = by or (SNAPSHOTS if has_snapshots(graph.adapter) else TOURS)
     exact = is_exact(graph) and "part" not in options

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from herdproof.conformance.traces.ordering import Ordered
 from herdproof.errors import PeerError
-from herdproof.pipeline.judging.events import Event
+from herdproof.pipeline.judging.judging import Judging
 
 
 class Malformed(PeerError):
@@ -41,13 +41,6 @@ class Replayed:
     """By action of the spec, how often; None: it was taken, but nobody counts how often."""
 
 
-class Teller(Protocol):
-    """Tells lines as events, one after the other; keeps what is live, and can be pickled."""
-
-    def tell(self, line: Any) -> list[Event]:
-        """What a line, the next one in order, says that happened."""
-
-
 class Auditor(Protocol):
     """
     What the pipeline knows of a protocol; lines have what `ordering.Numbered` names.
@@ -64,12 +57,12 @@ class Auditor(Protocol):
         """Whether its lines name groups; if not, a run is judged as one, whose name is empty."""
 
     @property
-    def observable(self) -> Mapping[str, str]:
-        """
-        By sentence of the contract that the protocol promises: why its traces cannot decide it.
+    def sentences(self) -> Mapping[str, str]:
+        """What the protocol promises, and traces are judged by: by name, in a sentence."""
 
-        The reason is empty where they can.
-        """
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Of these, why no trace can decide it."""
 
     def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
@@ -81,14 +74,8 @@ class Auditor(Protocol):
         """A group's lines in the order in which things happened, each once."""
         return self.ordered(lines).lines
 
-    def teller(self, run: str, group: str) -> Teller:
-        """Who tells a group's lines."""
-
-    def events(self, lines: Sequence[Any]) -> list[Event]:
-        """All that a group's lines, in order, tell."""
-        run, group = max(((line.run, line.group) for line in lines), default=("", ""))
-        teller = self.teller(run, group)
-        return [event for line in lines for event in teller.tell(line)]
+    def judging(self, run: str, group: str) -> Judging:
+        """Who judges a group's lines, and makes its tables."""
 
     def replay(self, lines: Sequence[Any]) -> Replayed:
         """A group's lines, in order, replayed in the spec."""

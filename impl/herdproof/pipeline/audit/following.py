@@ -20,12 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.ordering import processes
-from herdproof.pipeline.audit.judge import CONFORMS, RAW, Gap, duplicate, is_gap
+from herdproof.pipeline.audit.judge import CONFORMS, RAW, duplicate
 from herdproof.pipeline.audit.numbers import Node, Numbers
 from herdproof.pipeline.audit.protocols import auditors
-from herdproof.pipeline.judging.events import Event, Missing, Resumed
-from herdproof.pipeline.judging.findings import TOLD_BY
-from herdproof.pipeline.judging.history import History
+from herdproof.pipeline.judging.gaps import Gap, Missed, is_gap, last_lines, lines_between, placed
 from herdproof.pipeline.spark.tables import Row, Rows
 
 NEVER = -(2**63)
@@ -42,19 +40,11 @@ class Came(NamedTuple):
     raw: bytes
 
 
-Shared = tuple[int, str, int]
-"""What is missing of one who numbers its lines through all groups, as `Numbers.gaps` tells it."""
-
-
 class Gaps:
-    """
-    Where lines of a group are missing: after which line they can have been, and before which.
-
-    A `Gap` has the numbers of the two, or their times if it is in numbers through all groups.
-    """
+    """Where lines of a group are missing: after which line they can have been, and before which."""
 
     def __init__(self) -> None:
-        self.perhaps: Sequence[Shared] = ()
+        self.perhaps: Sequence[Missed] = ()
         """In numbers through all groups: what is not there yet, but can still come in time."""
         self._last: dict[Node, int] = {}
         """By role and node, the number of its last line that was told."""
@@ -64,25 +54,17 @@ class Gaps:
         """What is missing from the next line on, whoever tells it."""
         self._open: dict[Node, Gap] = {}
         """What is missing up to a node's next line."""
-        self._shared: list[Gap] = []
-        self._shared_later: list[Gap] = []
-        """Gaps of all groups that have not begun, the first one last."""
-        self._shared_open: list[Gap] = []
+        self._shared: dict[Missed, bool | None] = {}
+        """What is missing of all groups: whether that has begun; None: and has ended."""
         self._found: list[str] = []
 
-    def miss(self, gaps: Iterable[Shared]) -> None:
+    def miss(self, gaps: Iterable[Missed]) -> None:
         """What is missing of those who number their lines through all groups."""
-        new = [Gap(since_ns, until_ns, why) for until_ns, why, since_ns in gaps]
-        self._shared += new
-        self._shared_later = sorted([*self._shared_later, *new], reverse=True)
+        self._shared.update(dict.fromkeys(gaps, False))
 
     def whys(self) -> list[str]:
         """All that is missing."""
         return [*self._found, *(gap.why for gap in self._shared)]
-
-    def not_begun(self) -> list[Gap]:
-        """What is missing after all lines."""
-        return self._shared_later[::-1]
 
     def foresee(
         self, lines: Iterable[Any], told_ns: int, until_ns: int
@@ -98,7 +80,7 @@ class Gaps:
         for line in lines:
             turns[id(line)] = line.time_ns
             of[line.role, line.node].append(line)
-        since = [since_ns + 1 for _, _, since_ns in self.perhaps]
+        since = [missed.since_ns for missed in self.perhaps]
         self._after.clear()
         for node in sorted(of):
             since += self._foresee(node, of[node], turns, told_ns, until_ns)
@@ -122,32 +104,63 @@ class Gaps:
                 self._opens(node, gap)
             before, number = line, line.sequence
 
-    def at(self, line: Any) -> Iterator[Event]:
-        """What begins and ends to be missing at the next line that is told."""
+    def place(self, coming: Sequence[Any], rest: Sequence[Any]) -> tuple[Passes, int]:
+        """
+        What begins and ends to be missing in numbers through all groups, among lines that come.
+
+        And how many of these come before anything is missing at all.
+        """
+        ahead = [*coming, *rest]
+        passes: Passes = defaultdict(list)
+        left = [missed for missed, begun in self._shared.items() if begun is not None]
+        whole = 0 if self._begin or self._open or self._shared.keys() - left else len(ahead)
+        for missed, gap in zip(left, placed(ahead, left), strict=True):
+            has_begun = self._shared[missed]
+            whole = min(whole, 0 if has_begun else gap.begin)
+            if not has_begun and gap.begin < len(coming):
+                passes[gap.begin].append((True, gap))
+                self._shared[missed] = has_begun = True
+            if has_begun and gap.end < len(coming):
+                passes[max(gap.begin, gap.end)].append((False, gap))
+                self._shared[missed] = None
+        for index, line in enumerate(ahead[:whole] if self._after else ()):
+            if _name(line) in self._after:
+                whole = index + 1
+                break
+        return passes, whole
+
+    def at(self, line: Any) -> Iterator[tuple[bool, Gap]]:
+        """What begins (or else ends) to be missing at the next line that is told."""
         node = (line.role, line.node)
         found = self._open.pop(node, None)
         if found is None and (found := _gap(self._last.get(node, 0), line)) is not None:
             self._begin.append(found)  # the line after has come too late to say so before
-        while self._shared_later and self._shared_later[-1].begin < line.time_ns:
-            self._shared_open.append(self._shared_later.pop())
-            self._begin.append(self._shared_open[-1])
         for gap in self._begin:
-            yield gap.at(line, Missing, lasting=True)
+            yield True, gap
         self._begin.clear()
         self._last[node] = line.sequence
         if found is not None:
             self._found.append(found.why)
-            yield found.at(line, Resumed)
-        for gap in self._shared_open[:]:
-            if gap.end <= line.time_ns:
-                self._shared_open.remove(gap)
-                yield gap.at(line, Resumed)
+            yield False, found
         if (after := self._after.get(_name(line))) is not None:
             self._opens(node, after)
+
+    def end(self) -> Iterator[tuple[bool, Gap]]:
+        """What is missing after all lines."""
+        for missed, has_begun in self._shared.items():
+            (gap,) = placed((), [missed])
+            if has_begun is False:
+                yield True, gap
+            if has_begun is not None:
+                yield False, gap
 
     def _opens(self, node: Node, gap: Gap) -> None:
         self._open[node] = gap
         self._begin.append(gap)
+
+
+Passes = dict[int, list[tuple[bool, Gap]]]
+"""By a line's index, what begins (or else ends) to be missing before it."""
 
 
 def _gap(last: int, line: Any) -> Gap | None:
@@ -157,7 +170,8 @@ def _gap(last: int, line: Any) -> Gap | None:
     why = f"of {line.node}, lines {last + 1} to {line.sequence - 1}"
     if line.sequence <= last:
         why = f"of {line.node}, what came before line {line.sequence}"
-    return Gap(last, line.sequence, why, line.role if line.role in TOLD_BY else "")
+    many = lines_between(last, line.sequence)
+    return Gap(last, line.sequence, why, line.role, line.node, many)
 
 
 class Following:
@@ -166,8 +180,7 @@ class Following:
     def __init__(self, protocol: str, run: str, group: str) -> None:
         auditor = auditors()[protocol]
         self.protocol, self.run, self.group = protocol, run, group
-        self._history = History(run, group, auditor.name, auditor.observable)
-        self._teller = auditor.teller(run, group)
+        self._judging = auditor.judging(run, group)
         self._waiting: list[Came] = []
         self._gaps = Gaps()
         self._late: list[str] = []
@@ -188,11 +201,11 @@ class Following:
                 aside.append(self._set_aside(one))
         return aside
 
-    def miss(self, gaps: Iterable[Shared]) -> None:
+    def miss(self, gaps: Iterable[Missed]) -> None:
         """Lines of those who number theirs through all groups are missing."""
         self._gaps.miss(gaps)
 
-    def may_miss(self, gaps: Sequence[Shared]) -> bool:
+    def may_miss(self, gaps: Sequence[Missed]) -> bool:
         """Or they may still come; whether these are others than before."""
         changed, self._gaps.perhaps = gaps != self._gaps.perhaps, gaps
         return changed
@@ -208,23 +221,22 @@ class Following:
             return [], []
         one_of = {id(one.line): one for one in due}
         aside: list[Row] = []
-        told: list[Came] = []
+        coming: list[Any] = []
         for part in _parts([one.line for one in due], turns):
             found = auditors()[self.protocol].ordered(part)
-            aside += [duplicate(self.run, self.group, line) for line in found.twice]
+            again = found.twice
             for line in found.lines:
-                if self._is_known(line):
-                    aside.append(duplicate(self.run, self.group, line))
-                else:
-                    self._tell(line)
-                    told.append(one_of[id(line)])
+                (again if self._is_known(line) else coming).append(line)
+            aside += [duplicate(self.run, self.group, line) for line in again]
+        waiting = (one.line for one in self._waiting)
+        self._tell(coming, sorted(waiting, key=lambda line: turns[id(line)]))
         for name in list(self._known)[:-REMEMBERED]:
             del self._known[name]
-        return aside, told
+        return aside, [one_of[id(line)] for line in coming]
 
     def drain(self) -> Rows:
         """Rows that are finished."""
-        return self._history.drain()
+        return self._judging.drain()
 
     def ended(self) -> tuple[Rows, list[Came], list[str]]:
         """If nothing came any more: the last rows, the lines told by then, and all doubts."""
@@ -232,10 +244,10 @@ class Following:
         other.miss(other._gaps.perhaps)
         other.may_miss(())
         aside, told = other.tell(FOR_EVER)
-        for gap in other._gaps.not_begun():
-            other._history.unsure(gap.why)
+        for begins, gap in other._gaps.end():
+            other._passes(begins, gap)
         doubts = [*other._late, *other._gaps.whys()]
-        return {**other._history.close(), "quarantine": aside}, told, doubts
+        return {**other._judging.close(), "quarantine": aside}, told, doubts
 
     def _is_known(self, line: Any) -> bool:
         name = _name(line)
@@ -244,12 +256,25 @@ class Following:
         self._known[name] = None
         return False
 
-    def _tell(self, line: Any) -> None:
-        """The next line in order."""
-        for event in self._gaps.at(line):
-            self._history.feed(event)
-        for event in self._teller.tell(line):
-            self._history.feed(event)
+    def _tell(self, coming: Sequence[Any], rest: Sequence[Any]) -> None:
+        """The next lines in order; `rest` are those that are known to come after them."""
+        ahead = [*coming, *rest]
+        passes, whole = self._gaps.place(coming, rest)
+        self._judging.foresee(ahead, whole)
+        last = last_lines(ahead)
+        for index, line in enumerate(coming):
+            for begins, gap in [*passes.get(index, ()), *self._gaps.at(line)]:
+                self._passes(begins, gap)
+            self._judging.take(line)
+            if index in last:
+                self._judging.leave(line)
+
+    def _passes(self, begins: bool, gap: Gap) -> None:
+        """Lines are missing from here on, or no more."""
+        if begins:
+            self._judging.lose(gap)
+        else:
+            self._judging.find(gap)
 
     def _set_aside(self, one: Came) -> Row:
         """A line that should have been told before others that were."""
@@ -257,7 +282,9 @@ class Following:
         behind = (self._told_ns - line.time_ns) / 1e9
         why = f"a line came late: {line.place}"
         self._late.append(why)
-        self._history.unsure(why)
+        late = Gap(0, 0, why, line.role, line.node, 1)
+        self._passes(True, late)
+        self._passes(False, late)
         return {
             "run": self.run, "group": self.group, "reason": "late",
             "why": f"it came when {behind:.3f} s after it had been judged",
@@ -325,7 +352,7 @@ class Bucket:
         self._groups: dict[str, Following] = {}
         self._common: list[Came] = []
         self._numbers = Numbers()
-        self._gaps: set[Shared] = set()
+        self._gaps: set[Missed] = set()
         self._latest_ns = NEVER
 
     def take(
@@ -349,18 +376,18 @@ class Bucket:
 
     def _new_gaps(
         self, numbers: Iterable[bytes], until_ns: int
-    ) -> tuple[list[Shared], list[Shared]]:
+    ) -> tuple[list[Missed], list[Missed]]:
         """Numbers that are missing for good, since nothing from then will come any more; others."""
         for packed in numbers:
             self._numbers.add(packed)
         self._numbers.compact(until_ns)
         every = self._numbers.gaps()
-        gaps = [gap for gap in every if gap[0] < until_ns and gap not in self._gaps]
+        gaps = [gap for gap in every if gap.until_ns < until_ns and gap not in self._gaps]
         self._gaps.update(gaps)
-        return gaps, [gap for gap in every if gap[0] >= until_ns]
+        return gaps, [gap for gap in every if gap.until_ns >= until_ns]
 
     def _part(
-        self, following: Following, came: list[Came], gaps: list[Shared], perhaps: list[Shared],
+        self, following: Following, came: list[Came], gaps: list[Missed], perhaps: list[Missed],
         until_ns: int,
     ) -> Part:  # fmt: skip
         following.miss(gaps)

@@ -9,23 +9,18 @@ The audit of one group of one run: its lines in, in any order; rows of all table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from herdproof.conformance.traces.ordering import Ordered
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.protocols import auditors
-from herdproof.pipeline.judging.events import Event, Missing, Resumed
-from herdproof.pipeline.judging.findings import TOLD_BY
-from herdproof.pipeline.judging.history import History
+from herdproof.pipeline.judging.gaps import Missed, gaps_of, last_lines
+from herdproof.pipeline.judging.judging import go_through
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 
 CONFORMS = "conforms"
 """The name of the verdict on a replay."""
-
-Missed = tuple[int, str] | tuple[int, str, int]
-"""The time of the first line after a gap, what is missing, and the time of the last one before."""
 
 RAW = 64 * 1024
 """At most so many bytes of a record go to quarantine."""
@@ -44,84 +39,12 @@ def judge(
     auditor = auditors()[protocol]
     found = auditor.ordered(lines)
     gaps = gaps_of(found, alone=alone, missing=missing)
-    rows = history_rows(auditor, run, group, found.lines, gaps)
+    judging = auditor.judging(run, group)
+    rows = go_through(judging, found.lines, gaps, last_lines(found.lines)).close()
     rows["quarantine"] = [duplicate(run, group, line) for line in found.twice]
     if replay:
         add_replay(rows, auditor, run, group, found.lines, [gap.why for gap in gaps])
     return {table: rows.get(table, []) for table in TABLES}
-
-
-def history_rows(
-    auditor: Auditor, run: str, group: str, lines: Sequence[Any], gaps: Sequence[Gap]
-) -> Rows:
-    """Tables, figures and the contract's verdicts of lines that are in order."""
-    history = History(run, group, auditor.name, auditor.observable)
-    tell, feed = auditor.teller(run, group).tell, history.feed
-    before: dict[int, list[Event]] = {}
-    for gap in gaps:
-        if gap.begin < len(lines):
-            missing = gap.at(lines[gap.begin], Missing, lasting=True)
-            before.setdefault(gap.begin, []).append(missing)
-    for gap in gaps:
-        if gap.end < len(lines):
-            before.setdefault(gap.end, []).append(gap.at(lines[gap.end], Resumed))
-    for index, line in enumerate(lines):
-        if index in before:
-            for event in before[index]:
-                feed(event)
-        for event in tell(line):
-            feed(event)
-    for gap in gaps:
-        if gap.begin >= len(lines):
-            history.unsure(gap.why, gap.role)
-    return history.close()
-
-
-class Gap(NamedTuple):
-    """Lines that are missing: after which line they can have been, and before which."""
-
-    begin: int
-    end: int
-    why: str
-    role: str = ""
-
-    def at(self, line: Any, made: type[Any], **told: Any) -> Any:
-        """The event of its beginning, or its end, at a line."""
-        return made(
-            time_ns=line.time_ns, place=line.place, node=line.node, why=self.why, role=self.role,
-            **told,
-        )  # fmt: skip
-
-
-def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[Missed]) -> list[Gap]:
-    """Where lines are missing, as their own numbers tell, and others."""
-    gaps = []
-    for index, missed in found.gaps.items():
-        line = found.lines[index]
-        if is_gap(line, alone=alone):
-            role = line.role if line.role in TOLD_BY else ""
-            gaps.append(Gap(_after_last(found.lines, index), index, missed, role))
-    for until_ns, why, *since in missing:
-        begin = _index(found.lines, since[0] + 1) if since else 0
-        gaps.append(Gap(begin, _index(found.lines, until_ns), why))
-    return gaps
-
-
-def _after_last(lines: Sequence[Any], index: int) -> int:
-    """The place after the last line of the same node before one."""
-    node = (lines[index].role, lines[index].node)
-    before = range(index - 1, -1, -1)
-    return next((k + 1 for k in before if (lines[k].role, lines[k].node) == node), 0)
-
-
-def _index(lines: Sequence[Any], time_ns: int) -> int:
-    """The first line that is not before a time."""
-    return next((k for k, line in enumerate(lines) if line.time_ns >= time_ns), len(lines))
-
-
-def is_gap(line: Any, *, alone: bool) -> bool:
-    """Whether numbers that are not there are missing, and not another group's."""
-    return alone or not line.shared
 
 
 def duplicate(run: str, group: str, line: Any) -> Row:
@@ -135,14 +58,17 @@ def duplicate(run: str, group: str, line: Any) -> Row:
 
 def add_replay(
     rows: Rows, auditor: Auditor, run: str, group: str, lines: Sequence[Any],
-    missing: Sequence[str] = (),
+    missing: Sequence[str] = (), *, complete: bool = False,
 ) -> None:  # fmt: skip
     """
     The verdict of the spec, and how often its actions were taken.
 
-    Where lines are missing (and why), nobody knows whether what differs does so for that alone.
+    Where lines are missing (and why), nobody knows whether what differs does so for that alone; nor
+    where a node was not heard any more, unless the traces are known to be `complete`.
     """
     replayed = auditor.replay(lines)
+    if replayed.verdict == "differs" and not missing and not complete:
+        missing = _silent(lines, replayed.lines)
     if missing:
         replayed = replace(replayed, verdict="unknown", told=f"lines are missing: {missing[0]}")
     who = {"run": run, "group": group}
@@ -160,6 +86,12 @@ def add_replay(
     ]
     if replayed.verdict == "differs":
         rows.setdefault("violations", []).append(_differs(who, replayed, lines))
+
+
+def _silent(lines: Sequence[Any], at: int) -> list[str]:
+    """Whose trace may be cut: who was heard before a line, and not since then."""
+    heard, since = ({(x.role, x.node) for x in some} for some in (lines[:at], lines[at:]))
+    return [f"of {node}, what came after its last line" for _, node in sorted(heard - since)]
 
 
 def _differs(who: Mapping[str, str], replayed: Replayed, lines: Sequence[Any]) -> Row:

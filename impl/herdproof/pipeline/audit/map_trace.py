@@ -11,27 +11,45 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.conformance.traces.mapping import TraceMap
 from herdproof.conformance.traces.ordering import Causes, Ordered, ordered
 from herdproof.conformance.traces.replay import conform_lines
-from herdproof.pipeline.audit.auditor import Auditor, Replayed, Teller
+from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.replayed import replayed
-from herdproof.pipeline.judging.events import Event, ProcessStarted
+from herdproof.pipeline.judging.gaps import Gap
+from herdproof.pipeline.judging.judging import Judging
+from herdproof.pipeline.spark.tables import Rows
 from herdspec.language.surface import Sort
 
 
-class StartsAlone:
-    """Tells of lines that processes have started, and nothing else."""
+class ReplayedAlone:
+    """Judges nothing: its lines say nothing of generations, owners or offsets."""
 
-    def tell(self, line: TraceLine) -> list[Event]:
-        """What a line, the next one in order, says that happened."""
-        if line.action != START:
-            return []
-        return [
-            ProcessStarted(time_ns=line.time_ns, place=line.place, node=line.node, role=line.role)
-        ]
+    def foresee(self, lines: Sequence[Any], whole: int) -> None:
+        """Whatever comes."""
+
+    def take(self, line: Any) -> bool:
+        """The next line."""
+        del line
+        return False
+
+    def lose(self, gap: Gap) -> None:
+        """Lines are missing."""
+
+    def find(self, gap: Gap) -> None:
+        """They are missing no more."""
+
+    def leave(self, line: Any) -> None:
+        """A process has ended."""
+
+    def drain(self) -> Rows:
+        """No rows."""
+        return {}
+
+    def close(self) -> Rows:
+        """No rows, and no verdict but that of the replay."""
+        return {"verdicts": []}
 
 
 class MapAuditor(Auditor):
@@ -54,8 +72,13 @@ class MapAuditor(Auditor):
         return self._name
 
     @property
-    def observable(self) -> Mapping[str, str]:
-        """Of consumer groups it promises nothing."""
+    def sentences(self) -> Mapping[str, str]:
+        """Of the contract it promises nothing: of groups and offsets its lines do not speak."""
+        return {}
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Nothing."""
         return {}
 
     def read(self, text: str, place: str) -> Any:
@@ -66,10 +89,10 @@ class MapAuditor(Auditor):
         """A group's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines, Causes(lines))
 
-    def teller(self, run: str, group: str) -> Teller:
-        """Who tells a group's lines."""
+    def judging(self, run: str, group: str) -> Judging:
+        """Who judges a group's lines: of the contract such a protocol promises nothing."""
         del run, group
-        return StartsAlone()
+        return ReplayedAlone()
 
     def replay(self, lines: Sequence[Any]) -> Replayed:
         """A group's lines, in order, replayed in the spec."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from herdproof.conformance.traces.ordering import RESTART_NS
+from herdproof.pipeline.judging.gaps import Missed
 
 Node = tuple[str, str]
 """A role and a node."""
@@ -62,13 +63,16 @@ class Numbers:
         told = [(role, node, intervals) for (role, node), intervals in sorted(self.seen.items())]
         return json.dumps(told).encode()
 
-    def gaps(self) -> list[tuple[int, str, int]]:
-        """When lines are missing: the time of the next one, which, the time of the last one."""
+    def gaps(self) -> list[Missed]:
+        """When lines are missing, and which."""
         return sorted(
-            (after.since_ns, f"of {node}, lines {before + 1} to {after.first - 1}", since_ns)
-            for (_, node), intervals in self.seen.items()
+            Missed(
+                after.since_ns, f"of {node}, lines {before + 1} to {after.first - 1}", since_ns,
+                role, node, before + 1, after.first - 1,
+            )
+            for (role, node), intervals in self.seen.items()
             for before, since_ns, after in _gaps(intervals)
-        )
+        )  # fmt: skip
 
     def compact(self, before_ns: int) -> None:
         """Join what is without a gap, up to a time before which nothing will come any more."""

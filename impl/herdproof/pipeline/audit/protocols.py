@@ -7,10 +7,10 @@ from collections.abc import Callable, Container
 from functools import cache
 from typing import Any
 
-from herdproof.pipeline.audit.auditor import Auditor, Malformed, Replayed, Teller
+from herdproof.pipeline.audit.auditor import Auditor, Malformed, Replayed
 from herdproof.protocols.implementation import auditors
 
-__all__ = ["Auditor", "Malformed", "Replayed", "Teller", "auditor", "auditors", "read_line"]
+__all__ = ["Auditor", "Malformed", "Replayed", "auditor", "auditors", "read_line"]
 
 
 def auditor(name: str) -> Auditor:

@@ -102,7 +102,7 @@ def audited(asked: Asked) -> Rows:
     for group in groups:
         own = [line for line in lines if line.group in ("", group)]
         found = judge(asked.protocol, run, group, own, replay=False, alone=len(groups) == 1)
-        add_replay(found, watched, run, group, auditor.order(own))
+        add_replay(found, watched, run, group, auditor.order(own), complete=True)
         _add(rows, found)
     judged = [*rows["violations"]]
     _add(rows, _monitored(asked, ran))

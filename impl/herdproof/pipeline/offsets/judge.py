@@ -2,47 +2,42 @@
 The audit of one group of `__consumer_offsets`: its records in, rows of all tables out.
 
 This source shows what coordinators wrote, not what members did, and compaction erases most of it:
-no sentence can be seen to hold here. Three of them can be seen to be violated.
+no promise can be seen to hold here. Those can be seen to be broken whose fields it fills.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from herdproof.pipeline.audit.auditor import Malformed
-from herdproof.pipeline.judging import events as e
-from herdproof.pipeline.judging.history import History
+from herdproof.pipeline.judging.changes import Changes
+from herdproof.pipeline.judging.group import GroupJudging
+from herdproof.pipeline.judging.plain import PlainJudge
 from herdproof.pipeline.offsets import TOPIC
-from herdproof.pipeline.offsets.events import Teller
+from herdproof.pipeline.offsets.events import Began, Event, Teller
+from herdproof.pipeline.offsets.fields import PROMISED, UNLIKE, WATCHES, OffsetsFields
 from herdproof.pipeline.offsets.records import read_key
 from herdproof.pipeline.offsets.segments import RAW_MOST, LogRecord
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
+from herdspec.check.observation.observed import Judgement, Ruling
+from herdspec.language.specification import Promise
 
 _COMPACTED = "compaction erases history: none of what is left violates it"
-_NO_COMMITTER = "a commit names neither its member nor its generation"
-_NO_CONSUMER = "what consumers do, and are told, is not in this log"
-_NO_EPOCH = "this log names no coordinator and no epoch"
 
-OBSERVABLE: Mapping[str, str] = {
-    "EXCLUSIVE": "what members consume is not in this log; nobody is given what another still has",
-    "FENCED_COMMIT": _NO_COMMITTER,
-    "FENCED_WRITE": _NO_EPOCH,
-    "FENCED_COMMAND": _NO_CONSUMER,
-    "COMMANDS_NOBODY": _NO_CONSUMER,
-    "WRITTEN_FIRST": _NO_CONSUMER,
-    "MONOTONE": _COMPACTED,
-    "NOTHING_SKIPPED": _NO_CONSUMER,
-    "ONLY_FINISHED": _NO_CONSUMER,
-    "STORED_FIRST": _NO_CONSUMER,
-    "COMPLETE": "how many partitions there are is not in this log; none is assigned twice",
-    "ONE_COORDINATOR": _NO_EPOCH,
-    "SETTLES": "a log cannot show what is left undone for ever",
-}
-"""By sentence of the contract, why this source cannot show that it holds."""
+REFUTABLE = frozenset(p.name for p in WATCHES.promises if not WATCHES.missing(p))
+"""Promises of which this source can show that they are violated."""
 
-REFUTABLE = frozenset({"EXCLUSIVE", "MONOTONE", "COMPLETE"})
-"""Sentences of which this source can show that they are violated."""
 
+def _unseen(promise: Promise) -> str:
+    if promise.name in UNLIKE:
+        return UNLIKE[promise.name]
+    missing = WATCHES.missing(promise)
+    return f"{', '.join(missing)}: not in this log" if missing else _COMPACTED
+
+
+OBSERVABLE: Mapping[str, str] = {p.name: _unseen(p) for p in PROMISED}
+"""By promise of the contract, why this source cannot show that it holds."""
 
 _UNMEASURED = frozenset({"rebalances_failed", "zombies", "commits_refused", "redelivered_total"})
 _DOWNTIME = "partition_downtime_total_s"
@@ -51,59 +46,52 @@ _DOWNTIME = "partition_downtime_total_s"
 
 def judge_records(run: str, group: str, records: Iterable[LogRecord]) -> Rows:
     """Judge one group, from its records in the order of the log."""
-    judge = Judge(run, group)
+    judge = OffsetsJudging(run, group)
     for record in records:
         judge.feed(record)
     found = judge.close()
     return {table: found.get(table, []) for table in TABLES}
 
 
-class Judge:
+class OffsetsJudging:
     """Judges one group, record by record; rows that are finished can be drained at any time."""
 
     def __init__(self, run: str, group: str) -> None:
         self.run = run
         self.group = group
-        decides = {name: "" if name in REFUTABLE else why for name, why in OBSERVABLE.items()}
-        self._history = History(run, group, TOPIC, decides)
+        self.set_aside = 0
         self._teller = Teller()
-        self._rebalances = Rebalances()
+        self._judging = GroupJudging(run, group, TOPIC, OffsetsJudge(), {})
         self._unmeasured = {*_UNMEASURED, _DOWNTIME}
         self._aside: list[Row] = []
-        self.set_aside = 0
 
     def feed(self, record: LogRecord) -> None:
         """Take the group's next record."""
         if record.reason is not None:
             self._set_aside(record, record.reason, record.why or "")
             return
+        told: Iterable[Event]
         try:
             told = self._teller.tell(record)
         except Malformed as wrong:
             self._set_aside(record, wrong.reason, wrong.why)
-            missing = f"{record.place} cannot be read"
-            time_ns = record.time_ns or 0
-            self._history.feed(e.Missing(time_ns=time_ns, place=record.place, why=missing))
-            return
+            told = [self._teller.lose(record)]
         for event in told:
-            if isinstance(event, e.Began):
+            if isinstance(event, Began):
                 self._unmeasured.discard(_DOWNTIME)
-            self._rebalances.feed(event)
-            self._history.feed(event)
+            self._judging.take(event)
 
     def drain(self) -> Rows:
         """The rows that were finished since the last time."""
-        rows = self._history.drain()
+        rows = self._judging.drain()
         if self._aside:
             rows["quarantine"], self._aside = self._aside, []
         return rows
 
     def close(self) -> Rows:
-        """The last rows, verdicts among them."""
-        rows = self._history.close()
-        rows["verdicts"] = [_never_holds(row) for row in rows["verdicts"]]
-        figures = [self._rebalances.counted(row) for row in rows["figures"]]
-        rows["figures"] = [row for row in figures if row["name"] not in self._unmeasured]
+        """The last rows, verdicts among them; what this log does not tell is no figure."""
+        rows = self._judging.close()
+        rows["figures"] = [r for r in rows["figures"] if r["name"] not in self._unmeasured]
         rows["quarantine"], self._aside = self._aside, []
         return rows
 
@@ -112,37 +100,39 @@ class Judge:
         self._aside.append(quarantined(self.run, self.group, record, reason, why))
 
 
-class Rebalances:
-    """Counts rebalances of which a classic group tells nothing but the generation they made."""
+class OffsetsJudge(PlainJudge):
+    """Fills the contract's fields with what records tell."""
 
     def __init__(self) -> None:
-        self._begun = False
-        self._generation: int | None = None
-        self._untold = 0
+        super().__init__(WATCHES)
+        self._fields = OffsetsFields(self.seen)
 
-    def feed(self, event: e.Event) -> None:
-        """Take the next event."""
-        if isinstance(event, e.Rebalance):
-            self._begun = True
-        elif isinstance(event, e.Assigned):
-            if not self._begun and event.generation != self._generation:
-                self._untold += 1
-            self._begun, self._generation = False, event.generation
+    def listen(self, tells: Changes) -> None:
+        """From now on, tables are told what changes, and what the contract has no field for."""
+        super().listen(tells)
+        self._fields.tells = tells
 
-    def counted(self, figure: Row) -> Row:
-        """The figure `rebalances` with these; any other as it is."""
-        if figure["name"] != "rebalances":
-            return figure
-        return {**figure, "value": figure["value"] + self._untold}
+    def take(self, line: Event) -> bool:
+        """The next event; whether it broke something."""
+        return self._fields.take(line)
 
+    def judgements(self) -> list[Judgement]:
+        """What came of each promise: that nothing here violates one does not say that it holds."""
+        found = {j.promise.name: j for j in self.seen.judgements()}
+        return [self._ruled(found.get(p.name), p) for p in PROMISED]
 
-def _never_holds(row: Row) -> Row:
-    """A verdict: that nothing here violates a sentence does not say that it holds."""
-    if row["verdict"] == "violated" or row["property"] not in REFUTABLE:
-        return row
-    if row["verdict"] == "unknown":
-        return row
-    return {**row, "verdict": "not observable", "why": OBSERVABLE[row["property"]]}
+    def _ruled(self, found: Judgement | None, promise: Promise) -> Judgement:
+        unseen = Judgement(
+            promise=promise, ruling=Ruling.NOT_OBSERVABLE, why=OBSERVABLE[promise.name]
+        )
+        if found is None or promise.name not in REFUTABLE:
+            return unseen
+        if found.ruling is Ruling.VIOLATED:
+            return found
+        doubts = self._fields.doubts
+        if doubted := WATCHES.needs[promise.name] & doubts.keys():
+            return replace(found, ruling=Ruling.UNKNOWN, why=doubts[min(doubted)])
+        return replace(unseen, held=found.held, open=found.open)
 
 
 def quarantined(run: str, group: str, record: LogRecord, reason: str, why: str) -> Row:

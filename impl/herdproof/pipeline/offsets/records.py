@@ -13,11 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from herdproof.pipeline.audit.auditor import Malformed
-from herdproof.pipeline.judging.events import Partition
 from herdproof.pipeline.offsets.layouts import VERSION_BYTES, Layout, Values, version_of
+
+Partition: TypeAlias = tuple[str, str]
+"""A topic and a partition's number, both as text."""
+
+KEYS = 4096
+"""So many keys are known again: a group writes each of its own again and again."""
 
 NEVER = 2**15
 """The first flexible version of what has none."""
@@ -243,6 +249,12 @@ class Key:
     values: Values = field(default_factory=dict)
 
 
+def partition_of(key: Key) -> Partition:
+    """The partition whose offset a key names."""
+    return key.values["topic"], str(key.values["partition"])
+
+
+@lru_cache(KEYS)
 def read_key(data: bytes | None) -> Key:
     """A record's key; or `Malformed`."""
     if data is None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from herdproof.pipeline.audit.auditor import Malformed
 from herdproof.pipeline.offsets import TOPIC
-from herdproof.pipeline.offsets.judge import Judge, group_of, quarantined
+from herdproof.pipeline.offsets.judge import OffsetsJudging, group_of, quarantined
 from herdproof.pipeline.offsets.segments import (
     DIRECTORY,
     File,
@@ -249,12 +249,14 @@ def judge_groups(batches: Iterable[pa.RecordBatch], run: str) -> Iterator[pa.Rec
         if group is None:
             yield from _nobodys(out, run, records)
         else:
-            yield from _judge(out, Judge(run, group), records)
+            yield from _judge(out, OffsetsJudging(run, group), records)
         yield from out.full()
     yield from out.rest()
 
 
-def _judge(out: Outgoing, judge: Judge, records: Iterator[LogRecord]) -> Iterator[pa.RecordBatch]:
+def _judge(
+    out: Outgoing, judge: OffsetsJudging, records: Iterator[LogRecord]
+) -> Iterator[pa.RecordBatch]:
     """One group's records, some thousands at a time."""
     began, lines = perf_counter(), 0
     while some := list(islice(records, ROWS)):

@@ -11,20 +11,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 
-from herdproof.pipeline.judging.findings import SENTENCES
 from herdproof.pipeline.report.campaigns import Campaign, campaign_of
-from herdproof.pipeline.report.figures import Figure, figures_of
+from herdproof.pipeline.report.figures import Figure, figures_of, unseen
 from herdproof.pipeline.report.reading import Subject, Tables, of_subjects
+from herdproof.protocols.sentences import OLD_NAMES
 
 CONFORMS = "conforms"
 HOLDS, VIOLATED, NOT_OBSERVABLE, UNKNOWN = "holds", "violated", "not observable", "unknown"
-PROMISED: Mapping[str, str] = {**SENTENCES, CONFORMS: "The code does what its spec allows."}
-"""What a property promises, where no violation says it."""
 VERDICTS = (VIOLATED, UNKNOWN, NOT_OBSERVABLE, HOLDS)
 """The worst first."""
 
@@ -190,6 +189,8 @@ class Facts:
     violations: Mapping[str, int]
     stories: Sequence[Violation]
     figures: Sequence[Figure]
+    unseen: Mapping[str, int]
+    """Figures that are not observable, by how many groups."""
     coverage: Sequence[Action]
     quarantine: Sequence[Quarantined]
     campaign: Campaign | None = field(default=None)
@@ -223,8 +224,8 @@ def facts_of(directory: Path) -> Facts:
         promises=_promises(tables), listed=worst[:LISTED], matrix=_matrix(tables, shown),
         histories=_histories(tables, [g.subject for g in worst if g.group][:DETAILED]),
         violations={str(name): count for (name,), count in violations.most_common()},
-        stories=_stories(tables), figures=figures_of(tables), coverage=_coverage(tables),
-        quarantine=_quarantine(tables), campaign=campaign_of(tables),
+        stories=_stories(tables), figures=figures_of(tables), unseen=unseen(tables),
+        coverage=_coverage(tables), quarantine=_quarantine(tables), campaign=campaign_of(tables),
     )  # fmt: skip
 
 
@@ -322,13 +323,36 @@ def _promises(tables: Tables) -> list[Promise]:
         Promise(
             protocol,
             name,
-            said.get(name) or PROMISED.get(name, ""),
+            _sentence(protocol, name, said.get(name, "")),
             dict(of),
             int(checked[protocol, name]),
         )
         for (protocol, name), of in counts.items()
     ]
     return sorted(promises, key=lambda p: (_rank(p.worst), p.protocol, p.name))
+
+
+def _sentence(protocol: str, name: str, said: str) -> str:
+    """What a property promises; as long as that is of use, with the name that it had before."""
+    if name in OLD_NAMES:
+        return f"now: {', '.join(OLD_NAMES[name])}"
+    text = said or promised(protocol).get(name, "")
+    former = [old for old, names in OLD_NAMES.items() if name in names]
+    return f"{text} (was {', '.join(former)})" if former else text
+
+
+@cache
+def promised(protocol: str) -> Mapping[str, str]:
+    """What a source's properties promise, where no violation says it."""
+    from herdproof.pipeline.offsets import TOPIC
+    from herdproof.protocols.implementation import auditors
+
+    conforms = {CONFORMS: "The code does what its spec allows."}
+    if protocol == TOPIC:
+        from herdproof.pipeline.offsets.fields import PROMISED
+
+        return {promise.name: promise.sentence for promise in PROMISED}
+    return {**conforms, **(auditors()[protocol].sentences if protocol in auditors() else {})}
 
 
 def _matrix(

@@ -9,6 +9,7 @@ from math import floor, log10
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from herdproof.pipeline.report.reading import Tables
 
@@ -83,6 +84,12 @@ def figures_of(tables: Tables) -> list[Figure]:
         Figure(*at, spread(np.concatenate(values[at])), most[at], seen[at] > MOST) for at in values
     ]
     return sorted(made, key=lambda f: (f.unit != "s", f.each != "occurrence", f.name))
+
+
+def unseen(tables: Tables) -> dict[str, int]:
+    """Figures that nobody could see: of how many groups."""
+    null = ~pc.field("value").is_valid()
+    return {str(n): k for (n,), k in tables.counts("figures", "name", where=null).items()}
 
 
 def _parted(batch: Any) -> dict[tuple[str, str, str], dict[str, Any]]:

@@ -104,7 +104,7 @@ _TABLES = (
         member string: the registration, as its coordinator names it
         consumer string: the consumer's id
         joined_ns long: when it was accepted
-        left_ns long: when its coordinator counted it as gone
+        left_ns long: when its coordinator, or the next one, counted it as gone
         how string: left, closed, failed, deposed, open, or unknown where the source does not tell
         """,
     ),
@@ -121,7 +121,7 @@ _TABLES = (
         from_ns long: when it began
         to_ns long: when it ended: nothing was delivered any more
         from_offset long: where it began
-        to_offset long: up to where it is known to have finished
+        to_offset long: up to where it is known to have finished, at least
         ended string: stopped, lost_connection, lease_over or open
         known boolean: false where late or missing events leave open what happened
         """,
@@ -142,25 +142,25 @@ _TABLES = (
     ),
     _table(
         "violations",
-        "Something that a sentence of the contract, or the protocol's spec, does not allow.",
+        "Something that the contract, or the protocol, or its spec, does not allow.",
         """
-        property string: the sentence's name, or `conforms` for a replay that differs
+        property string: its name in the contract, or `conforms` for a replay that differs
         sentence string: what is promised
         time_ns long: when it was seen
         place string: the file and line, or topic, partition and offset, that showed it
         told string: what happened, in a sentence
-        story array<string>: the events that led to it, the last one last: `time_ns|from|to|what`
+        story array<string>: the changes that led to it, the last one last: `time_ns|from|to|what`
         """,
     ),
     _table(
         "verdicts",
-        "What a sentence of the contract came to for one group, from this source.",
+        "What a property came to for one group, from this source.",
         """
         protocol string: of the trace; `__consumer_offsets` for Kafka's own log
-        property string: the sentence's name, or `conforms` for the replay in the spec
+        property string: its name in the contract, or `conforms` for the replay in the spec
         verdict string: holds, violated, not observable or unknown
-        why string: what could not be observed, or is unknown
-        checked long: how many events were held against it
+        why string: what could not be observed, is unknown, or is missing
+        checked long: how many of its instances were looked at
         """,
     ),
     _table(
@@ -179,7 +179,7 @@ _TABLES = (
         name string: one of the figures below
         time_ns long: when it was measured; null for a value of the whole group
         about string: what it is of: a partition, a member; null for the group
-        value double: the value
+        value double: the value; null where nobody can see it
         unit string: s, count, records or 1/min
         """,
     ),

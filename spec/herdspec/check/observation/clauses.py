@@ -14,9 +14,10 @@ those instances only that read it; and it can break one only where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from herdspec.check.observation.doubt import Doubtful
@@ -69,6 +70,17 @@ class Clause:
         for field, wish in wishes(self.body, ("after",) if self.stutters else LEAVES):
             found.setdefault(field, set()).update((True, False) if wish is None else (wish,))
         return {field: both.pop() for field, both in found.items() if len(both) == 1}
+
+    def is_easy(self, field: str, place: Place, kind: Type, value: Any) -> bool:
+        """Whether it holds wherever an entry is this (after a step), whatever others are."""
+        op = "after" if self.is_step else "field"
+        here = {
+            x: _constant(kind, value)
+            for x in _below(self.body, "select") | g.leaves(self.body, op)
+            for table, *key in [x.args or (x,)]
+            if (table.op, table.data, tuple(key)) == (op, field, place)
+        }
+        return _of_literals(self.body, lambda literal: _where(literal, here)) is g.TRUE
 
     def minds(self, sort: Type, initial: Mapping[str, Any]) -> Iterator[Expr | None]:
         """
@@ -157,7 +169,8 @@ def places(
 ) -> Mapping[str, tuple[Place, ...]]:
     """The entries that a formula reads, by field: of `kinds` of states only."""
     found: dict[str, dict[Place, None]] = {}
-    for e in _below(body, "select") | {x for op in kinds for x in g.leaves(body, op)}:
+    read = _below(body, "select") | {x for op in kinds for x in g.leaves(body, op)}
+    for e in sorted(read, key=attrgetter("key")):
         table, *key = e.args or (e,)
         if table.op in kinds and (e.args or not isinstance(e.kind, MapOf)):
             place = tuple(k if g.leaves(k, "var") <= {*bounds} else None for k in key)
@@ -195,18 +208,35 @@ def wishes(
 
 def _of_new(e: Expr, element: Expr, initial: Mapping[str, Any]) -> Expr:
     """What is left to show of a new element: TRUE where its entries, as they are, make it hold."""
+
+    def left(literal: Expr) -> Expr:
+        own = [x for x in _below(literal, "select") if element in x.args[1:] and _is_entry(x)]
+        if any(isinstance(initial[x.args[0].data], Doubtful) for x in own):
+            return g.TRUE  # it may hold
+        return _where(literal, {x: _constant(x.kind, initial[x.args[0].data]) for x in own})
+
+    return _of_literals(e, left)
+
+
+def _is_entry(e: Expr) -> bool:
+    return e.args[0].op in LEAVES
+
+
+def _of_literals(e: Expr, of: Callable[[Expr], Expr]) -> Expr:
+    """A formula in normal form, with something else for each of its literals."""
     match e.op:
         case "and" | "or":
             join = g.conj if e.op == "and" else g.disj
-            return join(*(_of_new(a, element, initial) for a in e.args))
+            return join(*(_of_literals(a, of) for a in e.args))
         case "all" | "any":
             ranged = g.forall if e.op == "all" else g.exists
-            return ranged(e.args[0], _of_new(e.args[1], element, initial))
-    own = [x for x in _below(e, "select") if element in x.args[1:] and x.args[0].op in LEAVES]
-    if any(isinstance(initial[x.args[0].data], Doubtful) for x in own):
-        return g.TRUE  # it may hold
-    known = {x: _constant(x.kind, initial[x.args[0].data]) for x in own}
-    return _with_naturals(g.substitute(e, known))
+            return ranged(e.args[0], _of_literals(e.args[1], of))
+    return of(e)
+
+
+def _where(literal: Expr, known: Mapping[Expr, Expr]) -> Expr:
+    """What is left of a literal where some entries are known."""
+    return _with_naturals(g.substitute(literal, known))
 
 
 def _constant(kind: Type, value: Any) -> Expr:

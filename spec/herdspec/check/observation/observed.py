@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import builtins
 from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
@@ -47,6 +47,10 @@ ANY = object()
 Entry = tuple[str, Any]
 """A field's name, and a key: an element, a tuple of several, or () where the field is no map."""
 Instance = tuple[Any, ...]
+Hears = Callable[[Collection[tuple[str, Any, Any]], Collection[Entry]], None]
+"""Of a step: the entries that it has changed, with what they were, and those now known."""
+CODE = frozenset({"_watches", "_slow", "_over_gaps", "_on", "_is", "_new_one", "_read"})
+"""What is not pickled."""
 
 
 class Ruling(Enum):
@@ -90,6 +94,19 @@ class Entries(dict[Any, Any]):
         return self.default
 
 
+class _Slow(dict[str, Callable[..., Any]]):
+    """Emitted functions over a state, made where they are needed: few are."""
+
+    def __init__(self, code: Mapping[str, Any], space: dict[str, Any]) -> None:
+        super().__init__()
+        self._code = code
+        self._space = space
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        made = self[name] = FunctionType(self._code[name], self._space)
+        return made
+
+
 class Observed:
     """The fields of a spec, as they are filled; each `step` is held against the promises."""
 
@@ -98,13 +115,13 @@ class Observed:
         """By field, what is known now. To be read; `set` and the others write."""
         self.domains: dict[str, dict[Any, None]] = {sort: {} for sort in watches.sorts}
         """By sort, the elements that were seen."""
-        self._watches = watches
         self._widths = {name: len(keys_of(watches.fields[name])) for name in self.entries}
         self._before: dict[str, dict[Any, Any]] = {name: {} for name in self.entries}
         """By field, what the step in hand has changed, as it was."""
         self._last: dict[str, dict[Any, Any]] = {name: {} for name in self.entries}
         """By field, what is lost (or was, and is not bridged), as it was known last."""
-        self._changed: list[Entry] = []
+        self._changed: list[tuple[str, Any, Any]] = []
+        """Fields and keys of these entries, and what they were."""
         self._new: list[tuple[str, Any]] = []
         self._refined: dict[Entry, None] = {}
         self._found_again: dict[Entry, None] = {}
@@ -124,22 +141,37 @@ class Observed:
         self._unbridged = [0] * many
         self._pending: dict[tuple[int, Instance], set[Entry]] = {}
         """Instances whose gap is not bridged yet, and the entries whose last values they need."""
-        self._slow = self._bound(watches.slow, self._before)
-        self._over_gaps = self._bound(watches.slow, {
-            name: ChainMap(self._last[name], before) for name, before in self._before.items()
-        })  # fmt: skip
-        self._fast = self._bound(watches.fast, self._before)
+        self.left: list[tuple[str, Any, Told]] = []
+        """Entries of whose tellers nobody is heard any more, for whoever forgets them in time."""
+        self.hears: Hears | None = None
+        """Is told of each step that changes something, and of what has become known with it."""
+        self.bind(watches)
 
-    def _bound(
-        self, code: Mapping[str, Any], before: Mapping[str, Any]
-    ) -> dict[str, Callable[..., Any]]:
-        """Emitted functions, over this state."""
+    def bind(self, watches: Watches) -> None:
+        """Take the emitted code, anew where this comes from a pickle: code is in none."""
+        self._watches = watches
+        space = self._space(self._before)
+        self._on, self._is, self._new_one = (
+            {name: FunctionType(code, space) for name, code in some.items()}
+            for some in (watches.on, watches.of_state, watches.on_new)
+        )
+        self._slow = _Slow(watches.slow, space)
+        self._over_gaps = _Slow(watches.slow, self._space({
+            name: ChainMap(self._last[name], before) for name, before in self._before.items()
+        }))  # fmt: skip
+        self._read: dict[tuple[int, Place], tuple[int | Collection[Any], ...]] = {}
+        """By clause and place: for each bound a part of the key, or what it ranges over."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in CODE}
+
+    def _space(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What emitted functions know of this state."""
         space = {**SPACE, **self._watches.constants, "__builtins__": builtins}
         space |= {f"s_{word(name)}": entries for name, entries in self.entries.items()}
         space |= {f"o_{word(name)}": entries for name, entries in before.items()}
         space |= {f"d_{sort}": elements for sort, elements in self.domains.items()}
-        space |= {"held": self._held, "found": self._found, "doubt": self._look}
-        return {name: FunctionType(c, space) for name, c in code.items()}
+        return space | {"held": self._held, "found": self._found, "doubt": self._look}
 
     # ── What is told ────────────────────────────────────────────────────────────────────────
 
@@ -154,19 +186,17 @@ class Observed:
             there[element] = None
             for field, of in self._unsure:
                 self.forget_all(field, of)
-            if f"new_{sort}" in self._fast:
+            if sort in self._new_one:
                 self._new.append((sort, element))
 
     def drop(self, sort: str, element: Any) -> None:
         """An element is no more, nobody speaks of it, and nothing more will be said of it."""
-        for name, field in self._watches.fields.items():
-            kinds = keys_of(field)
-            if name in self.entries and any(k == SortOf(sort) for k in kinds):
-                for key in list(self._keys(name, element, sort)):
-                    if is_lost(self.entries[name][key]):
-                        self._gone.add(name)
-                    self.entries[name].pop(key, None)
-                    self._last[name].pop(key, None)
+        for name, kinds, at in self._watches.keyed_by(sort):
+            entries, last = self.entries[name], self._last[name]
+            for key in self._keys_of(kinds, at, element):
+                if is_lost(entries.pop(key, entries.default)):
+                    self._gone.add(name)
+                last.pop(key, None)
         del self.domains[sort][element]
 
     def set(self, field: str, key: Any, value: Any) -> None:
@@ -179,15 +209,25 @@ class Observed:
             value = UNKNOWN
         entries = self.entries[field]
         old = entries[key]
-        if not isinstance(value, Doubtful) and same(old, value):
+        try:
+            if old == value:
+                return
+        except Doubt:
+            self._set_doubtful(field, key, old, value)
             return
         before = self._before[field]
         if key not in before:
             before[key] = old
-            self._changed.append((field, key))
+            self._changed.append((field, key, old))
         entries[key] = value
-        if isinstance(old, Doubtful) or isinstance(value, Doubtful):
-            self._note(field, key, old, value)
+
+    def _set_doubtful(self, field: str, key: Any, old: Any, value: Any) -> None:
+        before = self._before[field]
+        if key not in before:
+            before[key] = old
+            self._changed.append((field, key, old))
+        self.entries[field][key] = value
+        self._note(field, key, old, value)
 
     def refine(self, field: str, key: Any, value: Any) -> None:
         """An entry is this already: no step, but it is known (again)."""
@@ -195,25 +235,30 @@ class Observed:
         old = entries[key]
         if same(old, value) or (self._blind and self._is_blind(field, key)):
             return
+        entries[key] = value
+        if field in self._is:
+            self._refined[field, key] = None
+        if old is UNKNOWN and key not in self._last[field] and not self._pending:
+            return  # nobody knows what it was
         if type(old) is Told and is_lost(old.value):
             old = old.value
         if not is_lost(old) and not same(as_told(old), value):
             self._last[field].setdefault(key, as_told(old))  # something was not told
             old = UNKNOWN
-        entries[key] = value
-        self._refined[field, key] = None
         self._note(field, key, old, value)
 
     def amend(self, field: str, key: Any, value: Any) -> None:
         """An entry is this, and has been all along: no step, and nothing was missed."""
         if not (self._blind and self._is_blind(field, key)):
             self.entries[field][key] = value
-            self._refined[field, key] = None
+            if field in self._is:
+                self._refined[field, key] = None
 
     def set_all(self, field: str, value: Any) -> None:
         """In the step in hand, all entries of a field become this, those not told of as well."""
-        for key in [*self.entries[field]]:
-            self.set(field, key, value)
+        for key, old in [*self.entries[field].items()]:
+            if old is not value:
+                self.set(field, key, value)
         if (field, ANY) not in self._blind:
             self.entries[field].default = value
 
@@ -260,7 +305,8 @@ class Observed:
         """Who told this entry is not heard any more."""
         old = self.entries[field][key]
         if old is not UNKNOWN and type(old) is not Told:
-            self.entries[field][key] = Told(old)
+            left = self.entries[field][key] = Told(old)
+            self.left.append((field, key, left))
 
     def leave_all(self, field: str) -> None:
         """Who told the entries of a field is not heard any more."""
@@ -297,15 +343,16 @@ class Observed:
             else:  # it is what it was, or nobody knows what that was
                 last.pop(key, None)
 
-    def _keys(self, field: str, element: Any = ANY, sort: str = "") -> Iterator[Any]:
-        """The keys of a field's entries: those whose first part (or that of a sort) is this."""
-        kinds = keys_of(self._watches.fields[field])
-        at = next((n for n, k in enumerate(kinds) if k == SortOf(sort)), 0)
+    def _keys(self, field: str, element: Any = ANY) -> Iterable[Any]:
+        """The keys of a field's entries: those whose first part is this."""
+        return self._keys_of(keys_of(self._watches.fields[field]), 0, element)
+
+    def _keys_of(self, kinds: tuple[Type, ...], at: int, element: Any) -> Iterable[Any]:
         each = [
             (element,) if n == at and element is not ANY else self._elements(kind)
             for n, kind in enumerate(kinds)
         ]
-        yield from (key[0] if len(kinds) == 1 else key for key in product(*each))
+        return [*each[0]] if len(each) == 1 else product(*each)
 
     def _elements(self, kind: Type) -> Collection[Any]:
         match kind:
@@ -321,27 +368,34 @@ class Observed:
 
     # ── What comes of it ────────────────────────────────────────────────────────────────────
 
-    def step(self) -> None:
-        """The step in hand is over: it is held against the promises."""
-        if self._changed:
-            for field, key in self._changed:
-                watch = self._fast.get(f"on_{field}")
-                if watch is not None:
-                    watch(key, self._before[field][key])
+    def step(self) -> bool:
+        """The step in hand is over: it is held against the promises. Whether any was broken."""
+        changed = self._changed
+        if self.hears is not None and (changed or self._refined):
+            self.hears(changed, self._refined)
+        if changed:
+            on = self._on
+            for field, key, old in changed:
+                if field in on:
+                    on[field](key, old)
         if self._new:
             for sort, element in self._new:
-                self._fast[f"new_{sort}"](element)
+                self._new_one[sort](element)
             self._new.clear()
         if self._refined:
-            self._look_at_refined()
+            for field, key in self._refined:
+                self._is[field](key)
+            self._refined.clear()
         if self._found_again:
             self._bridge()
-        for field, _ in self._changed:
-            self._before[field].clear()
-        self._changed.clear()
+        if changed:
+            for field, _, _ in changed:
+                self._before[field].clear()
+            changed.clear()
         while self._supposed:
             field, key, value = self._supposed.pop()
             self.entries[field][key] = value
+        return bool(self._violations)
 
     def broken(self) -> list[Violation]:
         """What was broken by the steps since this was asked last."""
@@ -400,17 +454,13 @@ class Observed:
     def _instances(self, number: int, place: Place, key: Any) -> Iterator[Instance]:
         """Those instances of a clause that read an entry at such a place."""
         parts = key if len(place) > 1 or key == () else (key,)
-        bounds = self._watches.clauses[number].bounds
-        each = [(parts[place.index(b)],) if b in place else self._elements(b.kind) for b in bounds]
-        return product(*each)
-
-    def _look_at_refined(self) -> None:
-        """What has become known, though nothing has happened, may show a state to be wrong."""
-        for field, key in self._refined:
-            watch = self._fast.get(f"is_{field}")
-            if watch is not None:
-                watch(key)
-        self._refined.clear()
+        read = self._read.get((number, place))
+        if read is None:
+            bounds = self._watches.clauses[number].bounds
+            read = self._read[number, place] = tuple(
+                place.index(b) if b in place else self._elements(b.kind) for b in bounds
+            )
+        return product(*((parts[x],) if isinstance(x, int) else x for x in read))
 
     # ── Gaps ────────────────────────────────────────────────────────────────────────────────
 
@@ -435,6 +485,8 @@ class Observed:
         found: dict[int, None] = {}
         for field, entries in self.entries.items():
             for key, value in entries.items():
+                if type(value) not in (Among, Told):
+                    continue
                 few = as_told(value)
                 for one in few.values if type(few) is Among else ():
                     entries[key] = one

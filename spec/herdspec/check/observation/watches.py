@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from herdspec.check.observation.clauses import LEAVES, Clause, Place, clauses_of, needs
 from herdspec.check.observation.doubt import READ, Doubt
@@ -25,20 +27,30 @@ from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation
-from herdspec.language.types import BOOL, Bool, EnumOf, MapOf, Range, SortOf, Type
+from herdspec.language.types import (
+    BOOL,
+    Bool,
+    EnumOf,
+    MapOf,
+    Option,
+    Range,
+    SortOf,
+    Type,
+    is_number,
+)
 
 JUDGED = (Expectation.ALWAYS, Expectation.STEP)
 """What can be seen to be violated as it happens."""
 
 
+def word(field: str) -> str:
+    """A field's name in emitted code: one of a part has a dot."""
+    return field.replace(".", "__")
+
+
 def keys_of(field: Field) -> tuple[Type, ...]:
     """The types of the parts of a field's key; none, where it is no map."""
     return field.kind.keys if isinstance(field.kind, MapOf) else ()
-
-
-def word(field: str) -> str:
-    """A field's name (`part.field`, where a spec has parts) in emitted names."""
-    return field.replace(".", "_")
 
 
 @dataclass(frozen=True)
@@ -54,14 +66,33 @@ class Watches:
     sorts: tuple[str, ...]
     constants: Mapping[str, Any]
     slow: Mapping[str, CodeType]
-    fast: Mapping[str, CodeType]
-    """By field, and by sort."""
+    on: Mapping[str, CodeType]
+    """By field."""
+    of_state: Mapping[str, CodeType]
+    """By field."""
+    on_new: Mapping[str, CodeType]
+    """By sort."""
     blocks: tuple[tuple[int, Place], ...]
     """The blocks of the fast functions by their numbers: a clause, and what it reads."""
     needs: Mapping[str, frozenset[str]]
     """By a promise's name, the fields that it speaks of."""
     steps: Mapping[str, tuple[tuple[int, Place], ...]]
     """By field, the clauses about steps that read it, and what they read."""
+
+    def keyed_by(self, sort: str) -> tuple[tuple[str, tuple[Type, ...], int], ...]:
+        """The fields that have elements of a sort in their keys: the types of these, and where."""
+        return self._by_sort[sort]
+
+    @cached_property
+    def _by_sort(self) -> dict[str, tuple[tuple[str, tuple[Type, ...], int], ...]]:
+        return {
+            sort: tuple(
+                (name, kinds, kinds.index(SortOf(sort)))
+                for name in self.initial
+                if SortOf(sort) in (kinds := keys_of(self.fields[name]))
+            )
+            for sort in self.sorts
+        }
 
     def missing(self, promise: Promise) -> list[str]:
         """The fields of a promise that this source does not fill."""
@@ -80,12 +111,17 @@ def watches_of(
     clauses = tuple(c for p in judged for c in clauses_of(p))
     emitter = _Emitter(clauses, fields, initial)
     slow = {name: code for k, c in enumerate(clauses) for name, code in emitter.slow(k, c)}
-    fast = {f"on_{name}": emitter.on_field(fields[name]) for name in initial}
-    fast |= {f"is_{name}": emitter.of_state(fields[name]) for name in initial}
-    fast |= {f"new_{sort}": emitter.on_new(sort) for sort in spec.sorts}
+    on, of_state, on_new = (
+        {name: code for name in names if (code := emit(name)) is not None}
+        for names, emit in (
+            (initial, lambda name: emitter.on_field(fields[name])),
+            (initial, lambda name: emitter.of_state(fields[name])),
+            (spec.sorts, emitter.on_new),
+        )
+    )
     return Watches(
-        fields, initial, chosen, clauses, spec.sorts, emitter.constants, slow,
-        {name: code for name, code in fast.items() if code is not None}, tuple(emitter.blocks),
+        fields, initial, chosen, clauses, spec.sorts, emitter.constants, slow, on, of_state,
+        on_new, tuple(emitter.blocks),
         {p.name: needs(p) for p in chosen},
         {
             name: tuple(
@@ -113,7 +149,7 @@ class _Emitter:
     def slow(self, number: int, clause: Clause) -> Iterable[tuple[str, CodeType]]:
         """A clause in plain Python, as told; and the three where that is in doubt, or fails."""
         arguments = ", ".join(_name(b) for b in clause.bounds)
-        plain = _AsTold(self.constants, clause, ())
+        plain = _AsTold(self.constants, clause)
         holds = " or ".join(plain.of(part) for part in _parts(clause))
         yield f"plain_{number}", _function(f"plain_{number}({arguments})", [f"return {holds}"])
         for name, seen, negated in (
@@ -126,32 +162,48 @@ class _Emitter:
 
     def on_field(self, field: Field) -> CodeType | None:
         """What a changed entry is held against; `old` is what it was before the step."""
-        blocks = self._blocks(field, self._clauses, "old <= now", "now <= old")
-        return self._watch(f"on_{word(field.name)}(key, old)", field, blocks)
+        return self._watch(f"on_{word(field.name)}(key, old)", field, self._clauses)
 
     def of_state(self, field: Field) -> CodeType | None:
         """What an entry is held against that has become known, though nothing has happened."""
         states = [c for c in self._clauses if not c.is_step]
-        blocks = self._blocks(field, states, "now is True", "now is False")
-        return self._watch(f"is_{word(field.name)}(key)", field, blocks)
+        return self._watch(f"is_{word(field.name)}(key)", field, states)
 
-    def _blocks(
-        self, field: Field, clauses: Iterable[Clause], grown: str, fallen: str
-    ) -> Iterable[str]:
-        """The clauses that watch a field, unless it has changed as they wish."""
+    def _watch(self, head: str, field: Field, clauses: Iterable[Clause]) -> CodeType | None:
+        """The clauses that watch a field; those that need not be looked at together are."""
+        by_guard: dict[tuple[str, ...], list[tuple[int, list[str]]]] = {}
+        has_changed = head.startswith("on_")
         for clause in clauses:
-            wish = clause.wishes.get(field.name)
-            better = None if wish is None else grown if wish else fallen
             for place in clause.watched.get(field.name, ()):
-                yield from self._block(clause, place, better)
-
-    def _watch(self, head: str, field: Field, blocks: Iterable[str]) -> CodeType | None:
-        lines = [*blocks]
+                guard = self._guard(field, clause, place, has_changed=has_changed)
+                block = self._block(clause, place, field.name)
+                by_guard.setdefault(guard, []).append((self._clauses.index(clause), block))
+        if not by_guard:
+            return None
         keys = _keys(len(keys_of(field)))
-        parts = [f"{', '.join(keys)} = key"] if keys else []
-        return (
-            _function(head, [f"now = s_{word(field.name)}[key]", *parts, *lines]) if lines else None
-        )
+        lines = [
+            f"now = s_{word(field.name)}[key]",
+            *([f"{', '.join(keys)} = key"] if keys else []),
+        ]
+        return _function(head, [*lines, *_guarded(by_guard)])
+
+    def _guard(
+        self, field: Field, clause: Clause, place: Place, *, has_changed: bool
+    ) -> tuple[str, ...]:
+        """Tests of an entry by which it need not be looked at: it is right, or has become so."""
+        wish = clause.wishes.get(field.name)
+        is_one = {b for b in place if b in clause.bounds} == {*clause.bounds}
+        kind = field.kind.value if isinstance(field.kind, MapOf) else field.kind
+        easy = [
+            value
+            for value in _few_of(kind)
+            if (is_one or wish is bool(value)) and clause.is_easy(field.name, place, kind, value)
+        ]
+        texts = ", ".join(_constant(self.constants, value) for value in easy)
+        found = [f"now in ({texts},)"] if easy else []
+        if has_changed and wish is not None and not (kind == BOOL and wish in easy):
+            found.append("old <= now" if wish else "now <= old")
+        return tuple(found)
 
     def on_new(self, sort: str) -> CodeType | None:
         """What a new element is held against."""
@@ -159,45 +211,94 @@ class _Emitter:
         kind = SortOf(sort)
         for clause in self._clauses:
             for bound in clause.minds(kind, self._initial):
-                lines += self._block(clause, (bound,), None)
+                lines += self._block(clause, (bound,))
         return _function(f"new_{sort}(key)", ["k0 = key", *lines]) if lines else None
 
-    def _block(self, clause: Clause, place: Place, better: str | None) -> list[str]:
-        """One clause, for the instances that read an entry; none, if it has become better."""
+    def _block(self, clause: Clause, place: Place, field: str = "") -> list[str]:
+        """One clause, for the instances that read an entry."""
         number, block = self._clauses.index(clause), len(self.blocks)
         self.blocks.append((number, place))
-        body = _loops(_Plain(self.constants, clause, place), number, clause, place)
-        if better is not None:
-            body = [f"if {better}: held[{number}] += 1", "else:", *_indented(body)]
-        doubt = ["except Doubt:", f"    doubt({block}, key)"]
-        return ["try:", *_indented(body), *doubt]
+        body = _loops(_Plain(self.constants, clause, place, field), number, clause, place)
+        return ["try:", *_indented(body), "except Doubt:", f"    doubt({block}, key)"]
+
+
+def _guarded(
+    by_guard: Mapping[tuple[str, ...], Sequence[tuple[int, list[str]]]],
+) -> Iterable[str]:
+    """Blocks of clauses (by numbers), each behind its tests; one that meets a doubt says no."""
+    tests = {test: None for guard in by_guard for test in guard}
+    names = {test: f"g{number}" for number, test in enumerate(tests)}
+    if tests:
+        yield f"{' = '.join(names.values())} = False"
+        yield "try:"
+        yield from _indented(f"{name} = {test}" for test, name in names.items())
+        yield "except Doubt: pass"
+    for guard, blocks in by_guard.items():
+        lines = [line for _, block in blocks for line in block]
+        if guard:
+            held = "; ".join(f"held[{number}] += 1" for number, _ in blocks)
+            yield f"if {' or '.join(names[test] for test in guard)}: {held}"
+            yield "else:"
+            lines = _indented(lines)
+        yield from lines
+
+
+def _few_of(kind: Type) -> Sequence[Any]:
+    """The values of a type that are worth a test of their own."""
+    match kind:
+        case Bool():
+            return (False, True)
+        case EnumOf(members=members):
+            return members
+        case Option():
+            return (None,)
+    return (0,) if is_number(kind) else ()
 
 
 def _loops(reader: _Plain, number: int, clause: Clause, place: Place) -> list[str]:
-    """The instances one by one; what does not depend on a bound is looked at outside its loop."""
-    parts = [(reader.of(part), g.leaves(part, "var")) for part in _parts(clause)]
+    """The instances that read an entry, one by one."""
+    parts = [_Part(reader.of(e), _bounds_in(e, clause), _size(e)) for e in _parts(clause)]
     bound = {b for b in place if b in clause.bounds}
+    for key, e in zip(_keys(len(place)), place, strict=True):
+        if e is not None and e not in bound:  # an instance that reads another entry
+            parts.append(_Part(f"{reader.of(e)} != {key}", _bounds_in(e, clause), 0))
+    return _nested(reader, number, clause, parts, bound, is_inside=False)
+
+
+class _Part(NamedTuple):
+    """Of what a clause is a disjunction: its text, the bounds that it speaks of, and its size."""
+
+    text: str
+    bounds: frozenset[Expr]
+    size: int
+
+
+def _bounds_in(e: Expr, clause: Clause) -> frozenset[Expr]:
+    return frozenset(g.leaves(e, "var") & {*clause.bounds})
+
+
+def _nested(
+    reader: _Plain, number: int, clause: Clause, parts: Sequence[_Part], bound: set[Expr],
+    *, is_inside: bool,
+) -> list[str]:  # fmt: skip
+    """
+    Loops over the bounds that are left, each part before the loops that it does not depend on.
+
+    The bound that most depends on comes first: what holds for it need not be looked at further.
+    """
+    ready = [part.text for part in parts if part.bounds <= bound]
     left = [b for b in clause.bounds if b not in bound]
-    for key, part in zip(_keys(len(place)), place, strict=True):
-        if part is not None and part not in bound:  # an instance that reads another entry
-            parts.insert(0, (f"{reader.of(part)} != {key}", g.leaves(part, "var")))
-    parts = [(text, free & {*clause.bounds}) for text, free in parts]
-    lines: list[str] = []
-    depth = 0
-    while True:
-        ready = [text for text, free in parts if free <= bound]
-        parts = [(text, free) for text, free in parts if not free <= bound]
-        test = f"if not ({' or '.join(ready)}):"
-        if not left:
-            break
-        lines += [_in(depth, test)] if ready else []
-        depth += bool(ready)
-        lines.append(_in(depth, f"for {reader.of(left[0])} in {reader.domain(left[0])}:"))
-        bound.add(left.pop(0))
-        depth += 1
-    names = "".join(f"{reader.of(b)}, " for b in clause.bounds)
-    lines += [_in(depth, test), _in(depth + 1, f"found({number}, ({names}))")]
-    return [*lines, _in(depth, "else:"), _in(depth + 1, f"held[{number}] += 1")]
+    if left:
+        parts = [part for part in parts if not part.bounds <= bound]
+        first = max(left, key=lambda b: sum(p.size for p in parts if p.bounds <= {*bound, b}))
+        body = _nested(reader, number, clause, parts, {*bound, first}, is_inside=True)
+        lines = [f"for {reader.of(first)} in {reader.domain(first)}:", *_indented(body)]
+    else:
+        lines = [f"found({number}, ({''.join(f'{reader.of(b)}, ' for b in clause.bounds)}))"]
+    if not ready:
+        return lines
+    holds = ["else:", f"    held[{number}] += 1"] if is_inside or not left else []
+    return [f"if not ({' or '.join(ready)}):", *_indented(lines), *holds]
 
 
 def _parts(clause: Clause) -> list[Expr]:
@@ -216,6 +317,19 @@ def _in(depth: int, text: str) -> str:
 
 def _indented(lines: Iterable[str]) -> list[str]:
     return [_in(1, line) for line in lines]
+
+
+def _constant(constants: dict[str, Any], value: Any) -> str:
+    """A constant's text; enumerations, and their members, get names."""
+    match value:
+        case type():
+            name = f"c_{value.__name__}"
+        case Enum():
+            name = f"c_{type(value).__name__}_{value.name}"
+        case _:
+            return repr(value)
+    constants[name] = value
+    return name
 
 
 def _keys(width: int) -> list[str]:
@@ -249,20 +363,13 @@ class _Logic:
             case Range(top=top):
                 return f"range({top + 1})"
             case EnumOf(cls=cls):
-                return self._constant(cls)
+                return _constant(self._constants, cls)
         raise AssertionError(f"nothing to range over: {bound.kind}")
 
     def constant(self, e: Expr) -> str:
         """A constant, as the state has it."""
-        if isinstance(e.kind, EnumOf):
-            return self._constant(e.kind.members[e.data])
-        return repr(e.data)
-
-    def _constant(self, value: Any) -> str:
-        is_whole = isinstance(value, type)
-        name = f"c_{value.__name__}" if is_whole else f"c_{type(value).__name__}_{value.name}"
-        self._constants[name] = value
-        return name
+        value = e.kind.members[e.data] if isinstance(e.kind, EnumOf) else e.data
+        return _constant(self._constants, value)
 
     def entry(self, table: Expr, key: str) -> str:
         """An entry before or after a step."""
@@ -276,8 +383,11 @@ class _Logic:
 class _Plain(_Logic):
     """Plain Python, for an entry that has changed."""
 
-    def __init__(self, constants: dict[str, Any], clause: Clause, place: Place) -> None:
+    def __init__(
+        self, constants: dict[str, Any], clause: Clause, place: Place = (), field: str = ""
+    ) -> None:
         super().__init__(constants, clause)
+        self._field = field
         self._names: dict[Expr, str] = {}
         for name, bound in zip(_keys(len(place)), place, strict=True):
             if bound is not None and bound in clause.bounds:
@@ -307,6 +417,12 @@ class _Plain(_Logic):
                 ranges = " ".join(f"for {_name(b)} in {self.domain(b)}" for b in bounds)
                 return f"sum(bool({self.of(body)}) {ranges})"
         return _TEXTS[e.op](e, [self.of(a) for a in e.args])
+
+    def entry(self, table: Expr, key: str) -> str:
+        """An entry before or after a step."""
+        if table.data == self._field and key == ("key" if self._changed else "()"):
+            return "old" if table.op == "field" and self._clause.is_step else "now"
+        return super().entry(table, key)
 
     def _key(self, parts: list[str]) -> str:
         if tuple(parts) == self._changed:

@@ -94,6 +94,14 @@ def one_coordinator_per_epoch(s: ElectionContract) -> bool:
 
 
 @always
+def an_epoch_is_taken_up_by_one(s: ElectionContract) -> bool:
+    """No two brokers have taken up the same epoch, at whatever time."""
+    return all(
+        s.token[a] == 0 or s.token[a] != s.token[b] for a in Broker for b in Broker if a != b
+    )
+
+
+@always
 def only_the_present_epoch_writes(s: ElectionContract) -> bool:
     """A write is accepted only from the coordinator of the current epoch."""
     return not s.stale_write_accepted
@@ -128,8 +136,7 @@ def epochs_are_won_by_one(s: ElectionContract) -> bool:
         and (not s.leads[a] or s.token[a] > 0)
         for a in Broker
     ) and all(
-        (s.won[a] == 0 or (s.won[a] != s.won[b] and s.won[a] != s.token[b]))
-        and (s.token[a] == 0 or s.token[a] != s.token[b])
+        s.won[a] == 0 or (s.won[a] != s.won[b] and s.won[a] != s.token[b])
         for a in Broker
         for b in Broker
         if a != b
@@ -139,6 +146,7 @@ def epochs_are_won_by_one(s: ElectionContract) -> bool:
 CONTRACT = specification(
     ElectionContract,
     one_coordinator_per_epoch,
+    an_epoch_is_taken_up_by_one,
     only_the_present_epoch_writes,
     epochs_grow,
     a_broker_leads,

@@ -8,7 +8,7 @@ somebody relies on it; if its consumer renews it all the same, it has never ende
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.wire.subscription import (
     Subscription,
     parse,
 )
-from herdspec.check.observation.doubt import UNKNOWN, Told, same
+from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told, as_told, is_lost, same
 from herdspec.check.observation.observed import Observed
 
 Partition = tuple[str, str]
@@ -25,6 +25,9 @@ Member = tuple[str, int]
 
 OF_CONSUMERS = ("consumes", "position", "resolved", "heeded", "interest")
 """What the lines of consumers tell, each of its own members."""
+
+DROPPED = 16
+"""So many of the last members that have ended are known again if somebody speaks of them."""
 
 
 class Consumers:
@@ -56,6 +59,8 @@ class Consumers:
         """Of whom no line comes any more."""
         self._by_partition: dict[Partition, dict[str, None]] = {}
         self._subscribed: dict[Member, Subscription | None] = {}
+        self._dropped: dict[Member, tuple[Any, Subscription | None]] = {}
+        """Members that have ended: what they had heeded, and what they had asked for."""
         self._at_least: dict[Partition, int] = {}
         """How far a partition was finished at least, where nobody knows how far it was."""
         self._last: dict[str, tuple[Any, ...]] = {}
@@ -72,23 +77,72 @@ class Consumers:
                 self._begin(m, p)
         return p
 
+    def was_stored(self, p: Partition) -> None:
+        """Of a partition that was named already, it is now known what was stored before."""
+        for field in ("committed", "finished"):
+            now = self._entries[field][p]
+            if not isinstance(now, Doubtful) and now < self._stored[p]:
+                self.seen.refine(field, p, self._stored[p])
+
+    def close(self, time_ns: int) -> None:
+        """Nothing more comes: who has no lease then consumes nothing."""
+        self._lapse_all(self._consumed, time_ns)
+        self.seen.step()
+
     def _begin(self, m: Member, p: Partition) -> None:
         """A member begins without the partition."""
-        if self._entries["consumes"][m, p] is UNKNOWN:
+        key = (m, p)
+        if self._entries["consumes"][key] is UNKNOWN:
             self._is_nowhere(m, p)
         subscription = self._subscribed[m]
         if subscription is not None:
-            self.seen.refine("interest", (m, p), bool(subscription.streams(p[0])))
+            self.seen.refine("interest", key, is_wanted(subscription, p[0]))
 
     def _is_nowhere(self, m: Member, p: Partition) -> None:
-        for field, value in (("consumes", False), ("position", 0), ("resolved", False)):
+        for field, value in (("position", 0), ("resolved", False), ("consumes", False)):
             self.seen.refine(field, (m, p), value)
 
     def _member(self, line: CentralStep) -> Member:
         m = (line.consumer, line.connection)
         if m not in self._members:
-            self.seen.add("Member", m)
+            self._add(m)
         return m
+
+    def _add(self, m: Member) -> None:
+        """A member is named; of one that was dropped it is known that it consumes nothing."""
+        self.seen.add("Member", m)
+        if m in self._dropped:
+            heeded, self._subscribed[m] = self._dropped.pop(m)
+            for p in self._partitions:
+                self._begin(m, p)
+            self.seen.refine("heeded", m, heeded)
+            if m[0] in self._unheard:
+                self._leave_member(m)
+
+    def _has_ended(self, m: Member) -> bool:
+        """Whether a connection is over, as its consumer tells, and nothing is consumed over it."""
+        node = m[0]
+        if node in self._had or m not in self._subscribed:
+            return False
+        if node not in self._unheard and m in self.members_of(node):
+            return False
+        consumes = self._entries["consumes"]
+        return not is_lost(self._entries["heeded"][m]) and all(
+            as_told(consumes[m, p]) is False for p in self._partitions
+        )
+
+    def _drop(self, m: Member) -> None:
+        """A member is needed no more: long runs have many."""
+        self._dropped[m] = (self._entries["heeded"][m], self._subscribed.pop(m))
+        if len(self._dropped) > DROPPED:
+            del self._dropped[next(iter(self._dropped))]
+        self._asked = {(x, p) for x, p in self._asked if x != m}
+        self.seen.drop("Member", m)
+        node = m[0]
+        if m in self.members_of(node):
+            self._connection.pop(node, None)
+            for p in self._consumed.pop(node, {}):
+                self._by_partition[p].pop(node, None)
 
     def _learn(self, field: str, key: Any, value: Any) -> None:
         """It is this now: a step, unless nobody knows what it was."""
@@ -224,10 +278,16 @@ class Consumers:
             self.seen.set("finished", p, to)
 
     def _renew(self, line: CentralStep) -> None:
-        """The lease ends as the line says; if others thought it over, it was not."""
+        """
+        The lease ends as the line says; if others thought it over, it was not.
+
+        Who fetches no more may wind up, until it has answered the Stop or its lease is over.
+        """
         node = line.node
+        if line.until_ns <= line.time_ns:
+            return
         self._until_ns[node] = line.until_ns
-        if node in self._lapsed and line.until_ns > line.time_ns:
+        if node in self._lapsed:
             self.seen.step()
             self._lapsed.discard(node)
             for p, (m, start) in self._consumed.get(node, {}).items():
@@ -310,12 +370,15 @@ class Consumers:
         """That was its process's last line, whether it has ended or its trace was cut."""
         self._unheard.add(node)
         for m in self.members_of(node):
-            for p in self._partitions:
-                for field in ("consumes", "position", "resolved", "interest"):
-                    self.seen.leave(field, (m, p))
-            self.seen.leave("heeded", m)
+            self._leave_member(m)
         for p in self._consumed.get(node, ()):
             self.seen.leave("finished", p)
+
+    def _leave_member(self, m: Member) -> None:
+        for p in self._partitions:
+            for field in ("consumes", "position", "resolved", "interest"):
+                self.seen.leave(field, (m, p))
+        self.seen.leave("heeded", m)
 
 
 def may_have_resolved(start: int) -> Any:
@@ -330,3 +393,9 @@ def subscribed(text: str) -> Subscription | None:
         return parse(text)
     except InvalidSubscription:
         return None
+
+
+@lru_cache(maxsize=4096)
+def is_wanted(subscription: Subscription, topic: str) -> bool:
+    """Whether a subscription is for a topic."""
+    return subscription.streams(topic) > 0

@@ -62,16 +62,22 @@ class CentralFields(Consumers):
         self._registered: dict[str, Member] = {}
         self._missed: set[Partition] = set()
         """Partitions of which an answer of this generation may be missing."""
-        self._said: dict[tuple[Member, Partition], set[int]] = {}
+        self._said: dict[Partition, dict[Member, set[int]]] = {}
         """What a member was heard to say in this generation, and was not yet stored."""
         self._writes: dict[tuple[str, int], CentralStep] = {}
         """Writes that are not answered, by node and number."""
+        self._sending: CentralStep | None = None
+        """The write that was sent last, if nothing has been told since."""
         self._in_doubt: list[CentralStep] = []
         """Writes of owners whose answer nobody knows."""
-        self._late: set[int] = set()
-        """Writes that were sent when a later epoch than theirs had begun."""
-        self._left: set[int] = set()
-        """Writes of processes of which no line comes any more: whatever came after is not told."""
+        self._late: set[tuple[str, int]] = set()
+        """By node and time, writes that were sent when a later epoch than theirs had begun."""
+        self._left: set[tuple[str, int]] = set()
+        """
+        Writes of processes of which no line comes any more, by node and time.
+
+        Whatever came after these is not told.
+        """
         self._maybe: dict[Partition, set[tuple[str, int]]] = {}
         """Offsets of writes whose answer nobody knows, and who sent them."""
         self._settled: dict[Any, Any] = {}
@@ -87,8 +93,25 @@ class CentralFields(Consumers):
         tell = self._tells[line.role].get(line.action)
         if tell is None:
             return False
+        if self._sending is not None and line.action != "answered":
+            self.settle()
         tell(line)
         return True
+
+    def settle(self) -> None:
+        """The write that was sent last may be done by the time that something else is told."""
+        write, self._sending = self._sending, None
+        if write is None:
+            return
+        if write.action == "write_owners":
+            self._settled.setdefault((), self._generation())
+            self.seen.widen("generation", (), write.generation)
+            for p, heir in self._heirs(write).items():
+                self.seen.widen("owner", p, heir)
+        else:
+            for t, n, o in write.partitions:
+                self._settled.setdefault((t, n), self._entries["committed"][t, n])
+                self.seen.widen("committed", (t, n), o + 1)
 
     # ── Their lines ─────────────────────────────────────────────────────────────────────────
 
@@ -235,8 +258,9 @@ class CentralFields(Consumers):
         """What a member has said counts in its generation alone; in that it has begun."""
         generation = self._entries["generation"][()]
         is_of_now = UNKNOWN if is_unsure(generation) else generation == line.generation
-        if is_of_now is True:
-            self.seen.refine("current", m, True)
+        if is_of_now is True and self._entries["current"][m] is not True:
+            self._learn("current", m, True)
+            self.seen.step()
         for t, n, o in line.partitions:
             if o < 0:
                 continue
@@ -246,7 +270,7 @@ class CentralFields(Consumers):
                 self._finishes(p, o + 1, self._since(m, p))
             if is_of_now is not False:
                 self.seen.set(field, (m, p), o + 1 if is_of_now is True else UNKNOWN)
-                self._said.setdefault((m, p), set()).add(o + 1)
+                self._said.setdefault(p, {}).setdefault(m, set()).add(o + 1)
 
     def _since(self, m: Member, p: Partition) -> int:
         """From where on it has consumed; where nobody tells, it was right to."""
@@ -260,7 +284,9 @@ class CentralFields(Consumers):
             generation = self._entries["generation"][()]
             self.seen.set("informed", m, True)
             if not is_unsure(generation):
-                self.seen.refine("current", m, generation == line.generation)
+                is_of_now = generation == line.generation
+                if is_of_now or self._entries["current"][m] is UNKNOWN:
+                    self._learn("current", m, is_of_now)
 
     def coordinator_begin_rebalance(self, line: CentralStep) -> None:
         """It has read the generation: a write in doubt was done, or was not."""
@@ -282,10 +308,6 @@ class CentralFields(Consumers):
         if self.is_present(line):
             self.seen.set("stage", (), Stage.OPEN)
 
-    def writes_owners(self, node: str) -> bool:
-        """Whether a write of owners that it has sent is not answered."""
-        return any(w.node == node and w.action == "write_owners" for w in self._writes.values())
-
     # ── Writes ──────────────────────────────────────────────────────────────────────────────
 
     def coordinator_flush_offsets(self, line: CentralStep) -> None:
@@ -297,20 +319,18 @@ class CentralFields(Consumers):
                 self._takes(p, o + 1)
                 self.seen.set("storing", p, o + 1)
         self.seen.step()
-        for t, n, o in line.partitions:
-            self._settled.setdefault((t, n), self._entries["committed"][t, n])
-            self.seen.widen("committed", (t, n), o + 1)
+        self._sending = line
 
     def _sends(self, write: CentralStep) -> None:
         self._writes[write.node, write.number] = write
         if write.epoch < self._epoch:
-            self._late.add(id(write))
+            self._late.add(_name(write))
 
     def _is_author(self, write: CentralStep) -> None:
         """What the step in hand stores is this write: done in its epoch, unless it came late."""
         self.seen.suppose("author", (), write.node)
         self.seen.suppose("term", write.node, write.epoch)
-        if id(write) not in self._late:
+        if _name(write) not in self._late:
             self.seen.suppose("epoch", (), write.epoch)
 
     def _takes(self, p: Partition, offset: int) -> None:
@@ -323,7 +343,7 @@ class CentralFields(Consumers):
             m = owner.value if type(owner) is Told else owner
             if not is_lost(m) and p in self._missed:
                 self.seen.suppose("reported", (m, p), UNKNOWN)
-            elif not is_lost(m) and offset in self._said.get((m, p), ()):
+            elif not is_lost(m) and offset in self._said.get(p, {}).get(m, ()):
                 self.seen.suppose("reported", (m, p), offset)
             self.seen.set("accepted", p, offset)
 
@@ -367,26 +387,30 @@ class CentralFields(Consumers):
     def coordinator_write_owners(self, line: CentralStep) -> None:
         """The next owners are sent, and are written now or later."""
         self._sends(line)
-        heirs = self._heirs(line)
-        self._settled.setdefault((), self._generation())
-        self.seen.widen("generation", (), line.generation)
-        for p, heir in heirs.items():
-            self.seen.widen("owner", p, heir)
+        self._sending = line
 
     def _generation(self) -> tuple[Any, dict[Partition, Any]]:
         owners = {p: self._entries["owner"][p] for p in self._partitions}
         return self._entries["generation"][()], owners
 
     def _heirs(self, line: CentralStep) -> dict[Partition, Any]:
-        named = {self.partition((t, n)): who for t, n, who in line.owners}
-        return {
-            p: self._registered.get(named[p], UNKNOWN) if p in named else None
-            for p in self._partitions
-        }
+        named = {self.partition((t, n)): self._of_name(who) for t, n, who in line.owners}
+        return {p: named.get(p) for p in self._partitions}
+
+    def _of_name(self, name: str) -> Any:
+        m = self._registered.get(name)
+        if m is None:
+            return UNKNOWN
+        if m not in self._members:
+            self._add(m)
+        return m
 
     def coordinator_answered(self, line: CentralStep) -> None:
         """A write was done, or was not, or nobody knows."""
         write = self._writes.pop((line.node, line.number), None)
+        if write is not self._sending or line.outcome == "unknown":
+            self.settle()
+        self._sending = None
         if write is None:
             if line.outcome != "refused":
                 self.doubt_writes()
@@ -433,8 +457,9 @@ class CentralFields(Consumers):
 
     def _forget_said(self, p: Partition, stored: int) -> None:
         """What is stored need not be explained again."""
-        for key in [k for k in self._said if k[1] == p]:
-            self._said[key] = {x for x in self._said[key] if x > stored}
+        said = self._said.get(p, {})
+        for m, offsets in said.items():
+            said[m] = {x for x in offsets if x > stored}
 
     def _relearn(self, p: Partition, stored: int) -> None:
         """What was finished at least, where lines that told of more may be missing."""
@@ -465,7 +490,7 @@ class CentralFields(Consumers):
         self._lapse_all(self._consumed, time_ns)
         self.seen.step()
         self._is_author(write)
-        is_heard = id(write) not in self._left
+        is_heard = _name(write) not in self._left
         for p, heir in self._heirs(write).items():
             self.seen.set("owner", p, heir if is_heard or heir is UNKNOWN else Told(heir))
         self.seen.set("generation", (), write.generation)
@@ -478,6 +503,18 @@ class CentralFields(Consumers):
         self._missed.clear()
         self._last.clear()
         self.seen.step()
+        self._drop_ended()
+
+    def _drop_ended(self) -> None:
+        """Who consumes and owns nothing, and is counted as nobody's member, is dropped."""
+        owners = [self._entries["owner"][p] for p in self._partitions]
+        if self._writes or any(isinstance(m, Doubtful) for m in owners):
+            return
+        for m in [*self._members]:
+            if self._entries["live"][m] is False and m not in owners and self._has_ended(m):
+                self._drop(m)
+        kept = {*self._members, *self._dropped}
+        self._registered = {name: m for name, m in self._registered.items() if m in kept}
 
     def _reads(self, line: CentralStep) -> None:
         while self._in_doubt:
@@ -511,6 +548,7 @@ class CentralFields(Consumers):
 
     def lose_coordinator(self) -> None:
         """Of whoever coordinates lines are missing from here on: no write is known."""
+        self._sending = None
         self._writes.clear()
         self._in_doubt.clear()
         self._maybe.clear()
@@ -523,11 +561,12 @@ class CentralFields(Consumers):
 
     def leave(self, line: CentralStep) -> None:
         """That was the last line of a process, whether it has ended or its trace was cut."""
+        self.settle()
         if line.role == CONSUMER:
             self.leave_consumer(line.node)
             return
         writes = (*self._writes.values(), *self._in_doubt)
-        self._left.update(id(write) for write in writes if write.node == line.node)
+        self._left.update(_name(write) for write in writes if write.node == line.node)
         if line.node == self._winner:  # it may begin anew in its epoch, though it has stepped down
             for field in OF_COORDINATORS:
                 self.seen.leave_all(field)
@@ -535,6 +574,17 @@ class CentralFields(Consumers):
                 self.seen.leave("finished", p)
             self.seen.leave("term", line.node)
             self._last.clear()
+
+    def come_back(self, line: CentralStep) -> None:
+        """It was not its process's last line: nothing was missed."""
+        if line.role == CONSUMER:
+            self._unheard.discard(line.node)
+        else:
+            self._left = {name for name in self._left if name[0] != line.node}
+
+
+def _name(write: CentralStep) -> tuple[str, int]:
+    return write.node, write.time_ns
 
 
 def is_unsure(value: Any) -> bool:

@@ -1,18 +1,15 @@
 """
-Where lines of a group are missing, and what they could have told: known before the first is read.
+Who has no trace at all, as the others' lines show.
 
-A process numbers its lines, so that a gap shows by the line after it. Of a coordinator that nobody
-has told of, the epoch shows: one that is obeyed, or written in, or left out between two others.
-What comes after a process's last line nobody can tell from its end (`CentralFields.leave`).
+Of a coordinator that nobody has told of, the epoch shows: one that is obeyed, or written in, or
+left out between two others. Of a consumer, the Register that was accepted. What comes after a
+process's last line nobody can tell from its end (`CentralFields.leave`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from herdproof.conformance.traces.ordering import processes
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 
@@ -24,110 +21,96 @@ ACTS = frozenset({
 """What only a coordinator does."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MissingLines:
-    """Lines that are missing before the line `end`, and no earlier than at the line `begin`."""
+class Untold:
+    """Who coordinates, and who consumes, as far as lines were taken; and who else must have."""
 
-    begin: int
-    end: int
-    role: str
-    node: str
-    lines: int
-    """How many; 0: nobody knows."""
+    def __init__(self) -> None:
+        self._begun: set[int] = set()
+        self._named: set[int] = set()
+        self._coordinate: set[str] = set()
+        self._idle: set[str] = set()
+        """Who was told not to coordinate, where no line is missing: who acts then, should not."""
+        self._is_strange = False
+        """Whether since the last election somebody has coordinated who never told that he began."""
+        self._consumers: set[str] = set()
+        self._accepted: set[str] = set()
 
+    def take(self, line: CentralStep) -> None:
+        """The next line."""
+        if line.epoch:
+            self._named.add(line.epoch)
+        if line.role == CONSUMER:
+            self._consumers.add(line.node)
+        elif line.action == "coordinator_startup":
+            self._begun.add(line.epoch)
+            self._coordinate.add(line.node)
+            self._is_strange = False
+        elif line.action in ("start", "step_down"):
+            self._coordinate.discard(line.node)
+            self._idle.add(line.node)
+        elif line.action in ACTS and line.node not in self._coordinate | self._idle:
+            self._coordinate.add(line.node)
+            self._is_strange = True
+        elif line.action == "handle_register" and line.outcome == "accepted":
+            self._accepted.add(line.consumer)
 
-def gaps_of(lines: Iterable[CentralStep], own: Sequence[CentralStep]) -> list[MissingLines]:
-    """The gaps of a group: of `lines`, all of its run, `own` are its lines in their order."""
-    at = {id(line): index for index, line in enumerate(own)}
-    gaps = []
-    for (role, node), each in _by_node(lines).items():
-        before = 0
-        for process in each:
-            missing, expected = 0, 1
-            for line in process:
-                missing += line.sequence - expected
-                expected = line.sequence + 1
-                index = at.get(id(line))
-                if index is not None:
-                    if missing:
-                        gaps.append(
-                            MissingLines(
-                                begin=before, end=index, role=role, node=node, lines=missing
-                            )
-                        )
-                    missing, before = 0, index + 1
-            if missing:
-                gaps.append(
-                    MissingLines(begin=before, end=len(own), role=role, node=node, lines=missing)
-                )
-    return gaps
+    def lose(self) -> None:
+        """Lines are missing from here on."""
+        self._idle.clear()
 
+    def consumers(self, ahead: Sequence[CentralStep]) -> bool:
+        """Whether a consumer registered, or will do so, of which there is no line."""
+        told = self._consumers | {line.node for line in ahead if line.role == CONSUMER}
+        accepted = {
+            line.consumer
+            for line in ahead
+            if line.action == "handle_register" and line.outcome == "accepted"
+        }
+        return not self._accepted | accepted <= told
 
-def last_lines(lines: Iterable[CentralStep], own: Sequence[CentralStep]) -> set[int]:
-    """The indices of each process's last line of a group."""
-    at = {id(line): index for index, line in enumerate(own)}
-    found = set()
-    for each in _by_node(lines).values():
-        for process in each:
-            indices = [at[id(line)] for line in process if id(line) in at]
-            found.update(indices[-1:])
-    return found
+    def coordinators(self, ahead: Sequence[CentralStep], whole: int) -> list[bool]:
+        """
+        Of each line that comes, whether somebody may coordinate then who tells nothing.
 
+        Before the first `whole` of them none is missing.
+        """
+        hidden = [False] * len(ahead)
+        for begin, end in [*self._left_out(ahead), *self._strange(ahead, whole)]:
+            hidden[begin:end] = [True] * len(hidden[begin:end])
+        return hidden
 
-def _by_node(lines: Iterable[CentralStep]) -> dict[tuple[str, str], list[list[CentralStep]]]:
-    of: dict[tuple[str, str], list[CentralStep]] = defaultdict(list)
-    for line in lines:
-        of[line.role, line.node].append(line)
-    return {node: processes(told, []) for node, told in sorted(of.items())}
+    def _left_out(self, ahead: Sequence[CentralStep]) -> list[tuple[int, int]]:
+        """Where the coordinators of epochs can have been that nobody began."""
+        begun = dict.fromkeys(self._begun, -1)
+        begun |= {x.epoch: k for k, x in enumerate(ahead) if x.action == "coordinator_startup"}
+        named = self._named | {line.epoch for line in ahead if line.epoch}
+        between = {*range(min(begun), max(begun))} if begun else set()
+        return [
+            (
+                max((k for e, k in begun.items() if e < epoch), default=-1) + 1,
+                max(0, min((k for e, k in begun.items() if e > epoch), default=len(ahead))),
+            )
+            for epoch in sorted((named | between) - begun.keys())
+        ]
 
-
-def untold(
-    lines: Iterable[CentralStep], own: Sequence[CentralStep], gaps: Sequence[MissingLines]
-) -> Iterator[MissingLines]:
-    """
-    Where somebody coordinated of whom no line tells that it began to.
-
-    Who has stepped down, and of whose lines since none is missing, did not begin to: it acts
-    without.
-    """
-    gaps = [g for g in gaps if g.role == COORDINATOR]
-    begun = {x.epoch: k for k, x in enumerate(own) if x.action == "coordinator_startup"}
-    named = {line.epoch for line in lines if line.epoch}
-    every = named | ({*range(min(begun), max(begun))} if begun else set())
-    for epoch in sorted(every - begun.keys()):
-        before = [k for e, k in begun.items() if e < epoch]
-        after = [k for e, k in begun.items() if e > epoch]
-        yield _unknown(max(before, default=-1) + 1, min(after, default=len(own)))
-    coordinates: set[str] = set()
-    deposed: dict[str, int] = {}
-    latest = 0
-    for index, line in enumerate(own):
-        if line.action == "coordinator_startup":
-            coordinates.add(line.node)
-            latest = index
-        elif line.role == COORDINATOR and line.action in ("start", "step_down"):
-            coordinates.discard(line.node)
-            deposed[line.node] = index
-        elif line.action in ACTS and line.node not in coordinates:
-            since = deposed.get(line.node, index)
-            if since < index and not any(
-                g.node == line.node and since <= g.begin and g.end <= index for g in gaps
-            ):
+    def _strange(self, ahead: Sequence[CentralStep], whole: int) -> list[tuple[int, int]]:
+        """Where somebody coordinates of whom no line tells that he began, from the election on."""
+        elections = [k for k, x in enumerate(ahead) if x.action == "coordinator_startup"]
+        bounds = [0, *elections, len(ahead)]
+        found = {0} if self._is_strange else set[int]()
+        coordinate, idle, latest = {*self._coordinate}, {*self._idle}, 0
+        for index, line in enumerate(ahead):
+            if line.role != COORDINATOR:
                 continue
-            coordinates.add(line.node)
-            later = [k for k in begun.values() if k > index]
-            yield _unknown(latest, min(later, default=len(own)))
-
-
-def _unknown(begin: int, end: int) -> MissingLines:
-    return MissingLines(begin=begin, end=end, role=COORDINATOR, node="", lines=0)
-
-
-def has_untraced(own: Sequence[CentralStep]) -> bool:
-    """Whether a consumer registered of which there is no line."""
-    told = {line.node for line in own if line.role == CONSUMER}
-    return any(
-        line.consumer not in told
-        for line in own
-        if line.action == "handle_register" and line.outcome == "accepted"
-    )
+            if line.action == "coordinator_startup":
+                coordinate.add(line.node)
+                latest = index
+            elif line.action in ("start", "step_down"):
+                coordinate.discard(line.node)
+                idle.add(line.node)
+            elif line.action in ACTS and line.node not in coordinate:
+                if line.node in idle and index < whole:
+                    continue
+                coordinate.add(line.node)
+                found.add(latest)
+        return [(begin, min(b for b in bounds if b > begin)) for begin in sorted(found) if ahead]

@@ -10,181 +10,280 @@ groups.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from herdproof.conformance.traces.ordering import ordered
-from herdproof.protocols.central_coordinator.judged import commands
-from herdproof.protocols.central_coordinator.judged.commands import CommandFields
+from herdproof.pipeline.audit.numbers import Numbers
+from herdproof.pipeline.judging.changes import Changes
+from herdproof.pipeline.judging.gaps import Gap, gaps_of, last_lines
+from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.central_coordinator.judged.consumers import (
     OF_CONSUMERS,
+    Member,
     Partition,
     subscribed,
 )
-from herdproof.protocols.central_coordinator.judged.fields import (
-    INITIAL,
-    OF_COORDINATORS,
-    CentralFields,
+from herdproof.protocols.central_coordinator.judged.fields import INITIAL, OF_COORDINATORS
+from herdproof.protocols.central_coordinator.judged.gaps import Untold
+from herdproof.protocols.central_coordinator.judged.own import (
+    OF_OWN,
+    SHARES,
+    Requests,
+    Ruled,
+    Shares,
+    Uneven,
 )
-from herdproof.protocols.central_coordinator.judged.gaps import (
-    MissingLines,
-    gaps_of,
-    has_untraced,
-    last_lines,
-    untold,
-)
+from herdproof.protocols.central_coordinator.judged.own import WATCHES as OF_REQUESTS
+from herdproof.protocols.central_coordinator.judged.telling import TellingFields
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages
-from herdproof.protocols.central_coordinator.tracing import CONSUMER
+from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
+from herdspec.check.observation.doubt import Told
 from herdspec.check.observation.observed import Judgement, Observed, Violation
-from herdspec.check.observation.watches import watches_of
+from herdspec.check.observation.watches import JUDGED, watches_of
 from herdspec.protocols.contract.properties import CONTRACT, PROMISES
 
-OF_THE_CONTRACT = {p.name for p in PROMISES}
-NAMES = OF_THE_CONTRACT | commands.NAMES
-WATCHES = watches_of(
-    CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in OF_THE_CONTRACT]
-)
+NAMES = {p.name for p in PROMISES}
+WATCHES = watches_of(CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in NAMES])
+PROMISED = [p for p in CONTRACT.properties if p.name in NAMES or p.goal is not None]
+SENTENCES = {
+    **{p.name: p.sentence for p in (*PROMISED, *OF_REQUESTS.promises)},
+    SHARES.name: SHARES.sentence,
+}
+"""What is promised, by name."""
+UNDECIDED = {
+    p.name: "a trace cannot show what is left undone for ever"
+    for p in PROMISED
+    if p.expectation not in JUDGED
+}
+"""What no trace can decide."""
+
+UNTRACED = Gap(0, 0, "a coordinator has no trace here", COORDINATOR, "", 0)
+
+Left = list[tuple[str, Any, Told]]
+"""Entries that were told last by a process that is not heard any more."""
 
 
 @dataclass(frozen=True)
 class Judged:
     """What came of a group: of each promise, and what broke it at which line first."""
 
-    rulings: Mapping[str, Judgement]
-    violations: Mapping[str, tuple[CentralStep, Violation]] = field(default_factory=dict)
+    rulings: Mapping[str, Judgement | Ruled]
+    violations: Mapping[str, tuple[CentralStep, Violation | Uneven]] = field(default_factory=dict)
 
 
 def judge(lines: Sequence[CentralStep], group: str, *, complete: bool = False) -> Judged:
     """Judge one group of a run; `complete` asserts that no process's trace was cut at its end."""
-    own = ordered([x for x in lines if x.group in ("", group)], Messages()).lines
-    gaps = gaps_of(lines, own)
-    gaps += untold(lines, own, gaps)
-    return judge_ordered(own, gaps, set() if complete else last_lines(lines, own))
+    numbers = Numbers()
+    for line in sorted(lines, key=lambda line: line.time_ns):
+        if line.shared:
+            numbers.note(line.role, line.node, line.sequence, line.time_ns)
+    found = ordered([x for x in lines if x.group in ("", group)], Messages())
+    gaps = gaps_of(found, alone=False, missing=numbers.gaps())
+    return judge_ordered(found.lines, gaps, set() if complete else last_lines(found.lines))
 
 
-def judge_ordered(
-    own: Sequence[CentralStep], gaps: Sequence[MissingLines], last: set[int]
-) -> Judged:
+def judge_ordered(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Judged:
     """Judge a group's lines in their order, of which some are missing."""
-    seen = Observed(WATCHES)
-    first_gap = min([g.begin for g in gaps], default=len(own))
-    table = CentralFields(seen, *_stored_before(own[:first_gap]))
-    for p in _wanted(own):
-        table.partition(p)
-    own_fields = CommandFields(table)
-    losses = _Losses(table, own_fields, own, gaps)
-    violations: dict[str, tuple[CentralStep, Violation]] = {}
-    take, step, broken, command = table.take, seen.step, seen.broken, own_fields.take
-    for index, line in enumerate(own):
-        if index in losses.at:
-            losses.pass_by(index)
-        if take(line):
-            step()
-            for found in broken():
-                violations.setdefault(found.promise.name, (line, found))
-        for found in command(line):
+    judging = CentralJudge()
+    violations: dict[str, tuple[CentralStep, Violation | Uneven]] = {}
+
+    def after(line: CentralStep) -> None:
+        for found in judging.broken():
             violations.setdefault(found.promise.name, (line, found))
-        if index in last:
-            losses.leave(line)
-    judgements = [*seen.judgements(), *own_fields.seen.judgements()]
-    return Judged({j.promise.name: j for j in judgements}, violations)
+
+    go_through(judging, own, gaps, last, after)
+    return Judged({j.promise.name: j for j in judging.judgements()}, violations)
 
 
-class _Losses:
-    """Forgets what missing lines could have told, while they could."""
+class CentralJudge:
+    """One group's lines, taken one after the other in their order."""
 
-    def __init__(
-        self, table: CentralFields, commands: CommandFields, own: Sequence[CentralStep],
-        gaps: Sequence[MissingLines],
-    ) -> None:  # fmt: skip
-        self._table = table
-        self._commands = commands
-        self._seen = table.seen
-        self._begun = {CONSUMER} if has_untraced(own) else set[str]()
-        """Of whose lines some are missing, or may be."""
-        self._members: dict[int, list[object]] = {}
-        self.at: dict[int, list[tuple[bool, MissingLines]]] = defaultdict(list)
-        for gap in gaps:
-            self.at[gap.begin].append((True, gap))
-            self.at[gap.end].append((False, gap))
+    def __init__(self) -> None:
+        self.seen = Observed(WATCHES)
+        self._stored: dict[Partition, int] = {}
+        """Offsets that were stored before the trace begins, as first read."""
+        self._generation: int | None = None
+        """The generation that was."""
+        self._table = TellingFields(self.seen, self._stored, 0)
+        self._requests = Requests(self.seen)
+        self._shares = Shares(self.seen)
+        self._uneven: list[Uneven] = []
+        self._untold = Untold()
+        self._taken: list[CentralStep] = []
+        """Lines of which that does not know yet."""
+        self._ahead: deque[bool] = deque()
+        """Of the lines that come, whether somebody may coordinate then who tells nothing."""
+        self._is_hidden = False
+        self._wanted: set[str] = set()
+        """All that somebody has subscribed to."""
+        self._told: dict[Partition, None] = {}
+        """All partitions that a coordinator was told of."""
+        self._lacks: set[str] = set()
+        """Roles of whose lines some are missing, or may be."""
+        self._is_whole = True
+        self._blind: dict[str, list[list[Member]]] = defaultdict(list)
+        """By consumer, the members of whom lines are missing."""
+        self._left: dict[tuple[str, str], tuple[int, Left]] = {}
+        """By process that is not heard any more: its last number, and what was told by it last."""
 
-    def pass_by(self, index: int) -> None:
-        """The gaps that end, and begin, before a line."""
-        for begins, gap in sorted(self.at[index], key=lambda x: x[0]):
-            if gap.begin == gap.end:
-                continue
-            if begins:
-                self._begin(gap)
-            else:
-                self._end(gap)
-        for begins, gap in self.at[index]:
-            if begins and gap.begin == gap.end:
-                self._begin(gap)
-                self._end(gap)
+    def __getstate__(self) -> dict[str, Any]:
+        self._catch_up()
+        return self.__dict__
 
-    def _begin(self, gap: MissingLines) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.seen.bind(WATCHES)
+        self._requests.seen.bind(OF_REQUESTS)
+
+    def listen(self, tells: Changes) -> None:
+        """From now on, tables are told what changes, and what the contract has no field for."""
+        self._table.tells = tells
+        self.seen.hears = tells.hears
+
+    def judgements(self) -> list[Judgement | Ruled]:
+        """What came of each promise of the contract, and of the protocol's own."""
+        self._table.settle()
+        own = self._requests.seen.judgements()
+        return [*self.seen.judgements(), *own, self._shares.judgement()]
+
+    def broken(self) -> list[Violation | Uneven]:
+        """What was broken since this was asked last."""
+        found: list[Violation | Uneven] = [*self.seen.broken(), *self._requests.seen.broken()]
+        found += self._uneven
+        self._uneven.clear()
+        return found
+
+    def close(self, time_ns: int) -> None:
+        """Nothing more comes."""
+        self._table.close(time_ns)
+
+    # ── Lines ───────────────────────────────────────────────────────────────────────────────
+
+    def foresee(self, lines: Sequence[CentralStep], whole: int) -> None:
+        """These come next, as far as is known; before the first `whole` of them none is missing."""
+        self._catch_up()
+        hidden = self._untold.coordinators(lines, whole if self._is_whole else 0)
+        if self._is_whole:
+            self._learn_stored(lines[: min([whole, *(k for k, h in enumerate(hidden) if h)])])
+        for p in self._partitions_of(lines):
+            self._table.partition(p)
+        if self._untold.consumers(lines):
+            self._lacks.add(CONSUMER)
+        self._ahead = deque(hidden if self._is_hidden or True in hidden else ())
+
+    def take(self, line: CentralStep) -> bool:
+        """The next line; whether it broke something."""
+        if self._ahead:
+            self._looks_ahead()
+        if (line.role, line.node) in self._left:
+            self._comes_back(line)
+        self._taken.append(line)
+        action, table = line.action, self._table
+        broken = action in OF_OWN and self._requests.take(line, is_present=table.is_present(line))
+        if table.take(line):
+            broken = self.seen.step() or broken
+        if action in ("finish_rebalance", "begin_rebalance"):
+            uneven = self._shares.look(table.subscribed)
+            if uneven is not None:
+                self._uneven.append(uneven)
+                return True
+        return broken
+
+    def _looks_ahead(self) -> None:
+        hidden = self._ahead.popleft()
+        if hidden != self._is_hidden:
+            self._is_hidden = hidden
+            (self.lose if hidden else self.find)(UNTRACED)
+
+    def _catch_up(self) -> None:
+        """Who coordinates and consumes need be known where lines are foreseen."""
+        for line in self._taken:
+            self._untold.take(line)
+        self._taken.clear()
+
+    def _learn_stored(self, lines: Sequence[CentralStep]) -> None:
+        """What was stored before the trace begins, as lines read it before they write it."""
+        for line in lines:
+            if line.action == "begin_rebalance" and self._generation is None:
+                self._generation = line.generation
+                if line.generation:
+                    self.seen.refine("generation", (), line.generation)
+            elif line.action == "send_start":
+                for t, n, o in line.partitions:
+                    self._was_stored((t, n), o + 1)
+            elif line.action in ("flush_offsets", "write_owners"):
+                self._generation = self._generation or 0
+                for t, n, _ in line.partitions:
+                    self._was_stored((t, n), 0)
+
+    def _was_stored(self, p: Partition, offset: int) -> None:
+        if self._stored.setdefault(p, offset) is offset and p in self.seen.domains["Partition"]:
+            self._table.was_stored(p)
+
+    def _partitions_of(self, lines: Sequence[CentralStep]) -> list[Partition]:
+        """The partitions of the topics that somebody of the group is known to want."""
+        self._wanted.update(x.subscription for x in lines if x.action == "register")
+        for line in lines:
+            if line.action == "topic_change_listener":
+                self._told.update(dict.fromkeys((t, n) for t, n, _ in line.partitions))
+        each = {subscribed(text) for text in self._wanted} - {None}
+        topics = {t for t in {t for t, _ in self._told} if any(s.streams(t) for s in each if s)}
+        return sorted((t, n) for t, n in self._told if t in topics)
+
+    # ── Lines that are missing ──────────────────────────────────────────────────────────────
+
+    def lose(self, gap: Gap) -> None:
+        """What these lines could have told, nobody knows from now on."""
+        fields = OF_CONSUMERS if gap.role == CONSUMER else OF_COORDINATORS
         if gap.role == CONSUMER:
-            members = self._members[id(gap)] = [*self._table.members_of(gap.node)]
+            members = self._table.members_of(gap.node)
+            self._blind[gap.node].append(members)
             for m in members:
-                for f in OF_CONSUMERS:
-                    self._seen.blind(f, m)
+                for f in fields:
+                    self.seen.blind(f, m)
             self._table.lose_consumer(gap.node)
-            self._seen.gap(gap.lines, OF_CONSUMERS)
         else:
-            for f in OF_COORDINATORS:
-                self._seen.blind(f)
+            for f in fields:
+                self.seen.blind(f)
             self._table.lose_coordinator()
-            self._commands.lose(gap.lines, begins=True)
-            self._seen.gap(gap.lines, OF_COORDINATORS)
-        self._is_lost(gap.role)
+            self._requests.lose()
+        self.seen.gap(gap.lines, fields)
+        self._is_whole = False
+        self._catch_up()
+        self._untold.lose()
+        self._lacks.add(gap.role)
+        silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
+        if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
+            self.seen.forget_all("finished")
 
-    def _end(self, gap: MissingLines) -> None:
+    def find(self, gap: Gap) -> None:
+        """What is told from now on is so."""
         if gap.role == CONSUMER:
-            for m in self._members.pop(id(gap)):
+            for m in self._blind[gap.node].pop(0):
                 for f in OF_CONSUMERS:
-                    self._seen.sees(f, m)
+                    self.seen.sees(f, m)
             self._table.lose_consumer(gap.node)
         else:
             for f in OF_COORDINATORS:
-                self._seen.sees(f)
+                self.seen.sees(f)
             self._table.lose_coordinator()
-            self._commands.lose(gap.lines, begins=False)
+            self._requests.find()
 
     def leave(self, line: CentralStep) -> None:
-        """The last line of a process."""
+        """That was the last line of a process, as far as is known."""
+        self.seen.left.clear()
         self._table.leave(line)
-        if line.role == CONSUMER:
-            self._begun.add(CONSUMER)
+        self._requests.leave(line)
+        self._left[line.role, line.node] = line.sequence, [*self.seen.left]
 
-    def _is_lost(self, role: str) -> None:
-        """Who says how far it is, and who hears it: where both are missing, nobody knows."""
-        self._begun.add(role)
-        if len(self._begun) > 1:
-            self._seen.forget_all("finished")
-
-
-def _stored_before(own: Sequence[CentralStep]) -> tuple[dict[Partition, int], int]:
-    """The offsets and the generation that were stored before the trace begins, as first read."""
-    offsets: dict[Partition, int] = {}
-    generation = None
-    for line in own:
-        if line.action == "begin_rebalance" and generation is None:
-            generation = line.generation
-        elif line.action == "send_start":
-            for t, n, o in line.partitions:
-                offsets.setdefault((t, n), o + 1)
-        elif line.action in ("flush_offsets", "write_owners"):
-            generation = generation or 0
-            for t, n, _ in line.partitions:
-                offsets.setdefault((t, n), 0)
-    return offsets, generation or 0
-
-
-def _wanted(own: Sequence[CentralStep]) -> list[Partition]:
-    """The partitions of the topics that somebody of the group is known to want."""
-    wanted = {subscribed(x.subscription) for x in own if x.action == "register"} - {None}
-    told = [x.partitions for x in own if x.action == "topic_change_listener"]
-    named = {(t, n) for partitions in told for t, n, _ in partitions}
-    topics = {t for t, _ in named if any(s.streams(t) for s in wanted if s is not None)}
-    return sorted((t, n) for t, n in named if t in topics)
+    def _comes_back(self, line: CentralStep) -> None:
+        """A process is heard again: if it is the same one, nothing was missed."""
+        sequence, left = self._left.pop((line.role, line.node))
+        if line.sequence > sequence:
+            self._table.come_back(line)
+            for f, k, value in left:
+                if self.seen.entries[f].get(k) is value:
+                    self.seen.entries[f][k] = value.value

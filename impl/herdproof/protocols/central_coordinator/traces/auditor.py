@@ -1,7 +1,7 @@
 """
-Traces of the central coordinator for the audit: their order, their replay.
+Traces of the central coordinator for the audit: their order, their judge, their replay.
 
-What lines say that happened is told by `teller.py`. Format: `docs/central_trace.md`.
+What lines say of the contract's fields is in `judged/`. Format: `docs/central_trace.md`.
 """
 
 from __future__ import annotations
@@ -12,29 +12,17 @@ from collections.abc import Mapping, Sequence
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.pipeline.audit.auditor import Auditor, Malformed, Replayed
 from herdproof.pipeline.audit.lines import Reader
+from herdproof.pipeline.judging.group import GroupJudging
+from herdproof.pipeline.judging.judging import Judging
+from herdproof.protocols.central_coordinator.judged.judge import (
+    SENTENCES,
+    UNDECIDED,
+    CentralJudge,
+)
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
 from herdproof.protocols.central_coordinator.traces.replays import replay_central
-from herdproof.protocols.central_coordinator.traces.teller import CentralTeller
+from herdproof.protocols.central_coordinator.traces.trace_map import untraced
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
-
-_LIVENESS = "a trace cannot show what is left undone for ever"
-
-OBSERVABLE: Mapping[str, str] = {
-    "EXCLUSIVE": "",
-    "FENCED_COMMIT": "",
-    "FENCED_WRITE": "",
-    "FENCED_COMMAND": "",
-    "COMMANDS_NOBODY": "",
-    "WRITTEN_FIRST": "",
-    "MONOTONE": "",
-    "NOTHING_SKIPPED": "",
-    "ONLY_FINISHED": "",
-    "STORED_FIRST": "",
-    "COMPLETE": "",
-    "ONE_COORDINATOR": "",
-    "SETTLES": _LIVENESS,
-}
-"""What coordinators and consumers together tell enough about."""
 
 
 def with_offsets_as_numbers(text: str) -> str | None:
@@ -67,7 +55,6 @@ class CentralAuditor(Auditor):
 
     name = CENTRAL
     grouped = True
-    observable = OBSERVABLE
 
     def __init__(self) -> None:
         self._read = Reader(FORMATS)
@@ -88,11 +75,25 @@ class CentralAuditor(Auditor):
         """A group's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines, Messages())
 
-    def teller(self, run: str, group: str) -> CentralTeller:
-        """Who tells a group's lines."""
-        del run
-        return CentralTeller(group)
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """What the contract promises, and the protocol besides."""
+        return SENTENCES
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """What no trace can decide."""
+        return UNDECIDED
+
+    def judging(self, run: str, group: str) -> Judging:
+        """Who judges a group's lines: by the contract's own properties."""
+        return GroupJudging(run, group, self.name, CentralJudge(), UNDECIDED)
 
     def replay(self, lines: Sequence[CentralStep]) -> Replayed:
-        """A group's lines, in order, replayed in the spec."""
-        return replay_central(lines)
+        """A group's lines, in order, replayed in the spec; of who has no trace nothing is known."""
+        for missing in untraced(lines):
+            return Replayed("unknown", missing.why)
+        try:
+            return replay_central(lines)
+        except KeyError as unnamed:
+            return Replayed("unknown", f"no line tells of {unnamed}")

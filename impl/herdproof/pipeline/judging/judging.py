@@ -1,0 +1,161 @@
+"""
+A group's lines, judged one after the other: what a protocol says of them, held against a contract.
+
+`Judge` is a protocol's own: it fills the fields of a spec with what lines tell. Whoever has lines
+goes through them with one (`go_through`), and so does who follows lines that keep coming.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from herdproof.pipeline.judging.changes import Changes
+from herdproof.pipeline.judging.gaps import Gap
+from herdproof.pipeline.spark.tables import Rows
+from herdspec.check.observation.observed import Observed, Ruling
+
+
+class Takes(Protocol):
+    """Takes a group's lines, in their order, and is told where some are missing."""
+
+    def foresee(self, lines: Sequence[Any], whole: int) -> None:
+        """These come next, as far as is known; before the first `whole` of them none is missing."""
+
+    def take(self, line: Any) -> bool:
+        """The next line; whether something may be broken."""
+
+    def lose(self, gap: Gap) -> None:
+        """From here on, until they are found, these lines may have been."""
+
+    def find(self, gap: Gap) -> None:
+        """From here on, they can have been no more."""
+
+    def leave(self, line: Any) -> None:
+        """That was the last line of a process, as far as is known: it has ended, or is cut."""
+
+
+class Stated(Protocol):
+    """A promise, of whatever spec, or of none."""
+
+    @property
+    def name(self) -> str:
+        """Under which it is told."""
+
+    @property
+    def sentence(self) -> str:
+        """What is promised."""
+
+
+class Broken(Protocol):
+    """A promise that was broken, as `Violation` tells it."""
+
+    @property
+    def promise(self) -> Stated:
+        """Which."""
+
+    @property
+    def of(self) -> Mapping[str, Any]:
+        """The elements for which it was."""
+
+
+class Ruled(Protocol):
+    """What came of a promise, as `Judgement` tells it."""
+
+    @property
+    def promise(self) -> Stated:
+        """Which."""
+
+    @property
+    def ruling(self) -> Ruling:
+        """Its verdict."""
+
+    @property
+    def held(self) -> int:
+        """How many of its instances held."""
+
+    @property
+    def open(self) -> int:
+        """How many stayed open."""
+
+    @property
+    def why(self) -> str:
+        """Why it is that, where somebody may ask."""
+
+
+class Judge(Takes, Protocol):
+    """Fills the fields of a contract with what lines tell; can be pickled."""
+
+    seen: Observed
+
+    def listen(self, tells: Changes) -> None:
+        """From now on, tables are told what changes, and what the contract has no field for."""
+
+    def judgements(self) -> Sequence[Ruled]:
+        """What came of each promise."""
+
+    def broken(self) -> Sequence[Broken]:
+        """What was broken since this was asked last."""
+
+    def close(self, time_ns: int) -> None:
+        """Nothing more comes; the last line was told then."""
+
+
+class Judging(Takes, Protocol):
+    """Judges one group's lines; keeps what is live, and can be pickled."""
+
+    def drain(self) -> Rows:
+        """The rows that were finished since the last time."""
+
+    def close(self) -> Rows:
+        """The last rows: what is open, the figures of the whole group, the verdicts."""
+
+
+T = TypeVar("T", bound=Takes)
+
+
+def go_through(
+    judge: T, lines: Sequence[Any], gaps: Sequence[Gap], last: set[int],
+    after: Callable[[Any], None] = lambda _: None,
+) -> T:  # fmt: skip
+    """
+    All lines of a group in their order, of which some are missing.
+
+    `last` are the indices of each process's last line; `after` is told of each line once taken.
+    """
+    judge.foresee(lines, min((gap.begin for gap in gaps), default=len(lines)))
+    at = _by_index(gaps, len(lines))
+    for index, line in enumerate(lines):
+        if index in at:
+            for passes, gap in at[index]:
+                passes(judge, gap)
+        judge.take(line)
+        after(line)
+        if index in last:
+            judge.leave(line)
+    for passes, gap in at.get(len(lines), ()):
+        passes(judge, gap)
+    return judge
+
+
+def _by_index(gaps: Sequence[Gap], end: int) -> dict[int, list[tuple[Any, Gap]]]:
+    """What begins and ends to be missing before a line: what ends comes first."""
+    at: dict[int, list[tuple[Any, Gap]]] = defaultdict(list)
+    wide = [gap for gap in gaps if gap.begin < gap.end]
+    for gap in wide:
+        at[min(gap.end, end)].append((_finds, gap))
+    for gap in wide:
+        at[gap.begin].append((_loses, gap))
+    for gap in gaps:
+        if gap.begin >= gap.end:
+            at[min(gap.begin, end)] += [(_loses, gap), (_finds, gap)]
+    return at
+
+
+def _loses(judge: Takes, gap: Gap) -> None:
+    judge.lose(gap)
+
+
+def _finds(judge: Takes, gap: Gap) -> None:
+    judge.find(gap)

@@ -1,0 +1,45 @@
+"""A judge that takes lines as they come: all that most judges do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from herdproof.pipeline.judging.changes import Changes
+from herdproof.pipeline.judging.gaps import Gap
+from herdspec.check.observation.observed import Judgement, Observed, Violation
+from herdspec.check.observation.watches import Watches
+
+
+class PlainJudge:
+    """Fills the fields that are watched; who inherits says with what (`take`)."""
+
+    def __init__(self, watches: Watches) -> None:
+        self.seen = Observed(watches)
+
+    def listen(self, tells: Changes) -> None:
+        """From now on, tables are told what changes."""
+        self.seen.hears = tells.hears
+
+    def broken(self) -> list[Violation]:
+        """What was broken since this was asked last."""
+        return self.seen.broken()
+
+    def judgements(self) -> list[Judgement]:
+        """What came of each promise."""
+        return self.seen.judgements()
+
+    def foresee(self, lines: Sequence[Any], whole: int) -> None:
+        """What is told does not depend on what comes."""
+
+    def lose(self, gap: Gap) -> None:
+        """What these lines would have told is not known."""
+
+    def find(self, gap: Gap) -> None:
+        """What is told from now on is so."""
+
+    def leave(self, line: Any) -> None:
+        """Nothing is violated that who is not heard any more could mend."""
+
+    def close(self, time_ns: int) -> None:
+        """Nothing more comes."""

@@ -1,0 +1,110 @@
+"""
+What lines tell beside the contract's fields, for tables: as they are read for these.
+
+That a rebalance begins, or fails; who wrote the owners; until when a lease lasts; which commits
+were refused; how a member went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from herdproof.pipeline.judging.changes import Changes
+from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
+from herdproof.protocols.central_coordinator.judged.fields import CentralFields
+from herdproof.protocols.central_coordinator.steps import LEFT
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.wire.subscription import Subscription
+from herdspec.check.observation.observed import Observed
+
+
+class TellingFields(CentralFields):
+    """The lines of one group, as steps of the contract's fields, and for tables."""
+
+    def __init__(self, seen: Observed, stored: Mapping[Partition, int], generation: int) -> None:
+        super().__init__(seen, stored, generation)
+        self.tells: Changes | None = None
+        self._line: CentralStep | None = None
+        self._leases: dict[str, int] = {}
+        """Until when a consumer may deliver, unless it says before that it does no more."""
+
+    def take(self, line: CentralStep) -> bool:
+        """The next line; whether it may have told of a step."""
+        self._line = line
+        return super().take(line)
+
+    @property
+    def subscribed(self) -> Mapping[Member, Subscription | None]:
+        """What each member has subscribed to, as far as that can be read."""
+        return self._subscribed
+
+    def _cease(self, node: str, had: Mapping[Partition, tuple[Member, int]]) -> None:
+        if self.tells is not None and self._line is not None:
+            lost = self._line.action == "on_lost_connection"
+            for m in {m: None for m, _ in had.values()}:
+                until_ns = self._leases.get(node, 0)
+                self.tells.ceases(m, until_ns, "lost_connection" if lost else "stopped")
+        super()._cease(node, had)
+
+    def _renew(self, line: CentralStep) -> None:
+        if line.until_ns > line.time_ns:
+            self._leases[line.node] = line.until_ns
+        super()._renew(line)
+
+    def coordinator_handle_register(self, line: CentralStep) -> None:
+        """Who a member is."""
+        if self.tells is not None and line.outcome == "accepted":
+            m = (line.consumer, line.connection)
+            self.tells.named(m, line.member, line.consumer)
+        super().coordinator_handle_register(line)
+
+    def coordinator_handle_closed(self, line: CentralStep) -> None:
+        """How a member went."""
+        if self.tells is not None:
+            how = "failed" if line.action == "fail" else "closed"
+            self.tells.goes("left" if line.outcome == LEFT else how)
+        super().coordinator_handle_closed(line)
+
+    coordinator_fail = coordinator_handle_closed
+
+    def coordinator_begin_rebalance(self, line: CentralStep) -> None:
+        """A rebalance begins, if one is necessary."""
+        super().coordinator_begin_rebalance(line)
+        if self.tells is not None and line.outcome == "necessary":
+            self.tells.begins(self._epochs.get(line.node, 0))
+
+    def coordinator_fail_rebalance(self, line: CentralStep) -> None:
+        """It has failed."""
+        super().coordinator_fail_rebalance(line)
+        if self.tells is not None:
+            self.tells.fails()
+
+    def _hand_over(self, write: CentralStep, time_ns: int) -> None:
+        if self.tells is not None:
+            self.tells.writes(write.node, write.epoch)
+        super()._hand_over(write, time_ns)
+
+    def coordinator_handle_commit(self, line: CentralStep) -> None:
+        """An offset is taken, or refused."""
+        for t, n, o in line.partitions if self.tells is not None else ():
+            self._commits((t, n), o, line.outcome, line, generation=line.generation)
+        super().coordinator_handle_commit(line)
+
+    def coordinator_answered(self, line: CentralStep) -> None:
+        """Offsets are stored, or nobody knows."""
+        write = self._writes.get((line.node, line.number))
+        outcome = {"done": "stored", "unknown": "unknown"}.get(line.outcome)
+        super().coordinator_answered(line)
+        if write is not None and write.action == "flush_offsets" and outcome is not None:
+            for t, n, o in write.partitions if self.tells is not None else ():
+                self._commits((t, n), o, outcome, write)
+
+    def _commits(
+        self, p: Partition, offset: int, outcome: str, line: CentralStep, **told: Any
+    ) -> None:
+        assert self.tells is not None, "who calls has looked"
+        epoch = line.epoch or self._epochs.get(line.node, 0)
+        self.tells.commits(
+            p, offset, outcome, epoch=epoch, consumer=line.consumer or None, **told
+        )  # fmt: skip
