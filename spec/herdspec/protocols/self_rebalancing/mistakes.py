@@ -70,14 +70,14 @@ def renew_watches(self: SelfRebalancing, m: Member) -> None:
 
 def only_like_minded(self: SelfRebalancing, changed: Member, m: Member) -> bool:
     """Only who has the very same subscription rebalances with whoever comes or goes."""
-    return all(self.interest[m, p] == self.interest[changed, p] for p in Partition)
+    return changed != m and all(self.interest[m, p] == self.interest[changed, p] for p in Partition)
 
 
 # ── Offsets ─────────────────────────────────────────────────────────────────────────────────
 
 
 def read_ids_before_offsets(self: SelfRebalancing, m: Member, mine: set[Partition]) -> None:
-    """(3) {m} reads who is in the group, watches that, and plans for all: {mine} are its own."""
+    """(3) {m} reads who is in the group, watches that, and plans for all: {mine} are its."""
     self.does(m, Phase.IDS)
     require(all(self.agrees(m, p, p in mine) for p in Partition))
     self.watches_ids[m] = True
@@ -141,12 +141,36 @@ def what_it_believes_to_own(self: SelfRebalancing, m: Member, p: Partition) -> b
     return self.registry[m, p]
 
 
+def what_it_believes_to_own_or_claimed(self: SelfRebalancing, m: Member, p: Partition) -> bool:
+    """So it is, and so are those of a failed attempt."""
+    return self.registry[m, p] or self.holds(m, p)
+
+
+def what_it_planned(self: SelfRebalancing, m: Member, p: Partition) -> bool:
+    """The plan enters topicRegistry before anything is owned, and all in it is deleted."""
+    return self.registry[m, p] or self.planned[m, p]
+
+
 def nothing_is_in_doubt(self: SelfRebalancing, m: Member, p: Partition) -> bool:
     """Nobody asks whose a node is that stands in the way."""
     return False
 
 
+def refuse_even_by_itself(self: SelfRebalancing, m: Member, p: Partition) -> None:
+    """(4) {m} is refused {p}, which has an owner, and waits for that node to go."""
+    self.may_claim(m, p)
+    require(self.owner[p] is not None)
+    self.waits[m, p] = True
+
+
 def refuse_and_back_off(self: SelfRebalancing, m: Member, p: Partition) -> None:
+    """(4) {m} is refused {p}, which has another owner: the attempt fails."""
+    self.may_claim(m, p)
+    require(self.owner[p] is not None and self.owner[p] != m)
+    self.fail_and_back_off(m)
+
+
+def refuse_and_forget(self: SelfRebalancing, m: Member, p: Partition) -> None:
     """(4) {m} is refused {p}, which has an owner: the attempt fails, and what it claimed stays."""
     self.may_claim(m, p)
     require(self.owner[p] is not None)

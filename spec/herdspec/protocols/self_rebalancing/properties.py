@@ -8,6 +8,7 @@ The properties of the self-rebalancing consumers: the contract's sentences, each
 from __future__ import annotations
 
 from herdspec import Specification, always, leads_to, sometimes, specification, step
+from herdspec.protocols.self_rebalancing.lemmas import LEMMAS as LEMMAS
 from herdspec.protocols.self_rebalancing.spec import (
     Member,
     Partition,
@@ -15,6 +16,7 @@ from herdspec.protocols.self_rebalancing.spec import (
     SelfRebalancing,
     Session,
 )
+from herdspec.protocols.self_rebalancing.values import Rank
 
 # ── The contract ────────────────────────────────────────────────────────────────────────────
 
@@ -218,6 +220,21 @@ def a_failed_attempt_is_seen(s: SelfRebalancing) -> bool:
     return any(s.phase[m] == Phase.BACKING_OFF for m in Member)
 
 
+# ── What this architecture cannot promise ───────────────────────────────────────────────────
+
+
+@step
+def who_stops_has_a_reason(before: SelfRebalancing, after: SelfRebalancing) -> bool:
+    """Whoever closes its fetchers for a rebalance has something to lose or to gain by it."""
+    return all(
+        before.phase[m] != Phase.RESTING
+        or after.phase[m] != Phase.COMMITTING
+        or not any(before.fetching[m, p] for p in Partition)
+        or any(before.registry[m, p] != before.would_be_first(m, p) for p in Partition)
+        for m in Member
+    )
+
+
 OF_THE_LEASE = (exclusive, who_fetches_owns)
 """What holds under the assumption `session_lease` alone."""
 PROMISES = (
@@ -232,7 +249,40 @@ POSSIBLE = (
 )  # fmt: skip
 
 HELD = specification(SelfRebalancing, *PROMISES, complete, settles)
-"""The corrected protocol and its promises, without what must be possible."""
-SELF_REBALANCING: Specification = specification(
-    SelfRebalancing, *PROMISES, complete, settles, *POSSIBLE
+"""The corrected protocol and its promises, without the lemmas."""
+NOTICING = specification(SelfRebalancing, *PROMISES, complete, settles, *POSSIBLE)
+"""All that it promises, and what must be possible."""
+SELF_REBALANCING = specification(SelfRebalancing, *PROMISES, complete, settles, *POSSIBLE, *LEMMAS)
+"""The corrected protocol, and all that is known of it; `complete` is explored, and not proved."""
+
+
+# ── For any number of consumers ─────────────────────────────────────────────────────────────
+
+
+def any_plan(self: SelfRebalancing, m: Member, p: Partition, mine: bool) -> bool:
+    """Whatever is planned, by whatever assignor."""
+    return True
+
+
+def any_order(self: SelfRebalancing, one: Rank, other: Rank) -> bool:
+    """However the threads are ordered: a bounded rank would bound their number."""
+    return True
+
+
+PROVED = specification(SelfRebalancing, *PROMISES, *LEMMAS).replace(
+    "AnyPlan", agrees=any_plan, differ=any_order
 )
+"""What is proved, for any number of consumers and partitions, and whatever they plan."""
+
+
+def session_ends_at_will(self: SelfRebalancing, m: Member) -> bool:
+    """A session may end while its consumer still delivers."""
+    return True
+
+
+def without_lease() -> Specification:
+    """What is proved without the assumption `session_lease`."""
+    kept = [p for p in (*PROMISES, *LEMMAS) if p not in OF_THE_LEASE]
+    return specification(SelfRebalancing, *kept).replace(
+        "WithoutLease", agrees=any_plan, differ=any_order, lease_is_over=session_ends_at_will
+    )

@@ -4,8 +4,8 @@ Consumers of a group share its partitions by themselves, through ZooKeeper: the 
 Every consumer registers in `ids` and watches it. Whatever changes there, or among the topics, sets
 a flag; its watcher's thread takes the flag and rebalances: (1) `close_fetchers` and
 `commit_offsets`, (2) `release`, (3) `read_topics` and `read_ids`, which make the plan for all, of
-which it keeps its own part, (4) `claim`, partition by partition, (5) `start_fetchers`. Each step may
-be the last that the consumer ever takes, and others' steps come between.
+which it keeps its own part, (4) `claim`, partition by partition, (5) `start_fetchers`. Each step
+may be the last that the consumer ever takes, and others' steps come between.
 
 What ZooKeeper keeps (`registered`, `owner`, `version`, `committed`), what has become of a session
 (`session`) and what a consumer believes (`planned`, `token`, `registry`) are kept apart, because
@@ -199,7 +199,7 @@ class SelfRebalancing(RebalancingGroup):
 
     @action(fair=weak)
     def read_ids(self, m: Member, mine: set[Partition]) -> None:
-        """(3) {m} reads who is in the group, watches that, and plans for all: {mine} are its own."""
+        """(3) {m} reads who is in the group, watches that, and plans for all: {mine} are its."""
         self.does(m, Phase.IDS)
         require(all(self.agrees(m, p, p in mine) for p in Partition))
         self.watches_ids[m] = True
@@ -315,7 +315,7 @@ class SelfRebalancing(RebalancingGroup):
         self.session[m] = Session.CONNECTED
         self.registered[m] = True
         for c in Member:
-            if self.watches_ids[c] and c != m and self.drags_in(m, c):
+            if self.watches_ids[c] and self.drags_in(m, c):
                 self.watches_ids[c] = False
                 self.due[c] = True
 

@@ -69,20 +69,20 @@ class RebalancingGroup(Spec):
         return self.consumed[m, p]
 
     def drags_in(self, changed: Member, m: Member) -> bool:
-        """Whoever comes or goes is a reason for all of the group."""
-        return True
+        """Whoever comes or goes is a reason for all the others of the group."""
+        return changed != m
 
     # ── Parts of the actions ────────────────────────────────────────────────────────────────
 
     def is_first(self, m: Member, p: Partition) -> bool:
         """Of the threads that want the one partition of a topic, range gives it to the first."""
-        return (
-            self.seen[m, p]
-            and self.interest[m, p]
-            and all(
-                not self.registered[c] or not self.interest[c, p] or self.rank[c] >= self.rank[m]
-                for c in Member
-            )
+        return self.seen[m, p] and self.would_be_first(m, p)
+
+    def would_be_first(self, m: Member, p: Partition) -> bool:
+        """The same, of all that is registered now."""
+        return self.interest[m, p] and all(
+            not self.registered[c] or not self.interest[c, p] or self.rank[c] >= self.rank[m]
+            for c in Member
         )
 
     def holds(self, m: Member, p: Partition) -> bool:
@@ -98,7 +98,7 @@ class RebalancingGroup(Spec):
         return all(not self.planned[m, p] or self.token[m, p] > 0 for p in Partition)
 
     def close_fetchers_for_queues(self, m: Member) -> None:
-        """closeFetchersForQueues: no pull thread runs, and what was fetched and not read is lost."""
+        """closeFetchersForQueues: no pull thread runs, and what it fetched in vain is lost."""
         for p in Partition:
             self.fetching[m, p] = False
             self.fetched[m, p] = self.consumed[m, p]
@@ -132,7 +132,7 @@ class RebalancingGroup(Spec):
             if self.owner[p] == m:
                 self.owner[p] = None
         for c in Member:
-            if self.watches_ids[c] and c != m and self.drags_in(m, c):
+            if self.watches_ids[c] and self.drags_in(m, c):
                 self.watches_ids[c] = False
                 self.due[c] = True
             for p in Partition:
