@@ -104,7 +104,19 @@ def who_holds_a_partition_is_ahead(s: SelfRebalancing) -> bool:
             or not s.holds(m, p)
             or s.committed[p] == s.consumed[m, p]
         )
-        and s.consumed[m, p] <= s.fetched[m, p]
+        and s.consumed[m, p] <= s.fetched[m, p] <= s.consumed[m, p] + 1
+        for m in Member
+        for p in Partition
+    )
+
+
+@lemma
+def what_is_owned_was_planned(s: SelfRebalancing) -> bool:
+    """A running consumer's owner nodes are of its last plan: none is forgotten by a release."""
+    return all(
+        s.owner[p] != m
+        or s.session[m] == Session.DEAD
+        or (s.planned[m, p] and s.phase[m] not in (Phase.TOPICS, Phase.IDS, Phase.OFFSETS))
         for m in Member
         for p in Partition
     )
@@ -112,6 +124,6 @@ def who_holds_a_partition_is_ahead(s: SelfRebalancing) -> bool:
 
 LEMMAS = (
     tokens_are_of_claims, owner_nodes_are_of_sessions, what_is_claimed_is_owned,
-    each_phase_has_its_beliefs, who_holds_a_partition_is_ahead,
+    each_phase_has_its_beliefs, who_holds_a_partition_is_ahead, what_is_owned_was_planned,
 )  # fmt: skip
-"""What the promises need; none of it needs the assumption `session_lease`."""
+"""What the promises and the refinement need; none needs the assumption `session_lease`."""

@@ -259,7 +259,7 @@ class SelfRebalancing(RebalancingGroup):
     @action(kind=fault)
     def fail_attempt(self, m: Member) -> None:
         """What {m} asked of ZooKeeper fails: it backs off, and will try once more."""
-        require(self.session[m] == Session.CONNECTED)
+        require(self.session[m] == Session.CONNECTED or self.session[m] == Session.SUSPENDED)
         require(self.phase[m] != Phase.RESTING and self.phase[m] != Phase.BACKING_OFF)
         self.fail_and_back_off(m)
 
