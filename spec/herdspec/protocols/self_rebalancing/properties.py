@@ -112,13 +112,16 @@ def who_fetches_owns(s: SelfRebalancing) -> bool:
     return all(not s.fetching[m, p] or s.owner[p] == m for m in Member for p in Partition)
 
 
-def stable(s: SelfRebalancing) -> bool:
-    """Every consumer rests, and reaches ZooKeeper; nothing is left for anybody to do."""
-    return all(
-        s.session[m] == Session.NONE
-        or (s.session[m] == Session.CONNECTED and s.phase[m] == Phase.RESTING and not s.due[m])
-        for m in Member
+def rests(s: SelfRebalancing, m: Member) -> bool:
+    """The consumer reaches ZooKeeper, and nothing is left for it to do; or there is none."""
+    return s.session[m] == Session.NONE or (
+        s.session[m] == Session.CONNECTED and s.phase[m] == Phase.RESTING and not s.due[m]
     )
+
+
+def stable(s: SelfRebalancing) -> bool:
+    """Every consumer rests."""
+    return all(rests(s, m) for m in Member)
 
 
 def wanted(s: SelfRebalancing, p: Partition) -> bool:
@@ -126,23 +129,21 @@ def wanted(s: SelfRebalancing, p: Partition) -> bool:
     return s.exists[p] and any(s.registered[m] and s.interest[m, p] for m in Member)
 
 
+def is_pulled(s: SelfRebalancing, p: Partition) -> bool:
+    """The partition's owner is interested in it, and pulls from it."""
+    return any(s.owner[p] == m and s.fetching[m, p] and s.interest[m, p] for m in Member)
+
+
 @always
 def complete(s: SelfRebalancing) -> bool:
     """Once the group is stable, each partition that is wanted is pulled from by its owner."""
-    return not stable(s) or all(
-        not wanted(s, p)
-        or any(s.owner[p] == m and s.fetching[m, p] and s.interest[m, p] for m in Member)
-        for p in Partition
-    )
+    return not stable(s) or all(not wanted(s, p) or is_pulled(s, p) for p in Partition)
 
 
 @leads_to
 def settles(s: SelfRebalancing) -> tuple[bool, bool]:
-    """Without further faults the group is stable, in the end."""
-    return True, stable(s) and all(
-        not wanted(s, p) or any(s.owner[p] == m and s.fetching[m, p] for m in Member)
-        for p in Partition
-    )
+    """Without further faults the group is stable, in the end, and every partition is pulled."""
+    return True, stable(s) and all(not wanted(s, p) or is_pulled(s, p) for p in Partition)
 
 
 # ── What must be possible: every noun is met ────────────────────────────────────────────────
@@ -242,6 +243,8 @@ PROMISES = (
     a_start_is_at_the_stored_offset, what_is_finished_is_stored_at_a_release,
 )  # fmt: skip
 """What is proved."""
+WITHOUT_LEASE = tuple(p for p in PROMISES if p not in OF_THE_LEASE)
+"""What is proved without that assumption, too."""
 POSSIBLE = (
     a_partition_is_consumed, a_second_owner_follows_the_first, plans_disagree, a_claim_waits,
     a_session_expires_before_its_consumer_knows, a_claim_is_in_doubt, a_stale_commit_is_refused,
@@ -282,7 +285,6 @@ def session_ends_at_will(self: SelfRebalancing, m: Member) -> bool:
 
 def without_lease() -> Specification:
     """What is proved without the assumption `session_lease`."""
-    kept = [p for p in (*PROMISES, *LEMMAS) if p not in OF_THE_LEASE]
-    return specification(SelfRebalancing, *kept).replace(
+    return specification(SelfRebalancing, *WITHOUT_LEASE, *LEMMAS).replace(
         "WithoutLease", agrees=any_plan, differ=any_order, lease_is_over=session_ends_at_will
     )

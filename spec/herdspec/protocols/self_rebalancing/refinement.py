@@ -21,6 +21,7 @@ from herdspec.protocols.self_rebalancing.contract import CLAIMED, CLAIMED_FENCED
 from herdspec.protocols.self_rebalancing.properties import (
     LEMMAS,
     PROMISES,
+    WITHOUT_LEASE,
     session_ends_at_will,
 )
 from herdspec.protocols.self_rebalancing.spec import Member, Partition, SelfRebalancing
@@ -210,7 +211,9 @@ def seen_to_consume() -> tuple[Callable[..., object], ...]:
 
 
 REFINEMENT_FENCED = Refinement(
-    concrete=SEEN.replace("WithoutLease", lease_is_over=session_ends_at_will),
+    concrete=specification(WithoutOffice, *WITHOUT_LEASE, *LEMMAS).replace(
+        "WithoutLease", lease_is_over=session_ends_at_will
+    ),
     abstract=CLAIMED_FENCED,
     fields=tuple(({f.__name__: f for f in (*FIELDS, *seen_to_consume())}).values()),
     actions={**ACTIONS, "finish": ("finish", "finish_unheard", STUTTER)},
