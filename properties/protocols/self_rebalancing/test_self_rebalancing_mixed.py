@@ -9,7 +9,7 @@ from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY, Mixed
+from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY, MixedGroup
 from herdspec.protocols.self_rebalancing.one_topic import ONE_TOPIC
 
 OWED = {
@@ -57,7 +57,7 @@ def test_the_corrected_ones_settle_and_the_group_does_not() -> None:
     assert not found.undecided
 
 
-def without_a_look(self: Mixed, m: Member, p: Partition) -> bool:
+def without_a_look(self: MixedGroup, m: Member, p: Partition) -> bool:
     """Who is not old checks the partition's version alone."""
     if self.old[m]:
         return self.registry[m, p]
