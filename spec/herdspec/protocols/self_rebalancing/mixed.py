@@ -13,9 +13,10 @@ from herdspec.language.surface import action, command, weak
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.self_rebalancing import mistakes
 from herdspec.protocols.self_rebalancing.properties import (
+    committed_offsets_never_go_back,
     exclusive,
-    monotone,
-    nothing_skipped,
+    nobody_is_past_the_unfinished,
+    only_finished_is_committed,
     rests,
     settles,
 )
@@ -248,14 +249,15 @@ def waits_for_the_old(s: MixedGroup, m: Member) -> bool:
 
 OWED_TO_NOBODY = {
     "exclusive": Failure(21, "start_fetchers"),
-    "monotone": Failure(23, "commit"),
+    "committed_offsets_never_go_back": Failure(23, "commit"),
     "only_the_old_go_back": Failure(26, "commit"),
     "settles": Failure(11, "renew_watches"),
 }
 """What fails, with two members and one partition, for what the old one does."""
 MIXED = specification(
-    MixedGroup, exclusive, exclusive_among_corrected, fenced_among_corrected, monotone,
-    only_the_old_go_back, only_the_old_delete, nothing_skipped, settles, corrected_ones_settle
+    MixedGroup, exclusive, exclusive_among_corrected, fenced_among_corrected,
+    committed_offsets_never_go_back, only_the_old_go_back, only_the_old_delete,
+    only_finished_is_committed, nobody_is_past_the_unfinished, settles, corrected_ones_settle,
 ).replace(
     "MixedGroup", suspend=suspend, reconnect=reconnect,
     handle_new_session=handle_new_session, close_fetchers=close_fetchers, read_topics=read_topics,

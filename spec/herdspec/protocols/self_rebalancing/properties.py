@@ -62,20 +62,27 @@ def who_owns_is_not_deleted_by_others(before: SelfRebalancing, after: SelfRebala
 
 
 @step
-def monotone(before: SelfRebalancing, after: SelfRebalancing) -> bool:
-    """Versions and committed offsets never go back."""
-    return all(
-        before.version[p] <= after.version[p] and before.committed[p] <= after.committed[p]
-        for p in Partition
-    )
+def versions_never_go_back(before: SelfRebalancing, after: SelfRebalancing) -> bool:
+    """No version of a partition's node is followed by an older one."""
+    return all(before.version[p] <= after.version[p] for p in Partition)
+
+
+@step
+def committed_offsets_never_go_back(before: SelfRebalancing, after: SelfRebalancing) -> bool:
+    """No committed offset is followed by a smaller one."""
+    return all(before.committed[p] <= after.committed[p] for p in Partition)
 
 
 @always
-def nothing_skipped(s: SelfRebalancing) -> bool:
-    """Nobody is at, and nothing is committed of, a record before which one is unfinished."""
-    return all(s.committed[p] <= s.finished[p] for p in Partition) and all(
-        s.consumed[m, p] <= s.finished[p] for m in Member for p in Partition
-    )
+def only_finished_is_committed(s: SelfRebalancing) -> bool:
+    """Nothing is committed of a record before which one is unfinished."""
+    return all(s.committed[p] <= s.finished[p] for p in Partition)
+
+
+@always
+def nobody_is_past_the_unfinished(s: SelfRebalancing) -> bool:
+    """Nobody is at a record before which one is unfinished."""
+    return all(s.consumed[m, p] <= s.finished[p] for m in Member for p in Partition)
 
 
 @step
@@ -250,7 +257,9 @@ def who_stops_has_a_reason(before: SelfRebalancing, after: SelfRebalancing) -> b
 OF_THE_LEASE = (exclusive, who_fetches_owns)
 """What holds under the assumption `session_lease` alone."""
 PROMISES = (
-    *OF_THE_LEASE, exclusive_fenced, who_owns_is_not_deleted_by_others, monotone, nothing_skipped,
+    *OF_THE_LEASE, exclusive_fenced, who_owns_is_not_deleted_by_others,
+    versions_never_go_back, committed_offsets_never_go_back, only_finished_is_committed,
+    nobody_is_past_the_unfinished,
     a_start_is_at_the_stored_offset, what_is_finished_is_stored_at_a_release,
 )  # fmt: skip
 """What is proved."""
