@@ -41,6 +41,7 @@ from herdproof.consuming.listener import (
 )
 from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.consuming.streams import Place, RecordReader, Streams
+from herdproof.consuming.subscription import Subscription, named, wildcard
 from herdproof.errors import CallerError, PeerError
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
@@ -56,7 +57,6 @@ from herdproof.protocols.central_coordinator.client.settings import ConsumerSett
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, ConsumerTracer
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
-from herdproof.protocols.central_coordinator.wire.subscription import Subscription, named, wildcard
 from herdproof.record import Record, TopicPartition
 from herdproof.shells.clock import now_ms
 

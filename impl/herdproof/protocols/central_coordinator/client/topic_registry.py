@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
+from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.wire.partition import number_of
-from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
 
 
 @dataclass(slots=True)

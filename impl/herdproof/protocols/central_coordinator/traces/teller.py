@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from herdproof.consuming.subscription import InvalidSubscription, parse
 from herdproof.pipeline.judging.events import (
     Assigned,
     Began,
@@ -39,7 +40,6 @@ from herdproof.pipeline.judging.events import (
     Wrote,
 )
 from herdproof.protocols.central_coordinator.steps import LEFT
-from herdproof.protocols.central_coordinator.wire.subscription import InvalidSubscription, parse
 
 CONNECTIONS = 16
 """So many of a consumer's last connections are remembered: a coordinator may lag behind."""

@@ -26,7 +26,6 @@ from weakref import WeakValueDictionary
 import re2
 
 from herdproof.errors import CallerError
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 MAX_STREAMS = 1024
 """The most streams of one topic: the coordinator makes a thread of the plan of each."""
@@ -48,8 +47,6 @@ _WILDCARD = re.compile(r"([*!])([0-9]{1,9})\1(.*)", re.DOTALL)
 
 class InvalidSubscription(CallerError):
     """A `topic_count` that says nothing, or not what it should."""
-
-    code = ErrorCode.INVALID_SUBSCRIPTION
 
 
 @dataclass(frozen=True, slots=True)
