@@ -106,7 +106,7 @@ class Wildcard:
     is_wildcard = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pattern", _pattern(self.regex))
+        object.__setattr__(self, "pattern", compiled(self.regex))
 
     def __reduce__(self) -> tuple[type[Wildcard], tuple[str, int, bool]]:
         """A copy, or one in another process, compiles the regex itself if it has to."""
@@ -166,7 +166,7 @@ def parse(topic_count: str) -> Subscription:
     return named(counts)
 
 
-def _pattern(regex: str) -> Pattern:
+def compiled(regex: str) -> Pattern:
     """A regex, compiled unless somebody has it already; `InvalidSubscription` says why not."""
     pattern = _PATTERNS.get(regex)
     if pattern is not None:
