@@ -11,16 +11,16 @@ from herdproof.protocols.self_rebalancing.registries.context import (
     ConsumerThreadId,
 )
 from herdproof.protocols.self_rebalancing.registries.registrations import (
-    Registration,
+    ConsumerRegistration,
     SubscriptionPattern,
 )
 
 TOPICS = ("t0", "t1", "u")
 STATIC = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12), min_size=1).map(
-    lambda topics: Registration(tuple(sorted(topics.items())))
+    lambda topics: ConsumerRegistration(tuple(sorted(topics.items())))
 )
 WILDCARDS = st.builds(
-    lambda regex, threads, lists: Registration(((regex, threads),), lists),
+    lambda regex, threads, lists: ConsumerRegistration(((regex, threads),), lists),
     st.sampled_from(["t.*", "u", ".*"]), st.integers(1, 12),
     st.sampled_from([SubscriptionPattern.WHITE_LIST, SubscriptionPattern.BLACK_LIST]),
 )  # fmt: skip
@@ -44,7 +44,7 @@ def java_compared(one: str, other: str) -> int:
 
 
 def range_assignor(
-    me: str, topics: Mapping[str, tuple[str, ...]], group: Mapping[str, Registration]
+    me: str, topics: Mapping[str, tuple[str, ...]], group: Mapping[str, ConsumerRegistration]
 ) -> dict[Partition, str]:
     """0.8.2's RangeAssignor for one member, line by line: by positions, not by dealing out."""
     found: dict[Partition, str] = {}
@@ -62,7 +62,7 @@ def range_assignor(
 
 @given(GROUPS, PARTITIONS)
 def test_each_member_plans_as_0_8_does(
-    group: dict[str, Registration], topics: dict[str, tuple[str, ...]]
+    group: dict[str, ConsumerRegistration], topics: dict[str, tuple[str, ...]]
 ) -> None:
     """What a member takes for its own is what 0.8's RangeAssignor gives it."""
     for member in group:
@@ -73,7 +73,7 @@ def test_each_member_plans_as_0_8_does(
 
 @given(GROUPS, PARTITIONS)
 def test_the_members_parts_are_the_whole(
-    group: dict[str, Registration], topics: dict[str, tuple[str, ...]]
+    group: dict[str, ConsumerRegistration], topics: dict[str, tuple[str, ...]]
 ) -> None:
     """Members that read the same share everything that is wanted, and nothing twice."""
     own = [AssignmentContext(member, topics, group).own() for member in group]
@@ -90,7 +90,9 @@ def test_the_members_parts_are_the_whole(
 
 def test_threads_are_ordered_as_texts() -> None:
     """Thread 10 comes before thread 2, and gets its partitions before it."""
-    context = AssignmentContext("c", {"t": tuple("0123")}, {"c": Registration((("t", 11),))})
+    context = AssignmentContext(
+        "c", {"t": tuple("0123")}, {"c": ConsumerRegistration((("t", 11),))}
+    )
 
     assert [thread.thread for thread in context.consumers_for_topic("t")][:4] == [0, 1, 10, 2]
     assert context.own() == {("t", "0"): 0, ("t", "1"): 1, ("t", "2"): 10, ("t", "3"): 2}
@@ -98,7 +100,7 @@ def test_threads_are_ordered_as_texts() -> None:
 
 def test_the_worked_example_of_the_document() -> None:
     """Five partitions, two consumers with two threads each; the misprinted P4 is P4."""
-    both = Registration((("t", 2),))
+    both = ConsumerRegistration((("t", 2),))
     plan = AssignmentContext("C1", {"t": tuple("01234")}, {"C1": both, "C2": both}).plan()
 
     assert [str(thread) for thread in plan.values()] == ["C1-0", "C1-0", "C1-1", "C2-0", "C2-1"]
@@ -106,13 +108,15 @@ def test_the_worked_example_of_the_document() -> None:
 
 def test_fewer_partitions_than_threads_leave_threads_idle() -> None:
     """Threads beyond the partitions have nothing; so may whole members."""
-    group = {"a": Registration((("t", 2),)), "b": Registration((("t", 2),))}
+    group = {"a": ConsumerRegistration((("t", 2),)), "b": ConsumerRegistration((("t", 2),))}
 
     assert AssignmentContext("b", {"t": ("0", "1")}, group).own() == {}
 
 
 def test_a_topic_that_nobody_wants_is_planned_for_nobody() -> None:
     """Partitions without a thread are left out of the plan."""
-    context = AssignmentContext("a", {"t": ("0",), "u": ("0",)}, {"a": Registration((("u", 1),))})
+    context = AssignmentContext(
+        "a", {"t": ("0",), "u": ("0",)}, {"a": ConsumerRegistration((("u", 1),))}
+    )
 
     assert context.plan() == {("u", "0"): ConsumerThreadId("a", 0)}

@@ -13,7 +13,7 @@ from herdproof.protocols.self_rebalancing.registries.filters import TopicFilter,
 from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs, UnusableName, parents
 from herdproof.protocols.self_rebalancing.registries.registrations import (
     BadRegistration,
-    Registration,
+    ConsumerRegistration,
     SubscriptionPattern,
     encoded,
     parsed,
@@ -31,11 +31,11 @@ TOPICS = st.from_regex(r"\A[a-zA-Z0-9_-]{1,20}\Z")
 REGEXES = st.sampled_from(["t1", "orders|payments.*", r"[a-z]+\d{2,3}", r"(?:a|b)c\.d", "^x$"])
 REGISTRATIONS = st.one_of(
     st.builds(
-        lambda topics, at: Registration(tuple(sorted(topics.items())), Pattern.STATIC, at),
+        lambda topics, at: ConsumerRegistration(tuple(sorted(topics.items())), Pattern.STATIC, at),
         st.dictionaries(TOPICS, st.integers(1, 1024), max_size=5), st.integers(0, 2**53),
     ),
     st.builds(
-        lambda regex, threads, lists: Registration(((regex, threads),), lists, 7),
+        lambda regex, threads, lists: ConsumerRegistration(((regex, threads),), lists, 7),
         REGEXES, st.integers(1, 1024), st.sampled_from([Pattern.WHITE_LIST, Pattern.BLACK_LIST]),
     ),
 )  # fmt: skip
@@ -51,14 +51,14 @@ def test_a_real_registration_is_read_and_written_to_the_byte() -> None:
 
 
 @given(REGISTRATIONS)
-def test_what_is_written_is_read_again(registration: Registration) -> None:
+def test_what_is_written_is_read_again(registration: ConsumerRegistration) -> None:
     """Every registration that is written is read as it was, timestamp and all."""
     assert parsed(encoded(registration)) == registration
 
 
 def test_a_regex_is_escaped_as_0_8_escapes_it() -> None:
     """Backslashes and slashes of a regex are escaped in the node's JSON."""
-    written = encoded(Registration(((r"a\.b\/c", 1),), Pattern.WHITE_LIST))
+    written = encoded(ConsumerRegistration(((r"a\.b\/c", 1),), Pattern.WHITE_LIST))
 
     assert rb'{"a\\.b\\\/c":1}' in written
 
@@ -112,7 +112,7 @@ def test_what_is_wrong_with_a_registration_is_said(data: bytes) -> None:
 def test_any_bytes_are_a_registration_or_refused(data: bytes) -> None:
     """Whatever stands in a node is a registration or refused as `BadRegistration`, nothing else."""
     with contextlib.suppress(BadRegistration):
-        assert isinstance(parsed(data), Registration)
+        assert isinstance(parsed(data), ConsumerRegistration)
 
 
 def test_a_wildcard_without_a_regex_wants_nothing() -> None:
@@ -159,8 +159,8 @@ def test_a_subscription_becomes_a_registration() -> None:
     static = registration_of(Named((("a", 2), ("b", 1))), 5)
     white = registration_of(Wildcard("a.*, b", 3), 5)
 
-    assert static == Registration((("a", 2), ("b", 1)), Pattern.STATIC, 5)
-    assert white == Registration((("a.*|b", 3),), Pattern.WHITE_LIST, 5)
+    assert static == ConsumerRegistration((("a", 2), ("b", 1)), Pattern.STATIC, 5)
+    assert white == ConsumerRegistration((("a.*|b", 3),), Pattern.WHITE_LIST, 5)
     black = registration_of(Wildcard("a.*", 1, excluding=True), 5)
     assert black.pattern is Pattern.BLACK_LIST
     assert black.topics_of(["b", "a1", "__consumer_offsets", "a"]) == ("b",)

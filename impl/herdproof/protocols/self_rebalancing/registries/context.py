@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from herdproof.consuming.assignment import Partition, range_assign
-from herdproof.protocols.self_rebalancing.registries.registrations import Registration
+from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 
 
 @dataclass(frozen=True, slots=True, order=False)
@@ -39,7 +39,7 @@ class AssignmentContext:
 
     consumer_id: str
     partitions_for_topic: Mapping[str, Sequence[str]]
-    registrations: Mapping[str, Registration]
+    registrations: Mapping[str, ConsumerRegistration]
 
     def consumers_for_topic(self, topic: str) -> list[ConsumerThreadId]:
         """The threads that want a topic, in order."""

@@ -45,7 +45,7 @@ class BadRegistration(PeerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class ConsumerRegistration:
     """
     What a member wants; `subscription` has topics, or the one regex, with numbers of threads.
 
@@ -82,21 +82,21 @@ class Registration:
         return tuple(sorted(filter(self.filter.is_topic_allowed, existing)))
 
 
-def registration_of(subscription: Subscription, timestamp_ms: int) -> Registration:
+def registration_of(subscription: Subscription, timestamp_ms: int) -> ConsumerRegistration:
     """The registration of a member that wants this; raises `InvalidSubscription`."""
     match subscription:
         case Named(topics):
-            return Registration(topics, SubscriptionPattern.STATIC, timestamp_ms)
+            return ConsumerRegistration(topics, SubscriptionPattern.STATIC, timestamp_ms)
         case Wildcard(regex, count, excluding):
             lists = SubscriptionPattern.BLACK_LIST if excluding else SubscriptionPattern.WHITE_LIST
-            return Registration(((cleaned(regex), count),), lists, timestamp_ms)
+            return ConsumerRegistration(((cleaned(regex), count),), lists, timestamp_ms)
 
 
-def encoded(registration: Registration) -> bytes:
+def encoded(registration: ConsumerRegistration) -> bytes:
     r"""
     The node's data, as 0.8 writes it.
 
-    >>> encoded(Registration((("orders", 2),), SubscriptionPattern.STATIC, 1416000000000))
+    >>> encoded(ConsumerRegistration((("orders", 2),), SubscriptionPattern.STATIC, 1416000000000))
     b'{"version":1,"subscription":{"orders":2},"pattern":"static","timestamp":"1416000000000"}'
     """
     subscription = ",".join(
@@ -113,7 +113,7 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("/", "\\/")
 
 
-def parsed(data: bytes) -> Registration:
+def parsed(data: bytes) -> ConsumerRegistration:
     """The registration that a node's data is; `BadRegistration` says why it is none."""
     if len(data) > LONGEST:
         raise BadRegistration(f"it has {len(data):,} bytes, more than {LONGEST:,}")
@@ -133,7 +133,7 @@ def parsed(data: bytes) -> Registration:
     try:
         if pattern is SubscriptionPattern.STATIC and subscription:
             named(dict(subscription))
-        return Registration(subscription, pattern, _timestamp(found.get("timestamp")))
+        return ConsumerRegistration(subscription, pattern, _timestamp(found.get("timestamp")))
     except InvalidSubscription as problem:
         raise BadRegistration(str(problem)) from None
 
