@@ -76,11 +76,11 @@ class ConsumerConnector:
     ) -> None:  # fmt: skip
         self.context = ConnectorContext(GroupDirs(group), consumer_id, registration, settings)
         self.registry = TopicRegistry(registration)
-        self.rebalances = self.listener(self.context, self.registry)
+        self.rebalances = self.listener(self.context, self.registry, self._register)
         self.lease = SessionLease()
         self.link = Link.LOST
         self.has_started = False
-        self.is_closing = False
+        self.is_registered = False
         self.has_ended = False
         self.register_again_ms: int | None = None
         self._commits_at_ms: int | None = None
@@ -130,7 +130,7 @@ class ConsumerConnector:
             case RevocationHandled():
                 self.rebalances.revocation_handled()
             case Shutdown():
-                self.is_closing = True
+                self.rebalances.is_closing = True
             case Tick():
                 pass
             case _:
@@ -147,17 +147,18 @@ class ConsumerConnector:
         is_new, had_one = session != self.context.session, self.context.session != 0
         self.context.session = session
         if is_new:
+            self.is_registered = False
             self.lease.end()
         if is_new and had_one:
             self.rebalances.handle_new_session()
-        if is_new or not self.rebalances.read.is_registered:
+        if not self.is_registered:
             self._register()
         else:
             self.context.step("reconnect")
             self.rebalances.reconnected()
 
     def _cut_off(self, link: Link) -> None:
-        """ZooKeeper cannot be heard; the lease runs on, unless it is known that the session ended."""
+        """ZooKeeper cannot be heard; the lease runs on, unless the session is known to be over."""
         self.link = link
         self.context.cut_off()
         self.rebalances.cut_off()
@@ -181,6 +182,7 @@ class ConsumerConnector:
     def _register(self) -> None:
         """Create the node below `ids`."""
         self.register_again_ms = None
+        self.is_registered = False
         if not self.has_started or self.link is not Link.CONNECTED:
             return
         data = encoded(self.context.registration)
@@ -222,9 +224,8 @@ class ConsumerConnector:
 
     def _is_registered(self) -> None:
         self.context.report(What.REGISTERED, "its node below ids stands")
-        self.rebalances.read.is_registered = True
-        self.rebalances.may_begin = True
-        self.rebalances.trigger()
+        self.is_registered = True
+        self.rebalances.registered()
 
     def _fired(self, path: str) -> None:
         self.rebalances.fired(path)
@@ -284,17 +285,29 @@ class ConsumerConnector:
 
     # ── The end ─────────────────────────────────────────────────────────────────────────────
 
+    def _close(self) -> None:
+        """Close, once no step of an attempt is under way; at once, where ZooKeeper is not heard."""
+        is_cut_off = self.link is not Link.CONNECTED
+        if self._closes and is_cut_off:
+            self._end(False)
+        elif not self._closes and (is_cut_off or self.rebalances.may_be_left):
+            self._closes = True
+            self.shutdown()
+
+    _closes = False
+    """The end has begun."""
+
     def shutdown(self) -> None:
-        """Close: the fetchers, the offsets, and with the session all that it owns."""
+        """Close the fetchers, submit the offsets, and end the session: with it, all it owns."""
         self.context.step("shutdown")
-        self.rebalances.may_begin = False
         self.rebalances.close_fetchers_for_queues()
+        self.rebalances.owned.waits.clear()
         settings = self.context.settings
         offsets = self.registry.consumed() if settings.auto_commit_enable else {}
         if self.link is Link.CONNECTED and offsets:
             self.rebalances.offsets.store(offsets, self._end)
         else:
-            self._end(True)
+            self._end(False)
 
     def _end(self, is_stored: bool) -> None:
         del is_stored
@@ -316,22 +329,12 @@ class ConsumerConnector:
             self.context.ask(Sync(), self._synced)
         if self.register_again_ms is not None and now >= self.register_again_ms:
             self._register()
-        if self.is_closing:
-            self._close_when_it_may()
+        if self.rebalances.is_closing:
+            self._close()
         else:
             self.rebalances.keep_time()
         self._commit_by_itself()
         self._wake()
-
-    def _close_when_it_may(self) -> None:
-        is_cut_off = self.link is not Link.CONNECTED
-        if self._closes or not (is_cut_off or self.rebalances.may_be_left):
-            return
-        self._closes = True
-        self.shutdown()
-
-    _closes = False
-    """The end has begun."""
 
     def _synced(self, answer: Answer) -> None:
         if not isinstance(answer, Refusal):

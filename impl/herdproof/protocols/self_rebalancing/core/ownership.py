@@ -53,7 +53,7 @@ WRITTEN_TWICE = 1
 
 
 @dataclass(slots=True)
-class Claim:
+class PartitionClaim:
     """A partition that the plan gives to a thread of this member."""
 
     thread: int
@@ -82,7 +82,7 @@ class Ownership:
     def __init__(self, context: ConnectorContext, claimant: Claimant) -> None:
         self._context = context
         self._claimant = claimant
-        self.claims: dict[Partition, Claim] = {}
+        self.claims: dict[Partition, PartitionClaim] = {}
         self.waits: dict[str, Partition] = {}
         """By its path, of which partition the owner node is in the way."""
         self._open = 0
@@ -110,8 +110,8 @@ class Ownership:
     # ── Claiming ────────────────────────────────────────────────────────────────────────────
 
     def claim_all(self, threads: Mapping[Partition, int]) -> None:
-        """Claim these partitions for these threads; the claimant is told."""
-        self.claims = {partition: Claim(thread) for partition, thread in threads.items()}
+        """PartitionClaim these partitions for these threads; the claimant is told."""
+        self.claims = {partition: PartitionClaim(thread) for partition, thread in threads.items()}
         self.waits.clear()
         self._trouble = ""
         self._open = 1

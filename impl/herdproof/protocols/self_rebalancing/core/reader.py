@@ -36,8 +36,8 @@ from herdproof.zookeeper.operations import (
     Why,
 )
 
-Understand = Callable[[bytes], bool]
-"""Takes what a node says; False, if it cannot be read."""
+Understand = Callable[[bytes], str]
+"""Takes what a node says, and answers what is wrong with it: nothing, if it can be read."""
 
 
 class ContextReader:
@@ -51,7 +51,8 @@ class ContextReader:
         self.has_brokers = False
         self.partitions: dict[str, tuple[str, ...]] = {}
         self.registrations: dict[str, ConsumerRegistration] = {}
-        self.is_registered = False
+        self.sees_itself = False
+        """Whether the member's own node was among those below `ids`."""
 
     def cut_off(self) -> None:
         """The connection is lost, and with it every watch."""
@@ -91,10 +92,10 @@ class ContextReader:
             understand = partial(self._topic_read, topic)
             self._get(round_, topic_path(topic), understand, What.BAD_TOPIC)
 
-    def _topic_read(self, topic: str, data: bytes) -> bool:
+    def _topic_read(self, topic: str, data: bytes) -> str:
         partitions = read_partitions(data)
         self.partitions[topic] = partitions or ()
-        return partitions is not None
+        return f"{data[:60]!r} names no partitions" if partitions is None else ""
 
     def _brokers_listed(self, round_: Round, answer: Answer) -> None:
         """Brokers are watched while none is there: whoever has none has nothing to pull from."""
@@ -117,23 +118,19 @@ class ContextReader:
 
     def _members_listed(self, round_: Round, names: tuple[str, ...]) -> None:
         own = self._context.consumer_id
-        self.is_registered = own in names
+        self.sees_itself = own in names
         for consumer in names:
             if consumer != own:
                 path = self._context.dirs.id(consumer)
                 understand = partial(self._member_read, consumer)
                 round_.ask(Get(path), partial(self._got, round_, path, understand, MEMBER))
 
-    def _member_read(self, consumer: str, data: bytes) -> bool:
+    def _member_read(self, consumer: str, data: bytes) -> str:
         try:
             self.registrations[consumer] = parsed(data)
         except BadRegistration as problem:
-            self._why = str(problem)
-            return False
-        return True
-
-    _why = ""
-    """What is wrong with what was read last."""
+            return str(problem)
+        return ""
 
     # ── Reads that leave a watch ────────────────────────────────────────────────────────────
 
@@ -162,8 +159,8 @@ class ContextReader:
         self, round_: Round, path: str, understand: Understand, what: What, answer: Answer
     ) -> None:
         if isinstance(answer, Data):
-            if not understand(answer.data):
-                self._is_unreadable(round_, path, understand, what, answer.data)
+            if wrong := understand(answer.data):
+                self._is_unreadable(round_, path, understand, what, wrong)
         elif answer != Refusal(Why.NO_NODE):
             self._fail(path, answer)
         elif what is not MEMBER:  # that a member has gone, the watch on its parent tells
@@ -171,13 +168,12 @@ class ContextReader:
             self._await(round_, path, again, ignore_absence)
 
     def _is_unreadable(
-        self, round_: Round, path: str, understand: Understand, what: What, data: bytes
+        self, round_: Round, path: str, understand: Understand, what: What, wrong: str
     ) -> None:
         """Report it; unless its change is watched already, read it again, and watch."""
         if path in self.watched:
-            why = f"{path} cannot be read: {self._why or repr(data[:60])}"
-            self.trouble = why
-            self._context.report(what, why)
+            self.trouble = f"{path} cannot be read: {wrong}"
+            self._context.report(what, self.trouble)
         else:
             self._get(round_, path, understand, what)
 

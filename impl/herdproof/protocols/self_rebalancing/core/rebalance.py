@@ -20,7 +20,7 @@ from enum import Enum
 
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import Assigned, Revoked, StartFetchers, StopFetchers
-from herdproof.protocols.self_rebalancing.core.context import ConnectorContext, named
+from herdproof.protocols.self_rebalancing.core.context import ConnectorContext, Then, named
 from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits
 from herdproof.protocols.self_rebalancing.core.ownership import Ownership
 from herdproof.protocols.self_rebalancing.core.reader import ContextReader
@@ -56,9 +56,12 @@ class ZKRebalanceListener:
     ownership: type[Ownership] = Ownership
     reader: type[ContextReader] = ContextReader
 
-    def __init__(self, context: ConnectorContext, registry: TopicRegistry) -> None:
+    def __init__(
+        self, context: ConnectorContext, registry: TopicRegistry, register: Then
+    ) -> None:  # fmt: skip
         self.context = context
         self.registry = registry
+        self.register = register
         self.offsets = self.commits(context, self.commit_refused)
         self.owned = self.ownership(context, self)
         self.read = self.reader(context)
@@ -67,6 +70,8 @@ class ZKRebalanceListener:
         """The flag that a watch sets: there is a reason to rebalance."""
         self.may_begin = False
         """The member is registered, and its connection stands."""
+        self.is_closing = False
+        """No further attempt is to begin."""
         self.attempts = 0
         """How many have failed in a row."""
         self.again_ms = 0
@@ -102,7 +107,7 @@ class ZKRebalanceListener:
 
     def synced_rebalance(self) -> None:
         """Begin an attempt, if there is a reason to, and none is under way."""
-        if not (self.may_begin and self.may_be_left):
+        if self.is_closing or not (self.may_begin and self.may_be_left):
             return
         backs_off = self.phase is RebalancePhase.BACKING_OFF
         if self.context.now_ms >= self.again_ms if backs_off else self.is_due:
@@ -152,8 +157,16 @@ class ZKRebalanceListener:
         """The session was lost, and with it all that it owned; there is a new one."""
         self.close_fetchers(is_new_session=True)
         self.owned.forget()
-        self.phase = RebalancePhase.RESTING
-        self.is_due = True
+        self.phase = RebalancePhase.COMMITTING
+        self.is_due = self.may_begin = False
+
+    def registered(self) -> None:
+        """The member's node stands: in a new session, (1) was begun when the old one ended."""
+        self.may_begin = True
+        if self.phase is RebalancePhase.COMMITTING:
+            self.commit_offsets()
+        else:
+            self.trigger()
 
     # ── (1) ─────────────────────────────────────────────────────────────────────────────────
 
@@ -226,6 +239,10 @@ class ZKRebalanceListener:
         """Everything is read that the plan for the whole group follows from."""
         if self.read.trouble:
             self.fail_attempt(self.read.trouble)
+            return
+        if not self.read.sees_itself:
+            self.phase, self.may_begin = RebalancePhase.RESTING, False
+            self.register()
             return
         own = self.read.context().own()
         self.context.step("read_ids", [named(partition) for partition in own])
