@@ -288,26 +288,25 @@ class ConsumerConnector:
     def _close(self) -> None:
         """Close, once no step of an attempt is under way; at once, where ZooKeeper is not heard."""
         is_cut_off = self.link is not Link.CONNECTED
-        if self._closes and is_cut_off:
-            self._end(False)
-        elif not self._closes and (is_cut_off or self.rebalances.may_be_left):
+        if not self._closes and (is_cut_off or self.rebalances.may_be_left):
             self._closes = True
             self.shutdown()
+        if self._closes and is_cut_off:
+            self._end(False)
+        elif self._closes and not (self.rebalances.revocations or self._asked or self._submits):
+            self._submits = True
+            automatic = self.context.settings.auto_commit_enable
+            offsets = self.registry.consumed() if automatic else {}
+            self.rebalances.offsets.store(offsets, self._end)
 
-    _closes = False
-    """The end has begun."""
+    _closes = _submits = False
+    """The end has begun; and the user's listener has returned."""
 
     def shutdown(self) -> None:
         """Close the fetchers, submit the offsets, and end the session: with it, all it owns."""
         self.context.step("shutdown")
         self.rebalances.close_fetchers_for_queues()
         self.rebalances.owned.waits.clear()
-        settings = self.context.settings
-        offsets = self.registry.consumed() if settings.auto_commit_enable else {}
-        if self.link is Link.CONNECTED and offsets:
-            self.rebalances.offsets.store(offsets, self._end)
-        else:
-            self._end(False)
 
     def _end(self, is_stored: bool) -> None:
         del is_stored

@@ -68,7 +68,7 @@ class StoredOffset:
         return self.is_refused or (self.writing is None and self.wanted == self.offset)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Batch:
     """What was to be stored together, and who waits for it."""
 
@@ -94,22 +94,27 @@ class OffsetCommits:
         round_ = Round(self._context, then)
         for partition, token in tokens.items():
             path = self._context.dirs.offset(partition)
-            round_.ask(Get(path), partial(self._read, round_, partition, token))
+            round_.ask(Get(path), partial(self._read, round_, partition, token, False))
         round_.close()
 
-    def _read(self, round_: Round, partition: Partition, token: int, answer: Answer) -> None:
-        if isinstance(answer, Refusal):
+    def _read(
+        self, round_: Round, partition: Partition, token: int, is_watched: bool, answer: Answer
+    ) -> None:
+        """One that cannot be read is read again, watched: when it is mended, that is told."""
+        if answer == Refusal(Why.NO_NODE):
             self.stored[partition] = StoredOffset(token)
             return
-        assert isinstance(answer, Data), f"a node was read, and answered by {answer}"
-        offset = read_offset(answer.data)
-        if offset != NO_OFFSET:
+        path = self._context.dirs.offset(partition)
+        offset = read_offset(answer.data) if isinstance(answer, Data) else NO_OFFSET
+        if isinstance(answer, Data) and offset != NO_OFFSET:
             version = answer.stat.version
             self.stored[partition] = StoredOffset(token, offset, version, wanted=offset)
-            return
-        path = self._context.dirs.offset(partition)
-        self._context.report(What.BAD_OFFSET, f"{path} says {answer.data[:40]!r}, which is none")
-        round_.ask(Get(path, watch=True), ignore_data)
+        elif not is_watched:
+            again = partial(self._read, round_, partition, token, True)
+            round_.ask(Get(path, watch=True), again)
+        else:
+            says = repr(answer.data[:40]) if isinstance(answer, Data) else told(answer)
+            self._context.report(What.BAD_OFFSET, f"{path} says {says}, which is no offset")
 
     # ── Storing ─────────────────────────────────────────────────────────────────────────────
 
@@ -123,6 +128,8 @@ class OffsetCommits:
             stored.wanted = max(stored.wanted, offsets[partition])
             self._go_on(partition)
         self._close_batches(known)
+        if not known:
+            self._close_batch(batch)
 
     def reset(self, partition: Partition, offset: int, then: Outcome) -> None:
         """Have the start stored that auto.offset.reset has found, whatever was stored before."""
@@ -230,14 +237,13 @@ class OffsetCommits:
         for batch in list(self._batches):
             batch.is_good = batch.is_good and not batch.open & refused
             batch.open -= done
-            if not batch.open and batch in self._batches:
-                self._batches.remove(batch)
-                batch.then(batch.is_good)
+            if not batch.open:
+                self._close_batch(batch)
 
-
-def ignore_data(answer: Answer) -> None:
-    """A watch is left; what is there now was read before, or its change is told."""
-    del answer
+    def _close_batch(self, batch: Batch) -> None:
+        if batch in self._batches:
+            self._batches.remove(batch)
+            batch.then(batch.is_good)
 
 
 def ignore_end() -> None:

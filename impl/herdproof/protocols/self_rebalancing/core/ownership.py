@@ -158,13 +158,13 @@ class Ownership:
         claim.is_asked = False
         if isinstance(answer, Done):
             claim.token = self.token_of(answer)
-            self._answered(partition, "done")
-        elif isinstance(answer, Refusal) and answer.why is Why.NODE_EXISTS:
+        self._answered(partition, told(answer))
+        why = answer.why if isinstance(answer, Refusal) else None
+        if why is Why.NODE_EXISTS:
             self._look(partition)
-        elif isinstance(answer, Refusal) and answer.why is Why.NO_NODE:
+        elif why is Why.NO_NODE:
             self._prepare(partition)
-        else:
-            self._answered(partition, told(answer))
+        elif why is not None:
             self._trouble = f"{'-'.join(partition)} cannot be claimed: {told(answer)}"
         self._settle()
 
