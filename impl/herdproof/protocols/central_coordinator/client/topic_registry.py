@@ -19,7 +19,6 @@ from herdproof.consuming.subscription import Named, Subscription
 from herdproof.consuming.topic_info import PartitionTopicInfo
 from herdproof.protocols.central_coordinator.wire.partition import number_of
 
-
 Registry = dict[str, dict[str, PartitionTopicInfo]]
 """topic → partition → what is known of it."""
 

@@ -106,6 +106,7 @@ class ConsumerConnector:
         if self.has_ended:
             return []
         self.context.now_ms, self.context.until_ms = now_ms, self.lease.until_ms
+        self._end_what_is_over()
         self._take(event)
         self._keep_time()
         return self.context.take()
@@ -170,6 +171,14 @@ class ConsumerConnector:
             self.lease.end()
             self.context.report(What.SESSION_LOST, "the server says that the session has expired")
             self.suspend()
+
+    def _end_what_is_over(self) -> None:
+        """When the lease ends: whatever is told then, that ZooKeeper was silent comes before it."""
+        if self.registry.is_fetching and self.context.now_ms >= self.lease.until_ms:
+            why = "ZooKeeper was silent for too long: the session may end"
+            self.context.report(What.LEASE_OVER, why)
+            self.suspend()
+            self.rebalances.is_due = True
 
     def suspend(self) -> None:
         """Deliver nothing any more: the session may end."""
@@ -318,11 +327,7 @@ class ConsumerConnector:
     def _keep_time(self) -> None:
         """Do what is due, and say when to be woken."""
         now = self.context.now_ms
-        if self.registry.is_fetching and now >= self.lease.until_ms:
-            why = "ZooKeeper was silent for too long: the session may end"
-            self.context.report(What.LEASE_OVER, why)
-            self.suspend()
-            self.rebalances.is_due = True
+        self._end_what_is_over()
         if self.link is Link.CONNECTED and self.lease.is_due(now):
             self.lease.asked(now)
             self.context.ask(Sync(), self._synced)
