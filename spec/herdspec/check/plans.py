@@ -219,7 +219,7 @@ def survival(hole: Survivor) -> list[str]:
 
 
 def proof(
-    subject: str, spec: Specification, leave_out: Iterable[str], faults: int = QUICK.faults
+    subject: str, spec: Specification, leave_out: Iterable[str] = (), faults: int = QUICK.faults
 ) -> Check:
     """
     Prove a spec's promises, but for those that are known to fail.
@@ -249,17 +249,22 @@ def asked(found: Sequence[Obligation]) -> str:
     return counted(len(found), "obligation") + (f" ({again} kept)" if again else "")
 
 
-def refinement(subject: str, through: Refinement, scale: Scale, leave_out: Iterable[str]) -> Check:
-    """Every step of a spec is one of the other's: proved, and seen at a size."""
+def refinement(
+    subject: str, through: Refinement, scale: Scale, leave_out: Iterable[str] = (), *,
+    sizes: Mapping[str, int] | None = None, bound: int | None = None,
+) -> Check:  # fmt: skip
+    """Every step of a spec is one of the other's: proved, and seen at a size (the scale's own)."""
     omitted = frozenset(leave_out)
-    sizes = scale.sizes(through.concrete)
+    sizes = sizes or scale.sizes(through.concrete)
 
     def run(tell: Tell, memory: Memory | None = None) -> Result:
         from herdspec.check.refinement.refine import refine_by_exploration, refine_by_proof
 
         tell("by induction", None)
         for_all = refine_by_proof(through, leave_out=omitted, memory=memory, assume=True)
-        seen = refine_by_exploration(through, sizes, faults=scale.faults, progress=levels(tell))
+        seen = refine_by_exploration(
+            through, sizes, faults=scale.faults, bound=bound, progress=levels(tell)
+        )
         assert seen.exploration is not None, "it was explored"
         both = replace(seen, obligations=for_all.obligations, assumed=for_all.assumed)
         return Result(
@@ -270,7 +275,7 @@ def refinement(subject: str, through: Refinement, scale: Scale, leave_out: Itera
     def rests_on() -> tuple[Any, ...]:
         image = {leaf.data: e for leaf, e in through.image.items()}
         specs = (through.concrete, through.abstract)
-        return subject, specs, image, through.actions, omitted, sizes, scale.faults
+        return subject, specs, image, through.actions, omitted, sizes, scale.faults, bound
 
     return Check(f"refine {subject}: {any_number(through.concrete)}", run, rests_on, run)
 

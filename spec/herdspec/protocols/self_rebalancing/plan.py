@@ -1,0 +1,124 @@
+"""The checks of system A, and system A as every command knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from herdspec.check.plans import (
+    MISTAKEN,
+    QUICK,
+    Looked,
+    Scale,
+    exploration,
+    flawed,
+    liveness,
+    proof,
+    refinement,
+    said_of,
+)
+from herdspec.check.protocol import Protocol
+from herdspec.check.verify import Plan
+from herdspec.language.specification import Specification
+
+if TYPE_CHECKING:
+    from herdspec.protocols.flaws import Flaw
+
+
+BOUND = 8
+"""The largest natural of explorations: nothing is cut."""
+
+
+def verified() -> Specification:
+    """The corrected self-rebalancing consumers."""
+    from herdspec.protocols.self_rebalancing.properties import SELF_REBALANCING
+
+    return SELF_REBALANCING
+
+
+def drafted() -> Flaw:
+    """The self-rebalancing consumers as drafted."""
+    from herdspec.protocols.self_rebalancing.flaws import DRAFTED
+
+    return DRAFTED
+
+
+def flaws() -> Mapping[str, Flaw]:
+    """The corrected protocol with one mistake each."""
+    from herdspec.protocols.self_rebalancing.flaws import FLAWS, FOUND, READINGS
+
+    return {**FLAWS, **READINGS, **FOUND}
+
+
+def contract() -> Specification:
+    """What a group without a coordinator owes its users."""
+    from herdspec.protocols.self_rebalancing.contract import CLAIMED
+
+    return CLAIMED
+
+
+def planned(scale: Scale) -> Plan:
+    """The plan of system A: the corrected protocol, the draft, both in a group, single mistakes."""
+    from herdspec.protocols.self_rebalancing.contract import CLAIMED, CLAIMED_FENCED
+    from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY
+    from herdspec.protocols.self_rebalancing.one_topic import ONE_TOPIC
+    from herdspec.protocols.self_rebalancing.properties import (
+        HELD,
+        PROVED,
+        SELF_REBALANCING,
+        without_lease,
+    )
+    from herdspec.protocols.self_rebalancing.refinement import REFINEMENT, REFINEMENT_FENCED
+
+    quick, named = scale == QUICK, flaws()
+    mixed = replace(group(MIXED, 2, 1, faults=1), subject="mixed", declared=OWED_TO_NOBODY)
+    shared = replace(group(ONE_TOPIC, 2, 2, faults=1), subject="one_topic")
+    owed = {"Broker": 1, "Member": 2, "Partition": 1}
+    checks = (
+        exploration(group(SELF_REBALANCING, 2, 1, faults=2)),
+        exploration(group(SELF_REBALANCING, 2, 2, faults=1)),
+        *(() if quick else (exploration(group(SELF_REBALANCING, 3, 1, faults=1)),)),
+        liveness(group(HELD, 2, 1, faults=2)),
+        *(() if quick else (liveness(group(HELD, 2, 2, faults=1)),)),
+        proof("verified", PROVED),
+        refinement("verified", REFINEMENT, MISTAKEN, sizes=owed, bound=BOUND),
+        proof("without_lease", without_lease()),
+        refinement("without_lease", REFINEMENT_FENCED, MISTAKEN, sizes=owed, bound=BOUND),
+        *(() if quick else (exploration(shared), liveness(shared))),
+        exploration(mixed),
+        liveness(mixed),
+        proof("contract", CLAIMED),
+        proof("contract_fenced", CLAIMED_FENCED),
+        *flawed("drafted", drafted()),
+        *(check for name, flaw in named.items() for check in flawed(name, flaw)),
+    )
+    assumed, not_modelled = said_of(SELF_REBALANCING)
+    beside = {
+        "without_lease": without_lease(), "one_topic": ONE_TOPIC, "mixed": MIXED,
+        "contract": CLAIMED, "contract_fenced": CLAIMED_FENCED,
+    }  # fmt: skip
+    specs = {"verified": SELF_REBALANCING, "drafted": drafted().spec, **beside}
+    return Plan(
+        "self_rebalancing", checks, others=tuple(beside), flaws=tuple(named), assumed=assumed,
+        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in named.items()},
+    )  # fmt: skip
+
+
+def group(spec: Specification, members: int, partitions: int, *, faults: int) -> Looked:
+    """Self-rebalancing consumers, at a size at which nothing is cut."""
+    sizes = {"Member": members, "Partition": partitions}
+    return Looked("verified", spec, sizes, faults, bound=BOUND)
+
+
+def mistaken() -> list[Looked]:
+    """All that is promised, at sizes at which most mistakes show."""
+    from herdspec.protocols.self_rebalancing.properties import NOTICING
+
+    return [group(NOTICING, 2, 1, faults=1), group(NOTICING, 2, 1, faults=2)]
+
+
+PROTOCOL = Protocol(
+    "self_rebalancing", verified, contract=contract, drafted=drafted, flaws=flaws, plan=planned,
+    mistaken=mistaken,
+)  # fmt: skip
