@@ -130,10 +130,11 @@ class SimulatedMember(Process):
         self.client.paused()
 
     def resume(self) -> None:
-        """It goes on."""
-        if self.paused:
-            self.client.resumed()
+        """It goes on, and is heard again."""
+        was_paused = self.paused
         super().resume()
+        if was_paused and self.alive and not self.core.has_ended:
+            self.client.resumed()
 
     def leave(self) -> None:
         """Its user closes it."""
