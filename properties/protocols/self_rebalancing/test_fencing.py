@@ -13,6 +13,7 @@ from herdproof.consuming.events import (
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.self_rebalancing.core.events import CommitOutcome, Committed
 from herdproof.protocols.self_rebalancing.core.rebalance import RebalancePhase
+from herdproof.protocols.self_rebalancing.held.flawed import connector_with
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 from herdproof.zookeeper.operations import Create, Delete, Set, Synced
 from properties.protocols.self_rebalancing.connectors import DIRS, TIMEOUT_MS, Group, Member
@@ -20,9 +21,9 @@ from properties.protocols.self_rebalancing.connectors import DIRS, TIMEOUT_MS, G
 T0 = ("t", "0")
 
 
-def consuming(group: Group, name: str = "b", offset: int = 5) -> Member:
+def consuming(group: Group, name: str = "b", offset: int = 5, flaw: str = "") -> Member:
     """A member that consumes partition 0 of "t", and has finished with so many records."""
-    member = group.member(name)
+    member = group.member(name, kind=connector_with(frozenset({flaw} - {""})))
     group.settle()
     if group.stored(*T0) is None:
         member.resolve(*T0, 0)
@@ -40,10 +41,11 @@ def why(member: Member, what: str) -> str:
 # ── Sessions ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_zombies_commit_is_refused() -> None:
+@pytest.mark.parametrize(("flaw", "stored"), [("", 9), ("zombie_commit", 5)])
+def test_a_zombies_commit_is_refused(flaw: str, stored: int) -> None:
     """Who lost its session, and its partition to another, does not overwrite the other's offset."""
     group = Group({"t": 1})
-    zombie = consuming(group, "b", 5)
+    zombie = consuming(group, "b", 5, flaw)
     zombie.is_cut = True
     group.zookeeper.expire(zombie.session)
     other = consuming(group, "a", 9)
@@ -52,25 +54,26 @@ def test_a_zombies_commit_is_refused() -> None:
     assert group.stored(*T0) == 9
     zombie.forget()
     zombie.connect()
-    group.settle()
+    group.settle(zombie)
 
-    assert group.stored(*T0) == 9
+    assert group.stored(*T0) == stored
     assert zombie.reports()[:2] == ["session_lost", "registered"]
-    assert "commit_refused" in zombie.reports()
+    assert ("commit_refused" in zombie.reports()) == (not flaw)
 
 
-def test_a_zombie_deletes_no_node() -> None:
+@pytest.mark.parametrize(("flaw", "owner"), [("", "x-0"), ("zombie_release", "b-0")])
+def test_a_zombie_deletes_no_node(flaw: str, owner: str) -> None:
     """In its new session it releases nothing: what the old one owned went with it."""
     group = Group({"t": 1})
-    zombie = consuming(group)
+    zombie = consuming(group, flaw=flaw)
     zombie.is_cut = True
     group.zookeeper.expire(zombie.session)
     group.stranger(DIRS.owner(T0), b"x-0")
     zombie.connect()
     group.settle()
 
-    assert group.owners() == {"0": "x-0"}
-    assert zombie.core.rebalances.owned.is_waiting
+    assert group.owners() == {"0": owner}
+    assert zombie.core.rebalances.owned.is_waiting == (not flaw)
 
 
 def test_a_commit_after_an_expiry_counts_if_nobody_was_faster() -> None:
@@ -113,6 +116,30 @@ def test_a_strangers_node_is_not_deleted_in_the_same_session_either() -> None:
 
     assert group.owners()["0"] == "x-0"
     assert member.core.rebalances.owned.is_waiting
+
+
+@pytest.mark.parametrize(("flaw", "begins_at"), [("", 5), ("no_commit_at_closing", 0)])
+def test_what_is_finished_is_stored_before_it_is_given_back(flaw: str, begins_at: int) -> None:
+    """A new owner begins behind the last record that the old one has finished with."""
+    group = Group({"t": 1})
+    consuming(group, "b", 5, flaw)
+    other = group.member("a")
+    group.settle()
+
+    assert other.fetches() == {T0: begins_at}
+
+
+@pytest.mark.parametrize("flaw", ["", "new_session_goes_on"])
+def test_nothing_is_fetched_in_a_new_session_before_it_is_claimed(flaw: str) -> None:
+    """What the old session owned is closed when the new one begins; the draft goes on with it."""
+    group = Group({"t": 1})
+    member = consuming(group, flaw=flaw)
+    member.core.suspend = lambda: None  # type: ignore[method-assign]
+    member.is_cut = True
+    group.zookeeper.expire(member.session)
+    member.connect()
+
+    assert (member.fetches() == {}) == (not flaw)
 
 
 def test_after_an_expiry_it_begins_with_the_first_step() -> None:

@@ -84,6 +84,8 @@ class SimulatedMember(Process):
         self.chance = Random(f"{world.chance.random()}/{number}/{life}")
         self.core = world.connector("g", f"g_{self.name}", wants, settings)
         self.generation = 0
+        self.fetches = False
+        """Fetchers run, whether or not anything may be handed out."""
         self.positions: dict[Partition, int] = {}
         """The next offset to deliver, of each partition that is fetched."""
         self.ready_ms: dict[Partition, float] = {}
@@ -145,6 +147,13 @@ class SimulatedMember(Process):
         self._finish()
         self.give(Shutdown())
 
+    def _end(self) -> None:
+        """The process ends in order: its session with it, if the service can be told."""
+        self.here.eyes.dies(self.name)
+        super().kill()
+        (self.client.close if self.client.stands else self.client.abandon)()
+        self.here.look()
+
     # ── ZooKeeper ───────────────────────────────────────────────────────────────────────────
 
     def _link_changed(self, link: Link, session: int) -> None:
@@ -168,6 +177,7 @@ class SimulatedMember(Process):
             case WakeAt(time_ms):
                 self.wake_at(time_ms)
             case StopFetchers():
+                self.fetches = False
                 self.positions.clear()
                 self.ready_ms.clear()
                 self.here.eyes.stops(self.name)
@@ -183,9 +193,7 @@ class SimulatedMember(Process):
             case Step(action="commit", partitions=(Offset(topic, partition, offset), *_)):
                 self.here.eyes.stores(self.name, (topic, partition), offset)
             case EndSession():
-                self.here.eyes.dies(self.name)
-                self.client.close()
-                self.here.look()
+                self._end()
             case Committed() | Assigned() | Report() | Step():
                 pass
             case _:
@@ -203,10 +211,10 @@ class SimulatedMember(Process):
         self._later(100.0, self._ask_for_a_record)
 
     def _start_fetchers(self, starts: tuple[Offset, ...], generation: int) -> None:
-        self.generation = generation
+        self.here.look()
+        self.generation, self.fetches = generation, True
         self.positions.clear()
         self.ready_ms.clear()
-        self.here.look()
         self.here.eyes.begins(self.name, starts)
         for start in starts:
             partition = (start.topic, start.partition)

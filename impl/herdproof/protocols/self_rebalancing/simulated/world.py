@@ -113,7 +113,7 @@ class RebalancingRun:
         Whose lease is over has stopped, before anybody can see that it owns nothing any more.
         """
         for member in self.members:
-            if member.core.registry.is_fetching and not member.may_deliver():
+            if member.fetches and not member.may_deliver():
                 self.eyes.stops(member.name)
         names = {member.client.session: member.name for member in self.members}
         self.eyes.nodes(self.service.zookeeper.snapshot().nodes, names)
