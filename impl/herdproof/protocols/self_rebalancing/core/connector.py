@@ -105,7 +105,7 @@ class ConsumerConnector:
         """Take one event; answer with what must now happen, in order."""
         if self.has_ended:
             return []
-        self.context.now_ms, self.context.until_ms = now_ms, self.lease.until_ms
+        self.context.now_ms, self.context.until_ms = now_ms, self.delivers_until_ms
         self._end_what_is_over()
         self._take(event)
         self._keep_time()

@@ -271,6 +271,9 @@ class ZKRebalanceListener:
 
     def start_fetchers(self) -> None:
         """(5) updateFetcher: put all partition infos into topicRegistry, and fetch them."""
+        if self.context.now_ms >= self.context.until_ms:
+            self.fail_attempt("ZooKeeper was silent for too long: the session may have ended")
+            return
         offsets = {partition: stored.offset for partition, stored in self.offsets.stored.items()}
         threads = {partition: claim.thread for partition, claim in self.owned.claims.items()}
         self.registry.fill(offsets, threads)
