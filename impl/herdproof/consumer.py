@@ -41,7 +41,7 @@ from herdproof.consuming.membership import (
     AllKnownBrokersNotAvailable,
     BadArgument,
     ConsumerArguments,
-    Membership,
+    GroupMembership,
     Observe,
     RegistrationRefused,
     by_number,
@@ -180,7 +180,7 @@ class Consumer:
         self._observe: Observe = ignore_event
         self._streams = Streams(max_records=max_queued_records)
         self._reader: RecordReader | None = None
-        self._session: Membership | None = None
+        self._session: GroupMembership | None = None
         self._listener: ListenerThread | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -204,7 +204,7 @@ class Consumer:
                 raise Misused("the consumer has subscribed before: make another one for these")
             self._session = self._begin(subscription)
 
-    def _begin(self, subscription: Subscription) -> Membership:
+    def _begin(self, subscription: Subscription) -> GroupMembership:
         listener = None
         if self._rebalance_listener is not None:
             listener = self._listener = ListenerThread(self._rebalance_listener)
@@ -382,7 +382,7 @@ class Consumer:
         if self._trace is not None:
             self._trace.close()
 
-    def _close(self, session: Membership, timeout_s: float) -> None:
+    def _close(self, session: GroupMembership, timeout_s: float) -> None:
         session.close(timeout_s)
         if session.fetchers is not None:
             session.fetchers.close()
@@ -398,7 +398,7 @@ class Consumer:
     ) -> None:  # fmt: skip
         self.close()
 
-    def _subscribed(self) -> Membership:
+    def _subscribed(self) -> GroupMembership:
         if self._session is None:
             raise Misused("the consumer has no topics yet: subscribe first")
         return self._session

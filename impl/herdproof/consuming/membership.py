@@ -79,7 +79,7 @@ class ConsumerArguments:
         return {**defaults, **self.options}
 
 
-class Membership(Protocol):
+class GroupMembership(Protocol):
     """A member's core, carried by a thread; `fetchers` are made by whoever makes it."""
 
     fetchers: Fetchers | None
@@ -116,7 +116,7 @@ class Membership(Protocol):
         """How many streams, and so queues, the subscription has."""
 
 
-class Candidate(Protocol):
+class JoiningConsumer(Protocol):
     """Who may join a group, and has not yet."""
 
     consumer_id: str
@@ -124,11 +124,11 @@ class Candidate(Protocol):
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
         observe: Observe,
-    ) -> Membership:  # fmt: skip
+    ) -> GroupMembership:  # fmt: skip
         """A membership, to be started; `InvalidSubscription` where the protocol has none such."""
 
 
-Joining: TypeAlias = Callable[[ConsumerArguments], Candidate]
+Joining: TypeAlias = Callable[[ConsumerArguments], JoiningConsumer]
 """Raises `BadArgument`, or the protocol's own errors, for what can be known at once."""
 
 

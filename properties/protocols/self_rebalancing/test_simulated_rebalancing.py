@@ -7,7 +7,7 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
     FENCED,
     OF_THE_LEASE,
     ContractEyes,
-    Found,
+    JudgedRun,
     judged,
 )
 from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
@@ -45,7 +45,7 @@ SEEN_STEP_BY_STEP = {"no_commit_at_closing", "new_session_goes_on"}
 """Mistakes of which the tests of single stories tell."""
 
 
-def of(found: Found) -> str:
+def of(found: JudgedRun) -> str:
     """What came of a run, for a failure's message."""
     return f"seed {found.run.seed}: {found.violations[:3]}, not consumed by one: {found.unsettled}"
 

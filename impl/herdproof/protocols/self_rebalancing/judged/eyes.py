@@ -45,7 +45,7 @@ WATCHES = watches_of(
 
 
 @dataclass(frozen=True)
-class Seen:
+class BrokenPromise:
     """A promise that was broken: which, when (true ms), and for whom."""
 
     promise: str
@@ -54,11 +54,11 @@ class Seen:
 
 
 @dataclass
-class Found:
+class JudgedRun:
     """What came of a run."""
 
     run: RebalancingRun
-    violations: list[Seen] = field(default_factory=list)
+    violations: list[BrokenPromise] = field(default_factory=list)
     rulings: Mapping[str, Judgement] = field(default_factory=dict)
     unsettled: Mapping[Partition, Sequence[str]] = field(default_factory=dict)
     """Partitions that are wanted, and at the end not consumed by exactly one member."""
@@ -76,7 +76,7 @@ class ContractEyes(Eyes):
 
     def __init__(self) -> None:
         self.seen = Observed(WATCHES)
-        self.violations: list[Seen] = []
+        self.violations: list[BrokenPromise] = []
         self.run: RebalancingRun | None = None
         self._nodes: Nodes = {}
         self._fetched: dict[str, set[Partition]] = {}
@@ -190,16 +190,16 @@ LENGTH_OF_A_PARTITIONS = len(["", "consumers", "g", "owners", "topic", "partitio
 """How many names the path of a partition's node has, below "/consumers" and "/herdproof" alike."""
 
 
-def told(found: Violation, now_ms: float) -> Seen:
+def told(found: Violation, now_ms: float) -> BrokenPromise:
     """A violation, at its time."""
-    return Seen(found.promise.name, now_ms, found.of)
+    return BrokenPromise(found.promise.name, now_ms, found.of)
 
 
 def judged(
     seed: int, config: WorldConfig = DEFAULT,
     connector: type[ConsumerConnector] = ConsumerConnector,
     troubles: Sequence[Trouble] | None = None,
-) -> Found:  # fmt: skip
+) -> JudgedRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = ContractEyes()
     run = RebalancingRun(seed, config, eyes, connector, troubles)
@@ -207,4 +207,4 @@ def judged(
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}
     unsettled = {p: members for p, members in run.consumed_by().items() if len(members) != 1}
-    return Found(run, eyes.violations, rulings, unsettled)
+    return JudgedRun(run, eyes.violations, rulings, unsettled)
