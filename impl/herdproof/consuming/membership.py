@@ -1,8 +1,8 @@
 """
 A consumer's part in its group, whatever the protocol: how it is found, asked for, and run.
 
-A protocol whose consumers can be started enters its `Joining` under its name in the group of entry
-points `herdproof.consumers`. (Its spec is entered elsewhere: what runs in production loads none.)
+A protocol whose consumers can be started enters its `Joining` under its name among the entry points
+of `GROUP`. (Its spec is entered elsewhere: what runs in production loads none.)
 """
 
 from __future__ import annotations
