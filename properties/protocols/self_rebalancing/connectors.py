@@ -180,8 +180,11 @@ class Group:
 
     connector: type[ConsumerConnector] = ConsumerConnector
 
-    def __init__(self, topics: Mapping[str, int], *, has_brokers: bool = True) -> None:
-        self.zookeeper = ZooKeeper()
+    def __init__(
+        self, topics: Mapping[str, int], *, has_brokers: bool = True,
+        zookeeper: ZooKeeper | None = None,
+    ) -> None:  # fmt: skip
+        self.zookeeper = zookeeper or ZooKeeper()
         self.operator = self.zookeeper.open()
         self.now_ms = 1_000
         self.requests = 0

@@ -206,7 +206,7 @@ class ConsumerConnector:
         elif answer.why is Why.NODE_EXISTS:
             self.context.ask(Exists(path), self._looked_for)
         elif answer.why is Why.NO_NODE:
-            round_ = Round(self.context, self._register)
+            round_ = Round(self.context, self._register_again)
             round_.make_parents(path, self._prepared)
             round_.close()
         else:
@@ -215,6 +215,11 @@ class ConsumerConnector:
     def _prepared(self, answer: Answer) -> None:
         if not is_made(answer):
             self._register_later(told(answer))
+
+    def _register_again(self) -> None:
+        """The nodes above are made, or it was said why not."""
+        if self.register_again_ms is None:
+            self._register()
 
     def _looked_for(self, answer: Answer) -> None:
         """A node of this name stands; if it is of an earlier session, that soon ends."""

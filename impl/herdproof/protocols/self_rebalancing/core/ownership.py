@@ -24,6 +24,7 @@ from herdproof.protocols.self_rebalancing.core.context import (
     ConnectorContext,
     Round,
     Then,
+    ignore_answer,
     is_made,
     named,
     told,
@@ -206,6 +207,7 @@ class Ownership:
     def _is_in_the_way(self, partition: Partition, stat: Stat) -> None:
         path = self._context.dirs.owner(partition)
         if stat.ephemeral_owner == self._context.session:
+            self.claims[partition].is_asked = True
             self._open += 1
             self.recall(partition, Round(self._context, self._settle))
         elif not stat.ephemeral_owner:
@@ -281,14 +283,22 @@ class Ownership:
         self._recalled(partition, answer)
         if self.claims[partition].token:
             self._release(partition, round_)
+        else:
+            self._delete(partition, round_)
 
     def _release(self, partition: Partition, round_: Round) -> None:
-        number = round_.ask(self.release(partition), partial(self._released, partition))
+        number = round_.ask(self.release(partition), partial(self._released, partition, round_))
         token = self.claims[partition].token
         self._context.step("release", [named(partition)], number=number, token=token)
 
-    def _released(self, partition: Partition, answer: Answer) -> None:
+    def _released(self, partition: Partition, round_: Round, answer: Answer) -> None:
         self._answered(partition, told(answer))
+        if answer == Refusal(Why.NO_NODE, 0):
+            self._delete(partition, round_)
+
+    def _delete(self, partition: Partition, round_: Round) -> None:
+        """Somebody has deleted the node that counts the claims: the owner node is still ours."""
+        round_.ask(Delete(self._context.dirs.owner(partition), WRITTEN_TWICE), ignore_answer)
 
     def _let_go(self, then: Then) -> None:
         self.claims.clear()
