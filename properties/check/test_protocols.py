@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_our_protocols_come_in_the_order_in_which_they_build_on_each_other() -> None:
-    """The election first: system B is coordinated by whom it elects."""
-    assert names() == ("central_coordinator", "election")
-    assert in_order() == ["election", "central_coordinator"]
+    """The election before system B, which is coordinated by whom it elects."""
+    assert names() == ("central_coordinator", "election", "self_rebalancing")
+    assert in_order() == ["election", "central_coordinator", "self_rebalancing"]
     assert [protocol(name).name for name in names()] == [*names()]
 
 
@@ -122,9 +122,9 @@ def test_a_protocol_without_a_plan_is_checked_as_anybodys_spec() -> None:
 def test_the_zip_for_spark_enters_every_protocol(tmp_path: Path) -> None:
     """Workers have no installation; they find the protocols in the zip."""
     with zipfile.ZipFile(packed(tmp_path)) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith("entry_points.txt"))
-        text = archive.read(name).decode()
+        (listed,) = (n for n in archive.namelist() if n.endswith("entry_points.txt"))
+        text = archive.read(listed).decode()
 
     assert text.splitlines()[0] == f"[{GROUP}]"
-    for each in names():
-        assert f"{each} = herdproof.protocols.{each}.entry:IMPLEMENTATION" in text
+    for name, entry in protocols.entries().items():
+        assert f"{name} = {entry.value}" in text

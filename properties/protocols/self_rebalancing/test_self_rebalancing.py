@@ -55,11 +55,11 @@ def lived(name: str) -> Liveness:
 @pytest.mark.parametrize(
     ("size", "states", "steps", "depth"),
     [
-        ((1, 1, 1), 0, 0, 0),
-        ((1, 2, 2), 0, 0, 0),
-        ((2, 1, 1), 0, 0, 0),
-        ((2, 1, 2), 0, 0, 0),
-        ((2, 2, 1), 0, 0, 0),
+        ((1, 1, 1), 225, 490, 23),
+        ((1, 2, 2), 9_256, 23_616, 36),
+        ((2, 1, 1), 14_129, 57_099, 47),
+        ((2, 1, 2), 133_530, 578_095, 62),
+        ((2, 2, 1), 632_786, 2_617_070, 59),
     ],
 )
 def test_the_size_of_the_world_is_pinned(
@@ -77,7 +77,7 @@ def test_the_size_of_the_world_with_three_consumers_is_pinned() -> None:
     """Three consumers of one partition are exhausted, and nothing fails."""
     found = explored(3, 1, 1)
 
-    assert (found.states, found.orbits, found.depth) == (0, 0, 0)
+    assert (found.states, found.orbits, found.depth) == (742_065, 4_452_390, 65)
     assert found.complete
     assert not found.violations
 
@@ -104,7 +104,15 @@ def test_every_action_is_taken() -> None:
     assert all(explored(2, 1, 2).taken.values())
 
 
-@pytest.mark.parametrize("size", [(2, 1, 2), (1, 2, 2)])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (2, 1, 2),
+        (1, 2, 2),
+        pytest.param((2, 2, 1), marks=pytest.mark.long),
+        pytest.param((3, 1, 1), marks=[pytest.mark.long, pytest.mark.timeout(900)]),
+    ],
+)
 def test_it_settles(size: tuple[int, int, int]) -> None:
     """Sentence 7: without further faults the group is stable again, in every fair behaviour."""
     members, partitions, faults = size
@@ -118,9 +126,9 @@ def test_it_settles(size: tuple[int, int, int]) -> None:
 # ── What goes wrong ─────────────────────────────────────────────────────────────────────────
 
 MUST_CONTAIN = {
-    # "one event makes n consumers do O(n · partitions) ZooKeeper operations"
+    # Says the text: "one event makes n consumers do O(n · partitions) ZooKeeper operations"
     "herd_effect": {"register", "close_fetchers"},
-    # "until a session expires under a consumer that still runs: then two fetch one partition"
+    # Says the list: "then two fetch one partition"
     "split_brain": {"expire", "claim", "start_fetchers"},
     # "offset read before the previous owner committed; … and its commits go back"
     "stale_start": {"read_offsets", "finish", "claim", "commit"},
@@ -136,7 +144,7 @@ MUST_CONTAIN = {
     "self_conflict": {"swallow_claim", "refuse_claim"},
     # "the document's steps 5 and 6 say it both ways"
     "fetched_for_consumed": {"pull"},
-    # "The sequence … is: stop the pull process, release the ownership of the partition …"
+    # Says the text: "stop the pull process, release the ownership of the partition …"
     "released_before_stopped": {"release", "claim", "start_fetchers"},
     "pulled_before_owned": {"start_fetchers"},
     "no_commit_at_closing": {"finish", "commit_offsets", "release"},

@@ -7,7 +7,7 @@ The properties of the self-rebalancing consumers: the contract's sentences, each
 
 from __future__ import annotations
 
-from herdspec import Specification, always, leads_to, sometimes, specification, step
+from herdspec import Specification, always, leads_to, recoverable, sometimes, specification, step
 from herdspec.protocols.self_rebalancing.lemmas import LEMMAS as LEMMAS
 from herdspec.protocols.self_rebalancing.spec import (
     Member,
@@ -140,10 +140,21 @@ def complete(s: SelfRebalancing) -> bool:
     return not stable(s) or all(not wanted(s, p) or is_pulled(s, p) for p in Partition)
 
 
+def settled(s: SelfRebalancing) -> bool:
+    """The group is stable, and every partition that is wanted is pulled from."""
+    return stable(s) and all(not wanted(s, p) or is_pulled(s, p) for p in Partition)
+
+
 @leads_to
 def settles(s: SelfRebalancing) -> tuple[bool, bool]:
     """Without further faults the group is stable, in the end, and every partition is pulled."""
-    return True, stable(s) and all(not wanted(s, p) or is_pulled(s, p) for p in Partition)
+    return True, settled(s)
+
+
+@recoverable
+def it_can_settle(s: SelfRebalancing) -> bool:
+    """Without further faults the group can become stable, with every partition pulled."""
+    return settled(s)
 
 
 # ── What must be possible: every noun is met ────────────────────────────────────────────────
@@ -253,9 +264,9 @@ POSSIBLE = (
 
 HELD = specification(SelfRebalancing, *PROMISES, complete, settles)
 """The corrected protocol and its promises, without the lemmas."""
-NOTICING = specification(SelfRebalancing, *PROMISES, complete, settles, *POSSIBLE)
+NOTICING = specification(SelfRebalancing, *PROMISES, complete, settles, it_can_settle, *POSSIBLE)
 """All that it promises, and what must be possible."""
-SELF_REBALANCING = specification(SelfRebalancing, *PROMISES, complete, settles, *POSSIBLE, *LEMMAS)
+SELF_REBALANCING = NOTICING.with_properties(*LEMMAS)
 """The corrected protocol, and all that is known of it; `complete` is explored, and not proved."""
 
 
