@@ -2,6 +2,7 @@
 
 import pytest
 
+from herdproof.protocols.self_rebalancing.entry import IMPLEMENTATION
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
 from herdproof.protocols.self_rebalancing.judged.eyes import (
     FENCED,
@@ -13,6 +14,7 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
 from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.world import RebalancingRun
 from herdspec.check.observation.observed import Ruling
+from herdspec.check.verdict import Mark
 
 SEEDS, AT_ONCE = 300, 20
 STORMY = WorldConfig(troubles=25)
@@ -148,3 +150,21 @@ def test_many_runs(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         found = judged(seed)
         assert not found.broken, of(found)
+
+
+def test_a_broken_run_is_told() -> None:
+    """What went wrong, what was broken and by whom, in order of time."""
+    promise, config, seed = CAUGHT["split_brain"]
+    found = judged(seed, config, connector_with(frozenset({"split_brain"})))
+
+    assert found.story[0] == f"Seed {seed}."
+    assert any(promise in line for line in found.story)
+    assert any("is paused for" in line for line in found.story)
+
+
+def test_verify_looks_at_the_code() -> None:
+    """`herdproof verify` has a row for the simulated runs, which passes."""
+    (check,) = IMPLEMENTATION.checks_for("self_rebalancing")
+    (finding,) = check.run(lambda _what, _share: None).findings
+
+    assert finding.mark is Mark.CONFORMS, finding.story

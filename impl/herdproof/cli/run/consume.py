@@ -22,6 +22,31 @@ if TYPE_CHECKING:
     from herdproof.consumer import RebalanceListener, Record
     from herdproof.record import TopicPartition
 
+ProtocolOption = Annotated[
+    str, typer.Option(metavar="NAME", help="The group's: central, self_rebalancing.")
+]
+CoordinatorsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinators",
+        "--brokers",
+        metavar="HOSTS",
+        help="Where coordinators listen: host:port,host:port",
+    ),
+]
+ZooKeeperOption = Annotated[
+    str | None,
+    typer.Option(metavar="HOSTS", help="Of a group that rebalances by itself: ZooKeeper's."),
+]
+SessionTimeoutOption = Annotated[
+    float | None,
+    typer.Option(min=0.1, metavar="SECONDS", help="When others take over from it."),
+]
+PingIntervalOption = Annotated[
+    float | None,
+    typer.Option(min=0.05, metavar="SECONDS", help="How often a coordinator asks it."),
+]
+
 
 def consume(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group to join.")],
@@ -30,22 +55,9 @@ def consume(
         typer.Argument(metavar="TOPIC...", help='Topics, or one pattern that begins with "^".'),
     ],
     bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
-    protocol: Annotated[
-        str, typer.Option(metavar="NAME", help="The group's: central, self_rebalancing.")
-    ] = "central",
-    coordinators: Annotated[
-        str | None,
-        typer.Option(
-            "--coordinators",
-            "--brokers",
-            metavar="HOSTS",
-            help="Where coordinators listen: host:port,host:port",
-        ),
-    ] = None,
-    zookeeper: Annotated[
-        str | None,
-        typer.Option(metavar="HOSTS", help="Of a group that rebalances by itself: ZooKeeper's."),
-    ] = None,
+    protocol: ProtocolOption = "central",
+    coordinators: CoordinatorsOption = None,
+    zookeeper: ZooKeeperOption = None,
     reset: Annotated[
         str, typer.Option("--reset", metavar="WHERE", help="Without an offset: smallest, largest.")
     ] = "largest",
@@ -53,14 +65,8 @@ def consume(
     consumer_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="This consumer's name.")
     ] = None,
-    session_timeout: Annotated[
-        float | None,
-        typer.Option(min=0.1, metavar="SECONDS", help="When others take over from it."),
-    ] = None,
-    ping_interval: Annotated[
-        float | None,
-        typer.Option(min=0.05, metavar="SECONDS", help="How often a coordinator asks it."),
-    ] = None,
+    session_timeout: SessionTimeoutOption = None,
+    ping_interval: PingIntervalOption = None,
     max_records: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="End after so many records.")
     ] = None,

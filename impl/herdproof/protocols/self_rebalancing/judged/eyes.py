@@ -70,6 +70,17 @@ class JudgedRun:
             {"settles"} if self.unsettled else set()
         )
 
+    @property
+    def story(self) -> list[str]:
+        """What went wrong before it, and what was broken."""
+        troubles = [f"{t.at_ms / 1000:9.3f} s  {t}" for t in self.run.troubles]
+        broken = [f"{b.time_ms / 1000:9.3f} s  {b.promise}: {dict(b.of)}" for b in self.violations]
+        left = [
+            f"at the end {'-'.join(partition)} is consumed by {', '.join(members) or 'nobody'}"
+            for partition, members in self.unsettled.items()
+        ]
+        return [f"Seed {self.run.seed}.", *sorted([*troubles, *broken]), *left]
+
 
 class ContractEyes(Eyes):
     """Fills the contract's fields with what it sees."""
