@@ -16,6 +16,7 @@ from typing import Protocol
 from benchmarks import kafka_wire as kafka
 from benchmarks.kafka_wire import Api, Error
 from herdproof.consuming.offsets import OffsetReset
+from herdproof.consuming.subscription import named
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.framing import Form
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -31,7 +32,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
     StopResponse,
 )
-from herdproof.protocols.central_coordinator.wire.subscription import named
 
 Address = tuple[str, int]
 

@@ -89,7 +89,7 @@ def mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Mirror]:
 def two_jars(monkeypatch: pytest.MonkeyPatch) -> tuple[jars.Pin, ...]:
     """Kafka is two small jars, for tests of what goes wrong with one."""
     two = tuple(pin for pin in jars.pins() if pin.jar.name.startswith("slf4j-"))
-    monkeypatch.setattr(jars, "pins", lambda: two)
+    monkeypatch.setattr(jars, "pins", lambda *_: two)
     return two
 
 

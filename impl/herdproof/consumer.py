@@ -12,21 +12,19 @@ Asking for the next record says that the last one is finished with; only finishe
 consumed, so that none is lost when the consumer dies amid one. What was not stored by then is
 delivered again, here or elsewhere.
 
-Source: PROTOCOLS.md; system B's consumer, whose decisions are all in `central_coordinator`.
+Which protocol its group has is an argument; all decisions are that protocol's.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
-import socket
-import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 
 from herdproof.conformance.traces.tracer import open_trace
 from herdproof.consuming.fetchers import (
@@ -39,26 +37,23 @@ from herdproof.consuming.listener import (
     ListenerThread,
     RebalanceListener,
 )
-from herdproof.consuming.offsets import Offset, OffsetReset
-from herdproof.consuming.streams import Place, RecordReader, Streams
-from herdproof.errors import CallerError, PeerError
-from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
-from herdproof.protocols.central_coordinator.client.server_cluster import Address
-from herdproof.protocols.central_coordinator.client.session import (
+from herdproof.consuming.membership import (
     AllKnownBrokersNotAvailable,
-    ConsumerSession,
+    BadArgument,
+    ConsumerArguments,
+    GroupMembership,
     Observe,
     RegistrationRefused,
     by_number,
+    host_ports,
     ignore_event,
+    joining,
 )
-from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
-from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent
-from herdproof.protocols.central_coordinator.tracing import CENTRAL, ConsumerTracer
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
-from herdproof.protocols.central_coordinator.wire.subscription import Subscription, named, wildcard
+from herdproof.consuming.offsets import Offset, OffsetReset
+from herdproof.consuming.streams import Place, RecordReader, Streams
+from herdproof.consuming.subscription import Subscription, named, wildcard
+from herdproof.errors import CallerError, PeerError
 from herdproof.record import Record, TopicPartition
-from herdproof.shells.clock import now_ms
 
 __all__ = [
     "AllKnownBrokersNotAvailable",
@@ -76,9 +71,6 @@ __all__ = [
 
 _UNRESOLVED = "where {}-{} begins is not known yet: ask again when its first record has come"
 
-PROTOCOLS = ("central",)
-"""What `protocol` may be."""
-
 RESETS = {
     "smallest": OffsetReset.SMALLEST,
     "earliest": OffsetReset.SMALLEST,
@@ -94,10 +86,6 @@ KafkaSettings = Mapping[str, str | int | float | bool]
 Topics = str | re.Pattern[str] | Iterable[str] | Mapping[str, int]
 
 
-class BadArgument(CallerError):
-    """An argument that nothing good can come of: the message names it, and says what it must be."""
-
-
 class Misused(CallerError):
     """A call that does not go with those before it."""
 
@@ -105,58 +93,50 @@ class Misused(CallerError):
 class CommitFailed(PeerError):
     """A commit was not stored, or nobody knows; `code` is the reason."""
 
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(_WHY_NOT.get(code, f"the coordinator refused the commit: {code.name}"))
+    def __init__(self, code: Enum, why: str) -> None:
+        super().__init__(why)
         self.code = code
-
-
-_WHY_NOT = {
-    ErrorCode.NOT_REGISTERED: "the commit was not sent: this consumer has no coordinator at present"
-    " (it looks for one); what it had is delivered again, here or elsewhere",
-    ErrorCode.STALE_GENERATION: "the commit was refused: the partition is not (or no longer) this"
-    " consumer's; its records are delivered again by whom it has now",
-    ErrorCode.NOT_STORED: "nobody knows whether the commit was stored: no answer came; commit again"
-    " if the partition is still this consumer's",
-}
 
 
 class Consumer:
     """
     One member of `group`; safe to be used from several threads.
 
-    `coordinators` are where these listen ("host:port", several as a list or with commas), of which
-    one that answers is enough; `bootstrap_servers` are Kafka's own addresses.
+    `bootstrap_servers` are Kafka's own addresses ("host:port", several as a list or with commas),
+    `protocol` is that of the group, whose own arguments follow:
+
+    - "central": `coordinators`, where these listen, of which one that answers is enough;
+      `ping_interval_s`: how often the coordinator asks, less than half of `session_timeout_s` (10);
+      `max_ping_retries`; `gives_up`: raise `AllKnownBrokersNotAvailable` when no known broker
+      answers, instead of trying on; `tls`: speak to coordinators by it (Kafka's own is set by
+      `kafka`).
+    - "self_rebalancing": `zookeeper`, its servers' addresses, perhaps with a chroot;
+      `rebalance_max_retries`, `rebalance_backoff_s`, `auto_commit_interval_s`, with Kafka 0.8's
+      defaults, as `session_timeout_s` (6), ZooKeeper's.
+
+    What all have:
 
     - `auto_offset_reset` ("smallest" or "largest", also "earliest" or "latest"): where to begin
       where no offset is stored, or where it is out of range.
     - `auto_commit`: finished records are stored every now and then; else `commit` does.
-    - `session_timeout_s`: after so long without the coordinator it stops by itself, and the others
-      take over; `ping_interval_s`: how often the coordinator asks, less than half of that.
-    - `gives_up`: raise `AllKnownBrokersNotAvailable` when no known broker answers, instead of
-      trying on.
-    - `tls`: speak to coordinators by it (Kafka's own is set by `kafka`).
+    - `session_timeout_s`: after so long unheard it stops by itself, and the others take over.
     - `kafka`: further settings of librdkafka, as "security.protocol".
     - `max_queued_records`: how many records each stream keeps ready.
     - `trace`: a file to append a line to for each step of the protocol (docs/central_trace.md);
-      `run` is what the traces of one run, coordinators' and consumers', are called.
+      `run` is what the traces of one run are called.
 
     Raises `BadArgument`, `BadSettings` or `KafkaUnusable` at once for what can be known at once.
     """
 
     def __init__(
-        self, group: str, *, coordinators: str | Sequence[str],
-        bootstrap_servers: str | Sequence[str],
-        protocol: str = "central", consumer_id: str | None = None,
-        auto_offset_reset: str = "largest", auto_commit: bool = True,
-        session_timeout_s: float = 10.0, ping_interval_s: float = 3.0, max_ping_retries: int = 3,
-        gives_up: bool = False, listener: RebalanceListener | None = None,
-        tls: ssl.SSLContext | None = None, kafka: KafkaSettings | None = None,
-        max_queued_records: int = 5_000, trace: str | Path | None = None, run: str = CENTRAL,
+        self, group: str, *, bootstrap_servers: str | Sequence[str], protocol: str = "central",
+        consumer_id: str | None = None, auto_offset_reset: str = "largest",
+        auto_commit: bool = True, session_timeout_s: float | None = None,
+        listener: RebalanceListener | None = None, kafka: KafkaSettings | None = None,
+        max_queued_records: int = 5_000, trace: str | Path | None = None, run: str | None = None,
+        **options: Any,
     ) -> None:  # fmt: skip
-        if protocol not in PROTOCOLS:
-            raise BadArgument(
-                f"protocol is {protocol!r}: what is known is {', '.join(map(repr, PROTOCOLS))}"
-            )
+        join = joining(protocol)
         if auto_offset_reset not in RESETS:
             raise BadArgument(
                 f"auto_offset_reset is {auto_offset_reset!r}: it must be one of "
@@ -167,17 +147,23 @@ class Consumer:
         if max_queued_records < 1:
             raise BadArgument(f"max_queued_records is {max_queued_records}: it must be at least 1")
         self.group = group
-        self.consumer_id = consumer_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        self._settings = ConsumerSettings(
-            auto_commit=auto_commit,
-            auto_offset_reset=RESETS[auto_offset_reset],
-            ping_interval_ms=round(ping_interval_s * 1000),
-            max_ping_retries=max_ping_retries,
-            session_timeout_ms=round(session_timeout_s * 1000),
-            gives_up=gives_up,
-            listens=listener is not None,
+        servers = host_ports("bootstrap_servers", bootstrap_servers)
+        self._trace = None if trace is None else opened(Path(trace))
+        self._reset = RESETS[auto_offset_reset]
+        self._candidate = join(
+            ConsumerArguments(
+                group=group,
+                consumer_id=consumer_id,
+                auto_offset_reset=self._reset,
+                auto_commit=auto_commit,
+                session_timeout_s=session_timeout_s,
+                listens=listener is not None,
+                trace=self._trace,
+                run=run,
+                options=options,
+            )
         )
-        self._coordinators = addresses("coordinators", coordinators)
+        self.consumer_id = self._candidate.consumer_id
         self._kafka: KafkaSettings = {
             "client.id": self.consumer_id,
             "group.id": group,  # librdkafka wants one, though nothing is done with it
@@ -187,17 +173,14 @@ class Consumer:
             "fetch.wait.max.ms": 100,
             **(kafka or {}),
             "bootstrap.servers": ",".join(
-                str(address) for address in addresses("bootstrap_servers", bootstrap_servers)
+                f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in servers
             ),
         }
         self._rebalance_listener = listener
-        self._tls = tls
         self._observe: Observe = ignore_event
-        self._trace = None if trace is None else opened(Path(trace))
-        self._run = run
         self._streams = Streams(max_records=max_queued_records)
         self._reader: RecordReader | None = None
-        self._session: ConsumerSession | None = None
+        self._session: GroupMembership | None = None
         self._listener: ListenerThread | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -221,22 +204,13 @@ class Consumer:
                 raise Misused("the consumer has subscribed before: make another one for these")
             self._session = self._begin(subscription)
 
-    def _begin(self, subscription: Subscription) -> ConsumerSession:
-        core = ConsumerCore(
-            self.group, self.consumer_id, subscription.text(), self._settings, self._coordinators,
-            secrets.randbelow(2**31),
-        )  # fmt: skip
+    def _begin(self, subscription: Subscription) -> GroupMembership:
+        listener = None
         if self._rebalance_listener is not None:
-            self._listener = ListenerThread(self._rebalance_listener)
-        observe = self._observe
-        if self._trace is not None:
-            tracer = ConsumerTracer(self.consumer_id, self._run, self._trace, now_ms)
-            observe = both(tracer, observe)
-        session = ConsumerSession(
-            core, self._streams, listener=self._listener, tls=self._tls, observe=observe
-        )
+            listener = self._listener = ListenerThread(self._rebalance_listener)
+        session = self._candidate.begin(subscription, self._streams, listener, self._observe)
         session.fetchers = Fetchers(
-            self._kafka, self._settings.auto_offset_reset, self._streams, session.post, session.fail
+            self._kafka, self._reset, self._streams, session.post, session.fail
         )
         session.start()
         session.fetchers.start()  # if they die at once, there is a session that can be ended
@@ -248,7 +222,7 @@ class Consumer:
         session = self._session
         if session is None:
             return ()
-        return tuple(map(by_number, session.core.consumption.partitions()))
+        return tuple(map(by_number, session.partitions()))
 
     # ── Records ─────────────────────────────────────────────────────────────────────────────
 
@@ -280,12 +254,12 @@ class Consumer:
 
         Of topics by name, in order: sorted by topic, each with its number of streams.
         """
-        core = self._subscribed().core
+        session = self._subscribed()
         with self._lock:
             if self._reader is not None:
                 raise Misused("the consumer is read as a whole, or its streams were taken before")
             self._reader = RecordReader(0)
-        return [Stream(self._streams, queue) for queue in range(core.consumption.stream_count())]
+        return [Stream(self._streams, queue) for queue in range(session.stream_count())]
 
     # ── Partitions ──────────────────────────────────────────────────────────────────────────
 
@@ -375,18 +349,18 @@ class Consumer:
         offsets, generation = None, None
         finished = self._streams.finished()
         if record is not None:
-            name = session.core.consumption.name_of(record.topic, record.partition)
+            name = session.name_of(record.topic, record.partition)
             if name is None:
-                raise CommitFailed(ErrorCode.STALE_GENERATION)
+                raise CommitFailed(*(session.why_not(session.stale) or (session.stale, "")))
             offsets = (Offset(record.topic, name, record.offset + 1),)
             generation = record.generation
             finished = {(record.topic, record.partition): record.offset + 1}
         try:
-            code = session.commit(offsets, generation).result(timeout_s)
+            outcome = session.commit(offsets, generation).result(timeout_s)
         except TooLate:
-            code = ErrorCode.NOT_STORED
-        if code is not ErrorCode.NONE:
-            raise CommitFailed(code)
+            outcome = None
+        if refused := session.why_not(outcome):
+            raise CommitFailed(*refused)
         self._streams.are_stored(finished)
 
     # ── The end ─────────────────────────────────────────────────────────────────────────────
@@ -408,7 +382,7 @@ class Consumer:
         if self._trace is not None:
             self._trace.close()
 
-    def _close(self, session: ConsumerSession, timeout_s: float) -> None:
+    def _close(self, session: GroupMembership, timeout_s: float) -> None:
         session.close(timeout_s)
         if session.fetchers is not None:
             session.fetchers.close()
@@ -424,7 +398,7 @@ class Consumer:
     ) -> None:  # fmt: skip
         self.close()
 
-    def _subscribed(self) -> ConsumerSession:
+    def _subscribed(self) -> GroupMembership:
         if self._session is None:
             raise Misused("the consumer has no topics yet: subscribe first")
         return self._session
@@ -436,18 +410,6 @@ def opened(trace: Path) -> TextIO:
         return open_trace(trace)
     except OSError as error:
         raise BadArgument(f"trace: {trace} cannot be written ({error})") from None
-
-
-def both(first: Observe, second: Observe) -> Observe:
-    """Who tells two observers."""
-
-    def observe(
-        core: ConsumerCore, event: ConsumerEvent, effects: Sequence[ConsumerEffect]
-    ) -> None:
-        first(core, event, effects)
-        second(core, event, effects)
-
-    return observe
 
 
 class Stream:
@@ -465,20 +427,6 @@ class Stream:
         """Records for as long as the consumer is open."""
         while (record := self.poll()) is not None:
             yield record
-
-
-def addresses(argument: str, given: str | Sequence[str]) -> list[Address]:
-    """The addresses in an argument; `BadArgument` names what is none."""
-    texts = given.split(",") if isinstance(given, str) else list(given)
-    found = []
-    for text in texts:
-        host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-            raise BadArgument(f"{argument}: {text!r} is no address: it must be host:port")
-        found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
-    if not found:
-        raise BadArgument(f"{argument} is empty: give at least one host:port")
-    return found
 
 
 def read_topics(topics: Topics, streams: int) -> Subscription:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.consuming.assignment import assign, range_assign
-from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription, Wildcard
+from herdproof.consuming.subscription import Named, Subscription, Wildcard
 
 TOPICS = ("events", "orders", "payments", "other")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from herdproof.consuming.offsets import NamedPartition, Offset
+from herdproof.zookeeper.operations import Answer, Operation, Watched
 
 # ── Events ──────────────────────────────────────────────────────────────────────────────────
 
@@ -34,6 +35,46 @@ class Resolved:
 @dataclass(frozen=True, slots=True)
 class RevocationHandled:
     """The user's rebalance listener has returned from a `Revoked` (only if it `listens`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """The user starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The user closes the consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAsked:
+    """The user's `commit`: of these offsets, or of all that is consumed."""
+
+    number: int
+    offsets: tuple[Offset, ...] | None = None
+    generation: int | None = None
+    """Of the assignment in which they were delivered; as `Consumed` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """It is time: what `WakeAt` asked for (one that is early or superfluous does no harm)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A watch fired that a read of this core had left."""
+
+    watched: Watched
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """ZooKeeper answered what `Ask` of this number asked."""
+
+    number: int
+    answer: Answer
 
 
 # ── Effects ─────────────────────────────────────────────────────────────────────────────────
@@ -79,3 +120,27 @@ class Assigned:
     """For the user's rebalance listener: these partitions are consumed here now."""
 
     partitions: tuple[NamedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Give a `Tick` at this time (ms); the latest one asked for replaces those before."""
+
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask ZooKeeper, and bring the answer back under this number."""
+
+    number: int
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """For operators: logs and metrics. `what` is a name of its protocol's vocabulary."""
+
+    what: str
+    group: str = ""
+    details: tuple[tuple[str, str | int], ...] = ()

@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,31 @@ if TYPE_CHECKING:
     from herdproof.consumer import RebalanceListener, Record
     from herdproof.record import TopicPartition
 
+ProtocolOption = Annotated[
+    str, typer.Option(metavar="NAME", help="The group's: central, self_rebalancing.")
+]
+CoordinatorsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinators",
+        "--brokers",
+        metavar="HOSTS",
+        help="Where coordinators listen: host:port,host:port",
+    ),
+]
+ZooKeeperOption = Annotated[
+    str | None,
+    typer.Option(metavar="HOSTS", help="Of a group that rebalances by itself: ZooKeeper's."),
+]
+SessionTimeoutOption = Annotated[
+    float | None,
+    typer.Option(min=0.1, metavar="SECONDS", help="When others take over from it."),
+]
+PingIntervalOption = Annotated[
+    float | None,
+    typer.Option(min=0.05, metavar="SECONDS", help="How often a coordinator asks it."),
+]
+
 
 def consume(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group to join.")],
@@ -29,16 +54,10 @@ def consume(
         list[str],
         typer.Argument(metavar="TOPIC...", help='Topics, or one pattern that begins with "^".'),
     ],
-    coordinators: Annotated[
-        str,
-        typer.Option(
-            "--coordinators",
-            "--brokers",
-            metavar="HOSTS",
-            help="Where coordinators listen: host:port,host:port",
-        ),
-    ],
     bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
+    protocol: ProtocolOption = "central",
+    coordinators: CoordinatorsOption = None,
+    zookeeper: ZooKeeperOption = None,
     reset: Annotated[
         str, typer.Option("--reset", metavar="WHERE", help="Without an offset: smallest, largest.")
     ] = "largest",
@@ -46,13 +65,8 @@ def consume(
     consumer_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="This consumer's name.")
     ] = None,
-    session_timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="When others take over from it.")
-    ] = 10.0,
-    ping_interval: Annotated[
-        float,
-        typer.Option(min=0.05, metavar="SECONDS", help="How often it is asked whether it is."),
-    ] = 3.0,
+    session_timeout: SessionTimeoutOption = None,
+    ping_interval: PingIntervalOption = None,
     max_records: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="End after so many records.")
     ] = None,
@@ -60,8 +74,8 @@ def consume(
         bool, typer.Option(" /--no-commit", help="Leave the group's offsets as they are.")
     ] = True,
     gives_up: Annotated[
-        bool, typer.Option("--gives-up", help="End if no known broker answers.")
-    ] = False,
+        bool | None, typer.Option("--gives-up", help="End if no known broker answers.")
+    ] = None,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Print each record as a line of JSON.")
     ] = False,
@@ -74,11 +88,15 @@ def consume(
     logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)
     if len(topics) > 1 and any(topic.startswith("^") for topic in topics):
         raise UsageError("TOPIC: either one pattern or names of topics, not both")
+    options: dict[str, Any] = {
+        "coordinators": coordinators, "zookeeper": zookeeper, "ping_interval_s": ping_interval,
+        "gives_up": gives_up,
+    }  # fmt: skip
     with Consumer(
-        group, coordinators=coordinators, bootstrap_servers=bootstrap_servers,
-        consumer_id=consumer_id,
+        group, protocol=protocol, bootstrap_servers=bootstrap_servers, consumer_id=consumer_id,
         auto_offset_reset=reset, auto_commit=commit, session_timeout_s=session_timeout,
-        ping_interval_s=ping_interval, gives_up=gives_up, listener=teller(), trace=trace, run=run,
+        listener=teller(), trace=trace, run=run,
+        **{name: value for name, value in options.items() if value is not None},
     ) as consumer:  # fmt: skip
         consumer.subscribe(topics[0] if topics[0].startswith("^") else topics, streams=streams)
         for number, record in enumerate(consumer, start=1):

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from herdproof.consuming.events import Answered as Answered
+from herdproof.consuming.events import Ask as Ask
 from herdproof.consuming.events import (
     Assigned,
     Consumed,
@@ -21,10 +23,15 @@ from herdproof.consuming.events import (
     StartFetchers,
     StopFetchers,
 )
-from herdproof.consuming.offsets import Offset
+from herdproof.consuming.events import CommitAsked as CommitAsked
+from herdproof.consuming.events import Fired as Fired
+from herdproof.consuming.events import Report as Report
+from herdproof.consuming.events import Shutdown as Shutdown
+from herdproof.consuming.events import Subscribe as Subscribe
+from herdproof.consuming.events import Tick as Tick
+from herdproof.consuming.events import WakeAt as WakeAt
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame
-from herdproof.zookeeper.operations import Answer, Operation, Watched
 
 # ── What both cores take ────────────────────────────────────────────────────────────────────
 
@@ -43,11 +50,6 @@ class Closed:
     """A channel is closed, by the peer, by the network, or because it was asked for."""
 
     channel: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """It is time: what `WakeAt` asked for (one that is early or superfluous does no harm)."""
 
 
 # ── What the coordinator's core takes beside ────────────────────────────────────────────────
@@ -74,36 +76,11 @@ class Opened:
     channel: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """ZooKeeper answered what `Ask` of this number asked; after a deposition none is wanted."""
-
-    number: int
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class Fired:
-    """A watch fired that a read of this core had left."""
-
-    watched: Watched
-
-
 CoordinatorEvent: TypeAlias = (
     Elected | Deposed | Opened | Received | Closed | Answered | Fired | Tick
 )
 
 # ── What the consumer's core takes beside ───────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Subscribe:
-    """The user starts: `onStartup`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shutdown:
-    """The user closes the consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +95,6 @@ class ConnectFailed:
     """The connection that `Connect` asked for cannot be had."""
 
     channel: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommitAsked:
-    """The user's `commit`: of these offsets, or of all that is consumed."""
-
-    number: int
-    offsets: tuple[Offset, ...] | None = None
-    generation: int | None = None
-    """Of the assignment in which they were delivered; as `Consumed` has it."""
 
 
 ConsumerEvent: TypeAlias = (
@@ -156,34 +123,10 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class WakeAt:
-    """Give a `Tick` at this time (ms); the latest one asked for replaces those before."""
-
-    time_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Ask ZooKeeper, and bring the answer back under this number."""
-
-    number: int
-    operation: Operation
-
-
-@dataclass(frozen=True, slots=True)
 class StepDown:
     """This broker cannot coordinate (a write was refused by the fence): resign and stand anew."""
 
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """For operators: logs and metrics. `what` is a name of the vocabulary in `reports.py`."""
-
-    what: str
-    group: str = ""
-    details: tuple[tuple[str, str | int], ...] = ()
 
 
 CoordinatorEffect: TypeAlias = Send | Close | WakeAt | Ask | StepDown | Report | Step

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.errors import CallerError, WorldError
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
 from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner
 from herdproof.protocols.central_coordinator.paths import Paths, unquoted
 from herdproof.zookeeper.operations import (

@@ -19,6 +19,7 @@ from herdproof.consuming.events import (
     StopFetchers,
 )
 from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
+from herdproof.consuming.subscription import InvalidSubscription
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.events import (
     Close,
@@ -40,7 +41,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
     StopResponse,
 )
-from herdproof.protocols.central_coordinator.wire.subscription import InvalidSubscription
 from properties.protocols.central_coordinator.client.consumer_script import (
     SESSION_MS,
     T0,

@@ -15,8 +15,8 @@ from herdproof.consumer import (
     BadArgument,
     KafkaUnusable,
 )
+from herdproof.consuming.subscription import InvalidSubscription
 from herdproof.protocols.central_coordinator.settings import BadSettings
-from herdproof.protocols.central_coordinator.wire.subscription import InvalidSubscription
 from herdproof.record import Record
 
 

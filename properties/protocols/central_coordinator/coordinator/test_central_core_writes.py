@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from herdproof.consuming.kafka_nodes import read_offset, read_partitions
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.directory import read_broker
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
 from herdproof.protocols.central_coordinator.coordinator.recovery import (
     owner_data,
     point_data,
@@ -24,7 +24,6 @@ from herdproof.protocols.central_coordinator.coordinator.recovery import (
     read_point,
     read_subscription,
 )
-from herdproof.protocols.central_coordinator.coordinator.topics import read_partitions
 from herdproof.protocols.central_coordinator.events import (
     Answered,
     Ask,

@@ -6,18 +6,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-from herdproof.protocols.central_coordinator.wire import legacy, version1
-from herdproof.protocols.central_coordinator.wire.exchanges import DIRECTIONS, TYPE_IDS
-from herdproof.protocols.central_coordinator.wire.framing import MAX_FRAME_BYTES
-from herdproof.protocols.central_coordinator.wire.layout import Struct, StructField
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
-from herdproof.protocols.central_coordinator.wire.subscription import (
+from herdproof.consuming.subscription import (
     INTERNAL_TOPICS,
     MAX_REGEX,
     MAX_STREAMS,
     MAX_UNICODE_CLASSES,
     REGEX_BYTES,
 )
+from herdproof.protocols.central_coordinator.wire import legacy, version1
+from herdproof.protocols.central_coordinator.wire.exchanges import DIRECTIONS, TYPE_IDS
+from herdproof.protocols.central_coordinator.wire.framing import MAX_FRAME_BYTES
+from herdproof.protocols.central_coordinator.wire.layout import Struct, StructField
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 PAGE = (Path(__file__).parents[4] / "docs" / "wire.md").read_text(encoding="utf-8")
 

@@ -14,13 +14,9 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdproof.consuming import subscription as subscription_module
 from herdproof.consuming.offsets import text_of
-from herdproof.errors import HerdError
-from herdproof.protocols.central_coordinator.wire import partition
-from herdproof.protocols.central_coordinator.wire import subscription as subscription_module
-from herdproof.protocols.central_coordinator.wire.errors import WireError
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
-from herdproof.protocols.central_coordinator.wire.subscription import (
+from herdproof.consuming.subscription import (
     MAX_STREAMS,
     REFUSALS,
     InvalidSubscription,
@@ -30,6 +26,10 @@ from herdproof.protocols.central_coordinator.wire.subscription import (
     parse,
     wildcard,
 )
+from herdproof.errors import HerdError
+from herdproof.protocols.central_coordinator.wire import partition
+from herdproof.protocols.central_coordinator.wire.errors import WireError
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 topics = st.from_regex(r"[a-zA-Z0-9._-]{1,12}", fullmatch=True).filter(
     lambda name: name not in (".", "..")
@@ -132,7 +132,6 @@ def test_what_is_wrong_is_said(text: str) -> None:
     with pytest.raises(InvalidSubscription, match=re.escape(WRONG[text])) as caught:
         parse(text)
     assert isinstance(caught.value, HerdError)
-    assert caught.value.code is ErrorCode.INVALID_SUBSCRIPTION
     assert len(str(caught.value)) < 400
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, assert_never
 
+from herdproof.consuming import subscription
 from herdproof.consuming.events import Consumed, Resolved, RevocationHandled
 from herdproof.protocols.central_coordinator.client.connector import Connector, Effects, Lost
 from herdproof.protocols.central_coordinator.client.reports import What
@@ -47,7 +48,6 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.protocols.central_coordinator.wire import subscription
 from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ConsultResponse,

@@ -14,8 +14,8 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from enum import Enum
 from typing import assert_never
 
 from herdproof.consuming.events import (
@@ -28,9 +28,17 @@ from herdproof.consuming.events import (
 )
 from herdproof.consuming.fetchers import Fetchers
 from herdproof.consuming.listener import ListenerThread
+from herdproof.consuming.membership import (
+    AllKnownBrokersNotAvailable,
+    Observe,
+    RegistrationRefused,
+    SessionFailed,
+    by_number,
+    ignore_event,
+)
 from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.consuming.streams import Streams
-from herdproof.errors import HerdError, PeerError, WorldError
+from herdproof.errors import HerdError
 from herdproof.protocols.central_coordinator.client.client_channel import ClientChannel
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase
 from herdproof.protocols.central_coordinator.client.reports import What
@@ -55,46 +63,18 @@ from herdproof.protocols.central_coordinator.events import (
 )
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame
-from herdproof.protocols.central_coordinator.wire.partition import number_of
-from herdproof.record import TopicPartition
 from herdproof.shells.clock import now_ms
 
 log = logging.getLogger(__name__)
 
-Observe = Callable[[ConsumerCore, ConsumerEvent, Sequence[ConsumerEffect]], None]
-"""Told after every event: the core as it is now, the event, and what it led to."""
-
 TELL_AGAIN_S = 30.0
 """How long the same trouble is told no louder than for debugging."""
-
-
-class AllKnownBrokersNotAvailable(WorldError):
-    """No known broker could be consulted, and the consumer is set to give up then."""
-
-
-class RegistrationRefused(PeerError):
-    """The coordinator refused this consumer, for a reason that no other attempt can change."""
-
-
-class SessionFailed(HerdError):
-    """The consumer failed, by a mistake of Herdproof's own: its log has the rest."""
 
 
 _FAILURES: dict[str, type[HerdError]] = {
     "AllKnownBrokersNotAvailable": AllKnownBrokersNotAvailable,
     "RegistrationRefused": RegistrationRefused,
 }
-
-
-def ignore_event(
-    core: ConsumerCore, event: ConsumerEvent, effects: Sequence[ConsumerEffect]
-) -> None:
-    """Who observes a session that nobody observes."""
-
-
-def by_number(partition: NamedPartition) -> TopicPartition:
-    """A partition of the wire as applications call it."""
-    return TopicPartition(partition.topic, number_of(partition.partition))
 
 
 class ConsumerSession:
@@ -153,6 +133,29 @@ class ConsumerSession:
             asked = CommitAsked(self._numbers, offsets, generation)
             self._loop.call_soon_threadsafe(self._give, asked)
         return answer
+
+    def why_not(self, outcome: Enum | None) -> tuple[Enum, str] | None:
+        """Why a commit was not stored; None if it was."""
+        code = ErrorCode.NOT_STORED if outcome is None else outcome
+        if code is ErrorCode.NONE:
+            return None
+        assert isinstance(code, ErrorCode), f"a commit was answered by {code}"
+        return code, _WHY_NOT.get(code, f"the coordinator refused the commit: {code.name}")
+
+    stale = ErrorCode.STALE_GENERATION
+    """What comes of a commit of a partition that is not this consumer's."""
+
+    def partitions(self) -> tuple[NamedPartition, ...]:
+        """What is consumed here, in order."""
+        return self.core.consumption.partitions()
+
+    def name_of(self, topic: str, number: int) -> str | None:
+        """The string of a partition by its number; None if it is not consumed here."""
+        return self.core.consumption.name_of(topic, number)
+
+    def stream_count(self) -> int:
+        """How many streams, and so queues, the subscription has."""
+        return self.core.consumption.stream_count()
 
     def close(self, timeout_s: float) -> None:
         """Leave the group, with a last commit; after `timeout_s` seconds just end."""
@@ -313,6 +316,16 @@ class ConsumerSession:
             self._tell(CONNECTION, why)
         self._give(Closed(number))
 
+
+_WHY_NOT = {
+    ErrorCode.NOT_REGISTERED: "the commit was not sent: this consumer has no coordinator at present"
+    " (it looks for one); what it had is delivered again, here or elsewhere",
+    ErrorCode.STALE_GENERATION: "the commit was refused: the partition is not (or no longer) this"
+    " consumer's; its records are delivered again by whom it has now",
+    ErrorCode.NOT_STORED: "nobody knows whether the commit was stored: no answer came; commit again"
+    " if the partition is still this consumer's",
+}
+"""Why a commit was not stored."""
 
 CONNECTION = "connection"
 

@@ -15,19 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
+from herdproof.consuming.subscription import Named, Subscription
+from herdproof.consuming.topic_info import PartitionTopicInfo
 from herdproof.protocols.central_coordinator.wire.partition import number_of
-from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
-
-
-@dataclass(slots=True)
-class PartitionTopicInfo:
-    """A partition that is consumed here; `fetchedOffset` is its fetcher's own."""
-
-    queue: int
-    """The number of the queue that its records go to."""
-    consumed_offset: int
-    """The first offset that the application has not finished with; `NO_OFFSET`: not resolved."""
-
 
 Registry = dict[str, dict[str, PartitionTopicInfo]]
 """topic → partition → what is known of it."""

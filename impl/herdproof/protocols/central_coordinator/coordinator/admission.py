@@ -15,6 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from herdproof.consuming.subscription import (
+    InvalidSubscription,
+    Subscription,
+    parse,
+)
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
 from herdproof.protocols.central_coordinator.coordinator.store import Outcome
@@ -25,11 +30,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Frame,
     Register,
     RegisterResponse,
-)
-from herdproof.protocols.central_coordinator.wire.subscription import (
-    InvalidSubscription,
-    Subscription,
-    parse,
 )
 
 

@@ -24,6 +24,7 @@ from functools import partial
 from typing import ClassVar, assert_never
 
 from herdproof.consuming.offsets import Offset
+from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
 from herdproof.protocols.central_coordinator.coordinator.context import Context
 from herdproof.protocols.central_coordinator.coordinator.directory import Directory
@@ -65,7 +66,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     StopResponse,
 )
-from herdproof.protocols.central_coordinator.wire.subscription import Subscription
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

@@ -16,8 +16,8 @@ from enum import Enum
 
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.offsets import Offset
+from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
-from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
 
 
 class Phase(Enum):

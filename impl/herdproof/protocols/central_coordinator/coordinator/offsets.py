@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.store import Outcome
@@ -156,14 +157,3 @@ class _Reads:
 def ignore(done: bool) -> None:
     """Go on with nothing."""
     del done
-
-
-def read_offset(data: bytes) -> int:
-    """
-    The offset that a node's data says; `NO_OFFSET` if it says none.
-
-    >>> read_offset(b"42"), read_offset(b"")
-    (42, -1)
-    """
-    text = data.decode("ascii", "replace")
-    return int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else NO_OFFSET

@@ -16,16 +16,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
+from herdproof.consuming.subscription import (
+    InvalidSubscription,
+    Subscription,
+    parse,
+)
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Ghost, Group, Owner
 from herdproof.protocols.central_coordinator.coordinator.outbox import Then, ignore
 from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.wire.subscription import (
-    InvalidSubscription,
-    Subscription,
-    parse,
-)
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

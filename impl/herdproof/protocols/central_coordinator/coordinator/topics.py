@@ -11,17 +11,16 @@ can delete them, so here they may go). Kafka 3.9 keeps a topic's partitions in i
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping, Set
 from functools import partial
 
+from herdproof.consuming.kafka_nodes import read_partitions
 from herdproof.consuming.offsets import NO_OFFSET, Offset
+from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
 from herdproof.zookeeper.operations import Answer, Children, Data, Get, Names, Refusal, Why
 
 Changed = Callable[[str], None]
@@ -151,22 +150,3 @@ class TopicListeners(CorePart):
         if not self.are_read and not self._reading:
             self.are_read = True
             self._read()
-
-
-def read_partitions(data: bytes) -> tuple[str, ...] | None:
-    """
-    The partitions that a topic's node names, in order; None if it cannot be understood.
-
-    >>> read_partitions(b'{"version": 3, "partitions": {"10": [1], "9": [1]}}')
-    ('9', '10')
-    """
-    try:
-        partitions = json.loads(data)["partitions"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    if not isinstance(partitions, dict) or not all(map(_NUMBER.fullmatch, partitions)):
-        return None
-    return tuple(sorted(partitions, key=int))
-
-
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")

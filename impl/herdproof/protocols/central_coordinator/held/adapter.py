@@ -21,10 +21,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Adapter, Refused, forwards, varied
+from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase as CorePhase
-from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
 from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner, read_point
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
 from herdproof.protocols.central_coordinator.held.flawed import (

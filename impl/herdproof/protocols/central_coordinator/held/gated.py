@@ -23,6 +23,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from functools import partial, partialmethod
 
+from herdproof.consuming import subscription
 from herdproof.consuming.events import Consumed
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
@@ -48,7 +49,6 @@ from herdproof.protocols.central_coordinator.held.gates import (
     Member,
     topic_of,
 )
-from herdproof.protocols.central_coordinator.wire import subscription
 from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
     Commit,

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdproof.protocols.central_coordinator.wire.subscription import (
+from herdproof.consuming.subscription import (
     InvalidSubscription,
     Subscription,
     parse,
 )
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told, as_told, is_lost, same
 from herdspec.check.observation.observed import Observed
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from hashlib import blake2b
-from typing import TypeAlias
 
 from herdproof.consuming.events import Assigned, Consumed
 from herdproof.consuming.offsets import NamedPartition, Offset
@@ -43,6 +41,8 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Ping,
     PingResponse,
 )
+from herdproof.simulator.log import Line as Line
+from herdproof.simulator.log import digest as digest_of
 from herdproof.zookeeper.operations import (
     Check,
     Children,
@@ -57,9 +57,6 @@ from herdproof.zookeeper.operations import (
     Sync,
 )
 
-Line: TypeAlias = tuple[float, str, object, Sequence[object]]
-"""True time (ms), who, the event, and the effects."""
-
 ROUTINE = (Tick, Consumed, CommitAsked, Opened, Connected, ConnectFailed, Closed, Fired, Answered)
 """Events that are told only if something came of them."""
 QUIET = (WakeAt, Report, Committed, Assigned, Connect, Step)
@@ -69,16 +66,8 @@ TALK = (Ping, PingResponse, Consult, ConsultResponse)
 
 
 def digest(lines: Iterable[Line]) -> str:
-    """
-    A number of a whole log: that of another run is another, unless they are the same.
-
-    Steps are left out: they only give names to what the other effects do.
-    """
-    summed = blake2b(digest_size=16)
-    for time_ms, who, event, effects in lines:
-        done = effects and [effect for effect in effects if not isinstance(effect, Step)]
-        summed.update(f"{time_ms:.3f} {who} {event!r} {done!r}\n".encode())
-    return summed.hexdigest()
+    """A number of a whole log: that of another run is another, unless they are the same."""
+    return digest_of(lines, Step)
 
 
 def story(lines: Sequence[Line], last: int = 50) -> list[str]:

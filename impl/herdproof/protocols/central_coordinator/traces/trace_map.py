@@ -27,13 +27,13 @@ from herdproof.conformance.traces.mapping import ANY, Identities, Row, Told, Tra
 from herdproof.conformance.traces.replay import conform_lines as conform
 from herdproof.conformance.traces.standing import Former
 from herdproof.conformance.traces.values import Scale, Values
-from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
-from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR
-from herdproof.protocols.central_coordinator.wire.subscription import (
+from herdproof.consuming.subscription import (
     InvalidSubscription,
     Subscription,
     parse,
 )
+from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR
 from herdspec.check.conformance.conform import Outcome
 from herdspec.check.conformance.follow import CAP, ELSE, Call, Way, differences
 from herdspec.language.specification import Specification

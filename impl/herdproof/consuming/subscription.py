@@ -26,7 +26,6 @@ from weakref import WeakValueDictionary
 import re2
 
 from herdproof.errors import CallerError
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 MAX_STREAMS = 1024
 """The most streams of one topic: the coordinator makes a thread of the plan of each."""
@@ -48,8 +47,6 @@ _WILDCARD = re.compile(r"([*!])([0-9]{1,9})\1(.*)", re.DOTALL)
 
 class InvalidSubscription(CallerError):
     """A `topic_count` that says nothing, or not what it should."""
-
-    code = ErrorCode.INVALID_SUBSCRIPTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ class Wildcard:
     is_wildcard = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pattern", _pattern(self.regex))
+        object.__setattr__(self, "pattern", compiled(self.regex))
 
     def __reduce__(self) -> tuple[type[Wildcard], tuple[str, int, bool]]:
         """A copy, or one in another process, compiles the regex itself if it has to."""
@@ -169,7 +166,7 @@ def parse(topic_count: str) -> Subscription:
     return named(counts)
 
 
-def _pattern(regex: str) -> Pattern:
+def compiled(regex: str) -> Pattern:
     """A regex, compiled unless somebody has it already; `InvalidSubscription` says why not."""
     pattern = _PATTERNS.get(regex)
     if pattern is not None:

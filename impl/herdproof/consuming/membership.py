@@ -1,0 +1,167 @@
+"""
+A consumer's part in its group, whatever the protocol: how it is found, asked for, and run.
+
+A protocol whose consumers can be started enters its `Joining` under its name among the entry points
+of `GROUP`. (Its spec is entered elsewhere: what runs in production loads none.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum
+from importlib.metadata import entry_points
+from typing import Any, Protocol, TextIO, TypeAlias, cast
+
+from herdproof.consuming.events import Resolved
+from herdproof.consuming.fetchers import Fetchers
+from herdproof.consuming.listener import ListenerThread
+from herdproof.consuming.offsets import NamedPartition, Offset, OffsetReset, number_of
+from herdproof.consuming.streams import Streams
+from herdproof.consuming.subscription import Subscription
+from herdproof.errors import CallerError, HerdError, PeerError, WorldError
+from herdproof.record import TopicPartition
+
+GROUP = "herdproof.consumers"
+"""The group of entry points in which protocols' consumers are found."""
+
+
+class BadArgument(CallerError):
+    """An argument that nothing good can come of: the message names it, and says what it must be."""
+
+
+class AllKnownBrokersNotAvailable(WorldError):
+    """No known broker could be consulted, and the consumer is set to give up then."""
+
+
+class RegistrationRefused(PeerError):
+    """This consumer was refused, for a reason that no other attempt can change."""
+
+
+class SessionFailed(HerdError):
+    """The consumer failed, by a mistake of Herdproof's own: its log has the rest."""
+
+
+Observe: TypeAlias = Callable[[Any, Any, Sequence[Any]], None]
+"""Told after every event: the core as it is now, the event, and what it led to."""
+
+
+def ignore_event(core: object, event: object, effects: Sequence[object]) -> None:
+    """Who observes a session that nobody observes."""
+
+
+def by_number(partition: NamedPartition) -> TopicPartition:
+    """A partition of the wire as applications call it."""
+    return TopicPartition(partition.topic, number_of(partition.partition))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerArguments:
+    """What a consumer is asked to be; `options` are its protocol's own."""
+
+    group: str
+    consumer_id: str | None
+    auto_offset_reset: OffsetReset
+    auto_commit: bool
+    session_timeout_s: float | None
+    listens: bool
+    trace: TextIO | None
+    run: str | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def options_for(self, protocol: str, **defaults: Any) -> dict[str, Any]:
+        """The protocol's options, each with its default; `BadArgument` for one that it has not."""
+        for name in self.options:
+            if name not in defaults:
+                known = ", ".join(sorted(defaults))
+                raise BadArgument(f"{name} is no argument of {protocol}, which has {known}")
+        return {**defaults, **self.options}
+
+
+class GroupMembership(Protocol):
+    """A member's core, carried by a thread; `fetchers` are made by whoever makes it."""
+
+    fetchers: Fetchers | None
+
+    def start(self) -> None:
+        """Take part from now on."""
+
+    def post(self, event: Resolved) -> None:
+        """Tell the core, from any thread; after the end, nobody."""
+
+    def fail(self, error: HerdError) -> None:
+        """End it with this error, which the application gets."""
+
+    def commit(self, offsets: tuple[Offset, ...] | None, generation: int | None) -> Future[Any]:
+        """Commit these offsets of a generation, or all that is consumed; what comes of it."""
+
+    def why_not(self, outcome: Enum | None) -> tuple[Enum, str] | None:
+        """Why a commit was not stored of which this came (None: no answer); None if it was."""
+
+    @property
+    def stale(self) -> Enum:
+        """What comes of a commit of a partition that is not this consumer's."""
+
+    def close(self, timeout_s: float) -> None:
+        """Leave the group, with a last commit; after `timeout_s` seconds just end."""
+
+    def partitions(self) -> tuple[NamedPartition, ...]:
+        """What is consumed here, in order."""
+
+    def name_of(self, topic: str, number: int) -> str | None:
+        """The text of a partition by its number; None if it is not consumed here."""
+
+    def stream_count(self) -> int:
+        """How many streams, and so queues, the subscription has."""
+
+
+class JoiningConsumer(Protocol):
+    """Who may join a group, and has not yet."""
+
+    consumer_id: str
+
+    def begin(
+        self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
+        observe: Observe,
+    ) -> GroupMembership:  # fmt: skip
+        """A membership, to be started; `InvalidSubscription` where the protocol has none such."""
+
+
+Joining: TypeAlias = Callable[[ConsumerArguments], JoiningConsumer]
+"""Raises `BadArgument`, or the protocol's own errors, for what can be known at once."""
+
+
+def joining(protocol: str) -> Joining:
+    """How one joins a group of this protocol; `BadArgument` where nobody can."""
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if protocol not in found:
+        known = ", ".join(map(repr, sorted(found)))
+        raise BadArgument(f"protocol is {protocol!r}: what is known is {known}")
+    return cast(Joining, found[protocol].load())
+
+
+def host_ports(argument: str, given: str | Sequence[str]) -> list[tuple[str, int]]:
+    """The addresses in an argument; `BadArgument` names what is none."""
+    found = list(_host_ports(argument, given.split(",") if isinstance(given, str) else given))
+    if not found:
+        raise BadArgument(f"{argument} is empty: give at least one host:port")
+    return found
+
+
+def _host_ports(argument: str, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for text in texts:
+        host, _, port = text.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+            raise BadArgument(f"{argument}: {text!r} is no address: it must be host:port")
+        yield host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def both(first: Observe, second: Observe) -> Observe:
+    """Who tells two observers."""
+
+    def observe(core: Any, event: Any, effects: Sequence[Any]) -> None:
+        first(core, event, effects)
+        second(core, event, effects)
+
+    return observe

@@ -1,0 +1,59 @@
+"""How a consumer joins a group that is coordinated: its arguments, its core, its session."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+
+from herdproof.consuming.listener import ListenerThread
+from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both, host_ports
+from herdproof.consuming.streams import Streams
+from herdproof.consuming.subscription import Subscription
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
+from herdproof.protocols.central_coordinator.client.server_cluster import Address
+from herdproof.protocols.central_coordinator.client.session import ConsumerSession
+from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, ConsumerTracer
+from herdproof.shells.clock import now_ms
+
+
+class CoordinatedConsumer:
+    """Who may join; raises `BadArgument` or `BadSettings`."""
+
+    def __init__(self, arguments: ConsumerArguments) -> None:
+        options = arguments.options_for(
+            "a group with a coordinator",
+            coordinators=None, ping_interval_s=3.0, max_ping_retries=3, gives_up=False, tls=None,
+        )  # fmt: skip
+        if options["coordinators"] is None:
+            raise BadArgument("coordinators is missing: say where they listen, as host:port")
+        timeout_s = 10.0 if arguments.session_timeout_s is None else arguments.session_timeout_s
+        self.consumer_id = arguments.consumer_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._arguments = arguments
+        self._settings = ConsumerSettings(
+            auto_commit=arguments.auto_commit,
+            auto_offset_reset=arguments.auto_offset_reset,
+            ping_interval_ms=round(options["ping_interval_s"] * 1000),
+            max_ping_retries=options["max_ping_retries"],
+            session_timeout_ms=round(timeout_s * 1000),
+            gives_up=options["gives_up"],
+            listens=arguments.listens,
+        )
+        found = host_ports("coordinators", options["coordinators"])
+        self._coordinators = [Address(host, port) for host, port in found]
+        self._tls = options["tls"]
+
+    def begin(
+        self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
+        observe: Observe,
+    ) -> ConsumerSession:  # fmt: skip
+        """A session, to be started."""
+        core = ConsumerCore(
+            self._arguments.group, self.consumer_id, subscription.text(), self._settings,
+            self._coordinators, secrets.randbelow(2**31),
+        )  # fmt: skip
+        if self._arguments.trace is not None:
+            run = self._arguments.run or CENTRAL
+            tracer = ConsumerTracer(self.consumer_id, run, self._arguments.trace, now_ms)
+            observe = both(tracer, observe)
+        return ConsumerSession(core, streams, listener=listener, tls=self._tls, observe=observe)

@@ -1,0 +1,1 @@
+"""System A: consumers that rebalance by themselves, through ZooKeeper alone."""

@@ -1,0 +1,1 @@
+"""The consumer connector's core: no socket, clock, thread or chance inside."""

@@ -1,0 +1,1 @@
+"""What is seen of groups that rebalance by themselves, judged by the contract."""

@@ -1,0 +1,221 @@
+"""
+Simulated runs, held against the contract's own properties as they happen.
+
+    found = judged(seed=7)
+    found.violations
+
+What the eyes see fills the contract's fields, without a guard: a record that is delivered is
+consumed, whatever anybody believes. Offsets are one more than told, 0 is "none stored". Of the
+sentences, those are left out that speak of a coordinator, and that who has stopped says nothing: a
+record that was taken before may be finished with after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from herdproof.consuming.assignment import Partition
+from herdproof.consuming.kafka_nodes import read_offset
+from herdproof.consuming.offsets import Offset
+from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
+from herdproof.protocols.self_rebalancing.simulated.chance import Trouble, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
+from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
+from herdproof.simulator.tree import Nodes
+from herdspec.check.observation.observed import Judgement, Observed, Violation
+from herdspec.check.observation.watches import watches_of
+from herdspec.protocols.self_rebalancing.contract import CLAIMED
+
+INITIAL: Mapping[str, Any] = {
+    "generation": 0, "epoch": 0, "heeded": 0, "owner": None, "claims": 0, "claim": 0,
+    "consumes": False, "position": 0, "reported": 0, "finished": 0, "committed": 0,
+}  # fmt: skip
+OF_THE_LEASE = frozenset({"exclusive", "who_consumes_owns"})
+"""What is owed only where a session lasts for its time-out."""
+FENCED = frozenset({
+    "monotone", "nothing_skipped", "who_begins_does_so_at_the_stored_offset",
+    "only_the_latest_claim_stores", "owners_change_with_a_claim",
+})  # fmt: skip
+"""What is owed whatever becomes of sessions."""
+WATCHES = watches_of(
+    CLAIMED, INITIAL, [p for p in CLAIMED.properties if p.name in OF_THE_LEASE | FENCED]
+)
+
+
+@dataclass(frozen=True)
+class BrokenPromise:
+    """A promise that was broken: which, when (true ms), and for whom."""
+
+    promise: str
+    time_ms: float
+    of: Mapping[str, Any]
+
+
+@dataclass
+class JudgedRun:
+    """What came of a run."""
+
+    run: RebalancingRun
+    violations: list[BrokenPromise] = field(default_factory=list)
+    rulings: Mapping[str, Judgement] = field(default_factory=dict)
+    unsettled: Mapping[Partition, Sequence[str]] = field(default_factory=dict)
+    """Partitions that are wanted, and at the end not consumed by exactly one member."""
+
+    @property
+    def broken(self) -> set[str]:
+        """The names of the promises that were broken; `settles` if the group did not."""
+        return {seen.promise for seen in self.violations} | (
+            {"settles"} if self.unsettled else set()
+        )
+
+    @property
+    def story(self) -> list[str]:
+        """What went wrong before it, and what was broken."""
+        troubles = [f"{t.at_ms / 1000:9.3f} s  {t}" for t in self.run.troubles]
+        broken = [f"{b.time_ms / 1000:9.3f} s  {b.promise}: {dict(b.of)}" for b in self.violations]
+        left = [
+            f"at the end {'-'.join(partition)} is consumed by {', '.join(members) or 'nobody'}"
+            for partition, members in self.unsettled.items()
+        ]
+        return [f"Seed {self.run.seed}.", *sorted([*troubles, *broken]), *left]
+
+
+class ContractEyes(Eyes):
+    """Fills the contract's fields with what it sees."""
+
+    def __init__(self) -> None:
+        self.seen = Observed(WATCHES)
+        self.violations: list[BrokenPromise] = []
+        self.run: RebalancingRun | None = None
+        self._nodes: Nodes = {}
+        self._fetched: dict[str, set[Partition]] = {}
+        self._members: dict[str, str] = {}
+
+    # ── What is there ───────────────────────────────────────────────────────────────────────
+
+    def partitions(self, topics: Mapping[str, int]) -> None:
+        """Partitions appear."""
+        for topic, count in topics.items():
+            for number in range(count):
+                self.seen.add("Partition", (topic, str(number)))
+        self._step()
+
+    def enters(self, member: str, wants: object) -> None:
+        """Members appear."""
+        del wants
+        self.seen.add("Member", member)
+        self._step()
+
+    def nodes(self, nodes: Nodes, sessions: Mapping[int, str]) -> None:
+        """Owners, claims and offsets are what ZooKeeper keeps."""
+        if nodes is self._nodes:
+            return
+        before, self._nodes = self._nodes, nodes
+        for path in before.keys() | nodes.keys():
+            node = nodes.get(path)
+            if node is before.get(path):
+                continue
+            names = path.split("/")
+            what, partition = names[-3:-2], (names[-2], names[-1])
+            if len(names) != LENGTH_OF_A_PARTITIONS:
+                continue
+            if what == ["owners"]:
+                owner = None if node is None else sessions.get(node.owner, f"session {node.owner}")
+                self.seen.set("owner", partition, owner)
+            elif what == ["offsets"]:
+                stored = 0 if node is None else read_offset(node.data) + 1
+                self.seen.set("committed", partition, stored)
+            elif names[1:3] == ["herdproof", "claims"]:
+                self.seen.set("claims", partition, 0 if node is None else node.version)
+        self._step()
+
+    # ── What members do ─────────────────────────────────────────────────────────────────────
+
+    def claims(self, member: str, tokens: Mapping[Partition, int]) -> None:
+        """A member knows the numbers of its claims; what it no longer knows it has given back."""
+        for partition, token in tokens.items():
+            self.seen.set("claim", (member, partition), token)
+        self._step()
+
+    def begins(self, member: str, starts: Sequence[Offset]) -> None:
+        """A member consumes from there."""
+        for start in starts:
+            partition = (start.topic, start.partition)
+            self._fetched.setdefault(member, set()).add(partition)
+            self.seen.set("consumes", (member, partition), True)
+            self.seen.set("position", (member, partition), start.offset + 1)
+        self._step()
+
+    def stops(self, member: str) -> None:
+        """A member consumes nothing any more."""
+        for partition in self._fetched.pop(member, ()):
+            self.seen.set("consumes", (member, partition), False)
+            self.seen.set("position", (member, partition), 0)
+        self._step()
+
+    def dies(self, member: str) -> None:
+        """Whoever is no more consumes nothing."""
+        self.stops(member)
+
+    def resolves(self, member: str, partition: Partition, offset: int) -> None:
+        """What lies before a start that the reset has found counts as finished."""
+        self._finished(partition, offset + 1)
+        self._position(member, partition, offset + 1)
+
+    def delivers(self, member: str, partition: Partition, offset: int) -> None:
+        """Who gets a record consumes its partition, and is no further than this."""
+        if not self.seen.get("consumes", (member, partition)):
+            self._fetched.setdefault(member, set()).add(partition)
+            self.seen.set("consumes", (member, partition), True)
+            self.seen.set("position", (member, partition), offset + 1)
+            self._step()
+
+    def finishes(self, member: str, partition: Partition, offset: int) -> None:
+        """A record is finished with."""
+        self._finished(partition, offset + 2)
+        self._position(member, partition, offset + 2)
+
+    def stores(self, member: str, partition: Partition, offset: int) -> None:
+        """What a member is about to store it has said."""
+        self.seen.set("reported", (member, partition), offset + 1)
+        self._step()
+
+    def _finished(self, partition: Partition, offset: int) -> None:
+        self.seen.set("finished", partition, max(self.seen.get("finished", partition), offset))
+        self._step()
+
+    def _position(self, member: str, partition: Partition, offset: int) -> None:
+        if self.seen.get("consumes", (member, partition)):
+            self.seen.set("position", (member, partition), offset)
+            self._step()
+
+    def _step(self) -> None:
+        self.seen.step()
+        now = self.run.timeline.now if self.run is not None else 0.0
+        self.violations += [told(found, now) for found in self.seen.broken()]
+
+
+LENGTH_OF_A_PARTITIONS = len(["", "consumers", "g", "owners", "topic", "partition"])
+"""How many names the path of a partition's node has, below "/consumers" and "/herdproof" alike."""
+
+
+def told(found: Violation, now_ms: float) -> BrokenPromise:
+    """A violation, at its time."""
+    return BrokenPromise(found.promise.name, now_ms, found.of)
+
+
+def judged(
+    seed: int, config: WorldConfig = DEFAULT,
+    connector: type[ConsumerConnector] = ConsumerConnector,
+    troubles: Sequence[Trouble] | None = None,
+) -> JudgedRun:  # fmt: skip
+    """Live through a run, and judge it."""
+    eyes = ContractEyes()
+    run = RebalancingRun(seed, config, eyes, connector, troubles)
+    eyes.run = run
+    run.live()
+    rulings = {j.promise.name: j for j in eyes.seen.judgements()}
+    unsettled = {p: members for p, members in run.consumed_by().items() if len(members) != 1}
+    return JudgedRun(run, eyes.violations, rulings, unsettled)

@@ -1,0 +1,1 @@
+"""What carries a connector's core: its thread, its session with ZooKeeper, its fetchers."""

@@ -1,0 +1,63 @@
+"""How a consumer joins a group that rebalances by itself: its arguments, its core, its session."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+
+from herdproof.consuming.listener import ListenerThread
+from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe
+from herdproof.consuming.streams import Streams
+from herdproof.consuming.subscription import Subscription
+from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
+from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs, is_name
+from herdproof.protocols.self_rebalancing.registries.registrations import registration_of
+from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
+from herdproof.protocols.self_rebalancing.shell.session import ConnectorSession
+
+
+class SelfRebalancingConsumer:
+    """Who may join; raises `BadArgument`, `UnusableName` or `BadConnectorSettings`."""
+
+    connector: type[ConsumerConnector] = ConsumerConnector
+
+    def __init__(self, arguments: ConsumerArguments) -> None:
+        options = arguments.options_for(
+            "a group that rebalances by itself",
+            zookeeper=None, rebalance_max_retries=4, rebalance_backoff_s=2.0,
+            auto_commit_interval_s=60.0,
+        )  # fmt: skip
+        if not options["zookeeper"]:
+            raise BadArgument("zookeeper is missing: say where its servers listen, as host:port")
+        if arguments.trace is not None:
+            raise BadArgument("trace: consumers that rebalance by themselves write none yet")
+        timeout_s = 6.0 if arguments.session_timeout_s is None else arguments.session_timeout_s
+        self._dirs = GroupDirs(arguments.group)
+        self.consumer_id = arguments.consumer_id or consumer_id_of(arguments.group)
+        if not is_name(self.consumer_id):
+            raise BadArgument(f"consumer_id is {self.consumer_id!r}: no node can be called so")
+        self._zookeeper: str = options["zookeeper"]
+        self._settings = ConnectorSettings(
+            zookeeper_session_timeout_ms=round(timeout_s * 1000),
+            rebalance_max_retries=options["rebalance_max_retries"],
+            rebalance_backoff_ms=round(options["rebalance_backoff_s"] * 1000),
+            auto_commit_enable=arguments.auto_commit,
+            auto_commit_interval_ms=round(options["auto_commit_interval_s"] * 1000),
+            auto_offset_reset=arguments.auto_offset_reset,
+            listens=arguments.listens,
+        )
+
+    def begin(
+        self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
+        observe: Observe,
+    ) -> ConnectorSession:  # fmt: skip
+        """A session, to be started; `InvalidSubscription` for what not every member reads alike."""
+        registration = registration_of(subscription, round(time.time() * 1000))
+        core = self.connector(self._dirs.group, self.consumer_id, registration, self._settings)
+        return ConnectorSession(core, self._zookeeper, streams, listener=listener, observe=observe)
+
+
+def consumer_id_of(group: str) -> str:
+    """A consumer's id as Kafka 0.8 makes it: the group, the host, the time, and 8 digits."""
+    return f"{group}_{socket.gethostname()}-{round(time.time() * 1000)}-{secrets.token_hex(4)}"

@@ -1,0 +1,1 @@
+"""The deterministic world of system A: members, ZooKeeper, Kafka, and what goes wrong."""
