@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from herdproof.consuming.assignment import uneven_share
+from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
-from herdproof.protocols.central_coordinator.wire.subscription import Subscription
 from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told
 from herdspec.check.observation.observed import Observed, Ruling
 from herdspec.check.observation.watches import watches_of

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from herdproof.consuming.subscription import Subscription
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
 from herdproof.protocols.central_coordinator.judged.fields import CentralFields
 from herdproof.protocols.central_coordinator.steps import LEFT
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdproof.protocols.central_coordinator.wire.subscription import Subscription
 from herdspec.check.observation.observed import Observed
 
 
