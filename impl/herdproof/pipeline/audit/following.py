@@ -394,8 +394,8 @@ class Bucket:
         return gaps, [gap for gap in every if gap.until_ns >= until_ns]
 
     def _part(
-        self, following: Following, came: list[Came], gaps: list[MissingNumbers], perhaps: list[MissingNumbers],
-        until_ns: int,
+        self, following: Following, came: list[Came], gaps: list[MissingNumbers],
+        perhaps: list[MissingNumbers], until_ns: int,
     ) -> Part:  # fmt: skip
         following.miss(gaps)
         changed = following.may_miss(perhaps)
