@@ -23,7 +23,7 @@ from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.audit.protocols import auditor, read_line
 from herdproof.pipeline.audit.stream_work import follow_part, replay_groups, unpack
 from herdproof.pipeline.audit.work import protocol_work
-from herdproof.pipeline.judging.gaps import Missed
+from herdproof.pipeline.judging.gaps import MissingNumbers
 from herdproof.pipeline.spark.packets import ORDER, pack_records, packets_of
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 from herdproof.protocols.central_coordinator.traces.runs import traced
@@ -287,7 +287,7 @@ def test_numbers_are_without_a_gap_however_they_are_noted(seed: int) -> None:
     for number, time_ns in lines[:10] + lines[12:]:
         lacking.note("coordinator", "b", number, time_ns)
     why = "of b, lines 11 to 12"
-    assert lacking.gaps() == [Missed(13 * tick, why, 10 * tick, "coordinator", "b", 11, 12)]
+    assert lacking.gaps() == [MissingNumbers(13 * tick, why, 10 * tick, "coordinator", "b", 11, 12)]
 
 
 def test_a_part_of_a_stream_can_be_made_again() -> None:

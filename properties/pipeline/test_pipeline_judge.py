@@ -21,7 +21,7 @@ from herdproof.conformance.traces.ordering import ordered
 from herdproof.pipeline.audit.judge import CONFORMS, judge
 from herdproof.pipeline.audit.protocols import auditor
 from herdproof.pipeline.judging.changes import OF_CONSUMERS as OF_CONSUMERS_FIGURES
-from herdproof.pipeline.judging.gaps import Missed
+from herdproof.pipeline.judging.gaps import MissingNumbers
 from herdproof.pipeline.spark.tables import TABLES
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
@@ -453,7 +453,9 @@ def test_a_coordinators_gap_is_another_groups_line_or_is_not() -> None:
     assert {row["why"] for row in judged(gap)["verdicts"]} == {None, NEVER}
     assert one in {row["why"] for row in judged(gap, alone=True)["verdicts"]}
     at = ping.time_ns
-    missed = Missed(at, "somebody knows", at, ping.role, ping.node, ping.sequence, ping.sequence)
+    missed = MissingNumbers(
+        at, "somebody knows", at, ping.role, ping.node, ping.sequence, ping.sequence
+    )
     told = judged(gap, missing=[missed])
     assert one in {row["why"] for row in told["verdicts"]}
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.audit.work import Work
-from herdproof.pipeline.judging.gaps import Missed
+from herdproof.pipeline.judging.gaps import MissingNumbers
 from herdproof.pipeline.spark.outgoing import FLUSH_ROWS, Outgoing, quarantined
 from herdproof.pipeline.spark.packets import NUMBERS, Bad, Packet, packets_of
 from herdproof.pipeline.spark.tables import Rows
@@ -91,7 +91,7 @@ class Common:
     def __init__(self, whose: tuple[str, str]) -> None:
         self.whose = whose
         self.lines: list[Any] = []
-        self.missing: list[Missed] = []
+        self.missing: list[MissingNumbers] = []
 
     def take(self, packets: Iterable[Packet], work: Work, out: Outgoing) -> None:
         """Packets of no group; they are in every bucket, and the first bucket counts them."""

@@ -23,7 +23,14 @@ from herdproof.conformance.traces.ordering import processes
 from herdproof.pipeline.audit.judge import CONFORMS, RAW, duplicate
 from herdproof.pipeline.audit.numbers import Node, Numbers
 from herdproof.pipeline.audit.protocols import auditors
-from herdproof.pipeline.judging.gaps import Gap, Missed, is_gap, last_lines, lines_between, placed
+from herdproof.pipeline.judging.gaps import (
+    Gap,
+    MissingNumbers,
+    is_gap,
+    last_lines,
+    lines_between,
+    placed,
+)
 from herdproof.pipeline.spark.tables import Row, Rows
 
 NEVER = -(2**63)
@@ -44,7 +51,7 @@ class Gaps:
     """Where lines of a group are missing: after which line they can have been, and before which."""
 
     def __init__(self) -> None:
-        self.perhaps: Sequence[Missed] = ()
+        self.perhaps: Sequence[MissingNumbers] = ()
         """In numbers through all groups: what is not there yet, but can still come in time."""
         self._last: dict[Node, int] = {}
         """By role and node, the number of its last line that was told."""
@@ -54,11 +61,11 @@ class Gaps:
         """What is missing from the next line on, whoever tells it."""
         self._open: dict[Node, Gap] = {}
         """What is missing up to a node's next line."""
-        self._shared: dict[Missed, bool | None] = {}
+        self._shared: dict[MissingNumbers, bool | None] = {}
         """What is missing of all groups: whether that has begun; None: and has ended."""
         self._found: list[str] = []
 
-    def miss(self, gaps: Iterable[Missed]) -> None:
+    def miss(self, gaps: Iterable[MissingNumbers]) -> None:
         """What is missing of those who number their lines through all groups."""
         self._shared.update(dict.fromkeys(gaps, False))
 
@@ -201,11 +208,11 @@ class Following:
                 aside.append(self._set_aside(one))
         return aside
 
-    def miss(self, gaps: Iterable[Missed]) -> None:
+    def miss(self, gaps: Iterable[MissingNumbers]) -> None:
         """Lines of those who number theirs through all groups are missing."""
         self._gaps.miss(gaps)
 
-    def may_miss(self, gaps: Sequence[Missed]) -> bool:
+    def may_miss(self, gaps: Sequence[MissingNumbers]) -> bool:
         """Or they may still come; whether these are others than before."""
         changed, self._gaps.perhaps = gaps != self._gaps.perhaps, gaps
         return changed
@@ -352,7 +359,7 @@ class Bucket:
         self._groups: dict[str, Following] = {}
         self._common: list[Came] = []
         self._numbers = Numbers()
-        self._gaps: set[Missed] = set()
+        self._gaps: set[MissingNumbers] = set()
         self._latest_ns = NEVER
 
     def take(
@@ -376,7 +383,7 @@ class Bucket:
 
     def _new_gaps(
         self, numbers: Iterable[bytes], until_ns: int
-    ) -> tuple[list[Missed], list[Missed]]:
+    ) -> tuple[list[MissingNumbers], list[MissingNumbers]]:
         """Numbers that are missing for good, since nothing from then will come any more; others."""
         for packed in numbers:
             self._numbers.add(packed)
@@ -387,8 +394,8 @@ class Bucket:
         return gaps, [gap for gap in every if gap.until_ns >= until_ns]
 
     def _part(
-        self, following: Following, came: list[Came], gaps: list[Missed], perhaps: list[Missed],
-        until_ns: int,
+        self, following: Following, came: list[Came], gaps: list[MissingNumbers],
+        perhaps: list[MissingNumbers], until_ns: int,
     ) -> Part:  # fmt: skip
         following.miss(gaps)
         changed = following.may_miss(perhaps)

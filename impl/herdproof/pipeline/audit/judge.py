@@ -15,7 +15,7 @@ from typing import Any
 
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.protocols import auditors
-from herdproof.pipeline.judging.gaps import Missed, gaps_of, last_lines
+from herdproof.pipeline.judging.gaps import MissingNumbers, gaps_of, last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 
@@ -28,7 +28,7 @@ RAW = 64 * 1024
 
 def judge(
     protocol: str, run: str, group: str, lines: Sequence[Any], *, replay: bool = True,
-    alone: bool = False, missing: Sequence[Missed] = (),
+    alone: bool = False, missing: Sequence[MissingNumbers] = (),
 ) -> Rows:  # fmt: skip
     """
     Judge one group of one run; the same rows for any order of its lines.

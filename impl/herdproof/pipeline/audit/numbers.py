@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from herdproof.conformance.traces.ordering import RESTART_NS
-from herdproof.pipeline.judging.gaps import Missed
+from herdproof.pipeline.judging.gaps import MissingNumbers
 
 Node = tuple[str, str]
 """A role and a node."""
@@ -63,10 +63,10 @@ class Numbers:
         told = [(role, node, intervals) for (role, node), intervals in sorted(self.seen.items())]
         return json.dumps(told).encode()
 
-    def gaps(self) -> list[Missed]:
+    def gaps(self) -> list[MissingNumbers]:
         """When lines are missing, and which."""
         return sorted(
-            Missed(
+            MissingNumbers(
                 after.since_ns, f"of {node}, lines {before + 1} to {after.first - 1}", since_ns,
                 role, node, before + 1, after.first - 1,
             )

@@ -1,1 +1,1 @@
-"""Judges what happened to a group: rows, violations and figures from neutral events."""
+"""Judges groups by a contract's own properties: rows, figures and verdicts from its fields."""

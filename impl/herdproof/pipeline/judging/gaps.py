@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from herdproof.conformance.traces.ordering import Ordered
 
 
-class Missed(NamedTuple):
+class MissingNumbers(NamedTuple):
     """Lines that are missing of who numbers his through all groups, as `Numbers` knows it."""
 
     until_ns: int
@@ -37,7 +37,7 @@ class Gap(NamedTuple):
     lines: int
 
 
-def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[Missed]) -> list[Gap]:
+def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumbers]) -> list[Gap]:
     """Where lines are missing, as their own numbers tell, and others."""
     gaps = []
     for index, why in found.gaps.items():
@@ -52,7 +52,7 @@ def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[Missed]) -> l
     return [*gaps, *placed(found.lines, missing)]
 
 
-def placed(lines: Sequence[Any], missing: Iterable[Missed]) -> list[Gap]:
+def placed(lines: Sequence[Any], missing: Iterable[MissingNumbers]) -> list[Gap]:
     """Where these can have been among a group's lines, of which some may be the same node's."""
     latest = [*accumulate((line.time_ns for line in lines), max)]
     of: dict[tuple[str, str], list[int]] = defaultdict(list)

@@ -32,8 +32,8 @@ from herdproof.protocols.central_coordinator.judged.own import (
     OF_OWN,
     SHARES,
     Requests,
-    Ruled,
     Shares,
+    SharesRuled,
     Uneven,
 )
 from herdproof.protocols.central_coordinator.judged.own import WATCHES as OF_REQUESTS
@@ -70,7 +70,7 @@ Left = list[tuple[str, Any, Told]]
 class Judged:
     """What came of a group: of each promise, and what broke it at which line first."""
 
-    rulings: Mapping[str, Judgement | Ruled]
+    rulings: Mapping[str, Judgement | SharesRuled]
     violations: Mapping[str, tuple[CentralStep, Violation | Uneven]] = field(default_factory=dict)
 
 
@@ -143,7 +143,7 @@ class CentralJudge:
         self._table.tells = tells
         self.seen.hears = tells.hears
 
-    def judgements(self) -> list[Judgement | Ruled]:
+    def judgements(self) -> list[Judgement | SharesRuled]:
         """What came of each promise of the contract, and of the protocol's own."""
         self._table.settle()
         own = self._requests.seen.judgements()

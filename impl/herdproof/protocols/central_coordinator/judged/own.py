@@ -203,14 +203,14 @@ class Requests:
             self.seen.left.clear()
 
 
-class Named(NamedTuple):
+class Unspecified(NamedTuple):
     """A sentence that no spec has."""
 
     name: str
     sentence: str
 
 
-SHARES = Named(
+SHARES = Unspecified(
     "shares_are_even",
     "Each thread has as many partitions of a topic as any other, or one more or less.",
 )
@@ -219,14 +219,14 @@ SHARES = Named(
 class Uneven(NamedTuple):
     """Somebody has too many partitions of a topic, or too few."""
 
-    promise: Named
+    promise: Unspecified
     of: Mapping[str, Any]
 
 
-class Ruled(NamedTuple):
+class SharesRuled(NamedTuple):
     """What came of such a sentence."""
 
-    promise: Named
+    promise: Unspecified
     ruling: Ruling
     held: int
     open: int
@@ -279,7 +279,7 @@ class Shares:
     def _of_all(self) -> list[Partition]:
         return [*self._domains["Partition"]]
 
-    def judgement(self) -> Ruled:
+    def judgement(self) -> SharesRuled:
         """What came of it."""
         ruling, why = Ruling.NOT_OBSERVABLE, "nothing of it has happened"
         if self._broken:
@@ -288,4 +288,4 @@ class Shares:
             ruling, why = Ruling.HOLDS, ""
         elif self._open:
             ruling, why = Ruling.UNKNOWN, "whenever the group was stable, something was not told"
-        return Ruled(SHARES, ruling, self._held, self._open, why)
+        return SharesRuled(SHARES, ruling, self._held, self._open, why)
