@@ -10,6 +10,7 @@ from herdspec.check.plans import (
     QUICK,
     Looked,
     Scale,
+    effort_of,
     exploration,
     flawed,
     liveness,
@@ -133,7 +134,8 @@ def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
 
     size = ", ".join([counted(n, name.lower()) for name, n in sizes.items()])
     named = f"refine {subject} to {through.abstract.name}"
-    return Check(f"{named}: {size}, {counted(faults, 'fault')}", run, rests_on)
+    name = f"{named}: {size}, {counted(faults, 'fault')}"
+    return Check(name, run, rests_on, effort=effort_of(sizes, faults))
 
 
 PROTOCOL = Protocol(
