@@ -57,7 +57,13 @@ def flaws() -> Mapping[str, Flaw]:
 
 def planned(scale: Scale) -> Plan:
     """The plan of system B: the verified protocol, the two drafts, and single mistakes."""
-    from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
+    from herdspec.protocols.central_coordinator.flaws import (
+        ALONE,
+        DRAFTED_000,
+        DRAFTED_002,
+        FLAWS,
+        FOUND,
+    )
     from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
     from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
     from herdspec.protocols.contract.properties import CONTRACT
@@ -76,6 +82,7 @@ def planned(scale: Scale) -> Plan:
         liveness(owed(2, 1, 1, faults=2)),
         proof("contract", CONTRACT, ()),
         *flawed("drafted", DRAFTED_002),
+        flawed("drafted", ALONE)[-1],
         *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
     )
     specs = {"verified": CENTRAL_COORDINATOR, "contract": CONTRACT, "drafted": DRAFTED_002.spec}
