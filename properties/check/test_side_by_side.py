@@ -18,7 +18,6 @@ from herdspec.check.plans import QUICK, plan_of
 from herdspec.check.side_by_side import Tell, processors, side_by_side
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verify import Check, Plan, nobody, verify
-from herdspec.language.errors import HerdspecError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux")
 
@@ -122,7 +121,7 @@ def test_who_dies_is_missed() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("nobody survives that")
 
-    with pytest.raises(HerdspecError, match=r"exit code -9\): perhaps there was not enough memory"):
+    with pytest.raises(UsageError, match=r"exit code -9\): perhaps there was not enough memory"):
         verify(Plan("toy", (check("a"), check("b", die))), processes=2)
 
 

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from herdspec.language.errors import HerdspecError
+from herdspec.language.errors import UsageError
 
 R = TypeVar("R")
 Tell = Callable[[str, float | None], None]
@@ -124,14 +124,14 @@ class _Worker:
         theirs.close()  # so that its end is noticed here
 
     def heard(self) -> tuple[str, Any]:
-        """The next message; raises `HerdspecError` where the process has died."""
+        """The next message; raises `UsageError` where the process has died."""
         try:
             said: tuple[str, Any] = self.connection.recv()
         except EOFError:
             self.process.join()
             code = self.process.exitcode
             what = f"a process that carried out a check died (exit code {code})"
-            raise HerdspecError(f"{what}: perhaps there was not enough memory") from None
+            raise UsageError(f"{what}: perhaps there was not enough memory") from None
         return said
 
 
