@@ -8,6 +8,7 @@ error and not a result. Where a process cannot be copied, everything is done in 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -152,6 +153,7 @@ def _serve(work: Work[Any], connection: Connection, processes: int) -> None:
     """Do what is asked for, one thing after another, until this process is ended."""
     global _at_a_time
     _at_a_time *= processes
+    gc.freeze()  # what is there by now stays: nobody need look through it again and again
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that it ends what it has begun
     while True:
         number = connection.recv()
