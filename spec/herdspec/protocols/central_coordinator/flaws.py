@@ -38,6 +38,7 @@ EXCLUSIVE = "exclusive"
 SETTLES = "settles"
 TWICE = "a_start_is_at_the_stored_offset"
 STORED = "what_is_stored_is_of_the_present_epoch"
+STARTED = "a_start_says_what_is_stored"
 
 FLAWS = {
     "no_barrier": _flaw(
@@ -81,7 +82,7 @@ FLAWS = {
         "no_start",
     ),
     "stale_offsets": _flaw(
-        {TWICE: Failure(29, "send_start")},
+        {TWICE: Failure(29, "send_start"), STARTED: Failure(29, "send_start")},
         specification(mistakes.ReadsOffsetsEarly, *(p.python for p in HELD.properties)),
         "stale_offsets",
         faults=2,
@@ -105,6 +106,7 @@ FLAWS = {
         {
             EXCLUSIVE: Failure(22, "handle_start"),
             "exclusive_fenced": Failure(16, "handle_commit"),
+            STARTED: Failure(10, "send_start"),
         },
         _but(
             "owners_written_late",
@@ -153,7 +155,7 @@ FLAWS = {
         brokers=2,
     ),
     "ignores_epoch": _flaw(
-        {"monotone": Failure(15, "handle_ping")},
+        {"members_follow_no_older_epoch": Failure(15, "handle_ping")},
         _but("ignores_epoch", accepts=mistakes.accept_any_epoch),
         "ignores_epoch",
         faults=2,
@@ -178,7 +180,11 @@ FOUND = {
         members=1,
     ),
     "member_by_id": _flaw(
-        {EXCLUSIVE: Failure(30, "handle_start"), TWICE: Failure(25, "serve_offsets")},
+        {
+            EXCLUSIVE: Failure(30, "handle_start"),
+            TWICE: Failure(25, "serve_offsets"),
+            STARTED: Failure(16, "send_start"),
+        },
         _but("member_by_id", is_given=mistakes.given_by_id),
         "member_by_id",
         faults=2,
@@ -218,6 +224,7 @@ AS_DRAFTED_FAILS = {
     "only_the_present_epoch_writes": Failure(17, "serve_owners"),
     STORED: Failure(17, "serve_owners"),
     TWICE: Failure(29, "serve_offsets"),
+    STARTED: Failure(9, "send_start"),
     "who_does_not_lead_commands_nobody": Failure(7, "step_down"),
     "complete": Failure(8, "begin_rebalance"),
     "who_has_started_fetches_what_it_owns": Failure(14, "serve_owners"),
