@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from herdproof.cli.specs import Subject
     from herdspec.check.cache import Cache
     from herdspec.check.plans import Looked, Scale
-    from herdspec.check.verify import Check, Plan, Report, Tell
+    from herdspec.check.side_by_side import Tell
+    from herdspec.check.verify import Check, Plan, Report
 
 What = Annotated[
     list[str] | None,
@@ -235,11 +236,12 @@ def opened(folder: Path | None, fresh: bool, no_cache: bool) -> Cache | None:
 def carried_out(out: Output, plans: list[Plan], cache: Cache | None, stories: bool) -> list[Report]:
     """All plans, one after another; each report is printed when it is there."""
     from herdproof.report.table import print_report
+    from herdspec.check.side_by_side import processors
     from herdspec.check.verify import verify as carry_out
 
     reports = []
     for plan in plans:
-        report = carry_out(plan, watch(out, plan), survived_errors(), cache)
+        report = carry_out(plan, watch(out, plan), survived_errors(), cache, processors())
         print_report(out, report, stories)
         reports.append(report)
     for note in cache.notes if cache else ():

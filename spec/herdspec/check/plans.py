@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from herdspec.check.cache import Coverage, Memory, Result
@@ -105,6 +106,16 @@ class Looked:
         """The size, as the names of checks say it."""
         return sized(self.spec, self.sizes, self.faults)
 
+    @property
+    def effort(self) -> int:
+        """How much there is to do, beside other sizes."""
+        return effort_of(self.sizes, self.faults)
+
+
+def effort_of(sizes: Mapping[str, int], faults: int) -> int:
+    """How much there is to explore at a size, beside others; no more than a guess."""
+    return (1 + faults) * prod(sizes.values())
+
 
 def exploration(looked: Looked) -> Check:
     """Explore a spec: every reachable state of this size."""
@@ -123,7 +134,8 @@ def exploration(looked: Looked) -> Check:
         measured = "; ".join([measured_by(found), *(cut.sentence for cut in found.cuts)])
         return Result(tuple(findings), measured, (covered(looked.subject, found),))
 
-    return Check(f"explore {looked.subject}: {looked.size}", run, looked.rests_on)
+    name = f"explore {looked.subject}: {looked.size}"
+    return Check(name, run, looked.rests_on, effort=looked.effort)
 
 
 def covered(subject: str, found: Exploration) -> Coverage:
@@ -147,7 +159,8 @@ def liveness(looked: Looked) -> Check:
         findings = lived(looked.subject, found, looked.declared, exactly=looked.exactly)
         return Result(tuple(findings), found.measured)
 
-    return Check(f"liveness of {looked.subject}: {looked.size}", run, looked.rests_on)
+    name = f"liveness of {looked.subject}: {looked.size}"
+    return Check(name, run, looked.rests_on, effort=looked.effort)
 
 
 PROCESSES = 2

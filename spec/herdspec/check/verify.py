@@ -11,13 +11,15 @@ nothing that was changed is not done again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from herdspec.check.cache import Cache, Memory, Result, key_of
+from herdspec.check.side_by_side import Tell as Tell
+from herdspec.check.side_by_side import side_by_side
 from herdspec.check.verdict import WITHIN, Finding, Mark, Standing, counted, few, standing_of
 from herdspec.language.graph import TRUE
 from herdspec.language.specification import Specification
@@ -26,8 +28,9 @@ from herdspec.language.surface import Expectation
 if TYPE_CHECKING:
     from herdspec.check.proof.prove import Obligation
 
-Tell = Callable[[str, float | None], None]
-"""Told how far a check is: a few words, and which fraction is done, where that is known."""
+
+LONG = 100
+"""The effort of a check that lasts for nobody knows how long."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,15 @@ class Check:
 
     `rests_on` is all that the result depends on, beside the checkers themselves (specs, sizes,
     options, digests of sources); None, where it may be another one every time. A check with a
-    `recall` can do without the parts of itself that the given memory knows.
+    `recall` can do without the parts of itself that the given memory knows. `effort` says how much
+    there is to do, beside the others of a plan: what takes longest is begun first.
     """
 
     name: str
     run: Callable[[Tell], Result]
     rests_on: Callable[[], tuple[Any, ...]] | None = None
     recall: Callable[[Tell, Memory], Result] | None = None
+    effort: int = LONG
 
 
 @dataclass(frozen=True)
@@ -134,20 +139,25 @@ def verify(
     watch: Watch = unwatched,
     survived: tuple[type[Exception], ...] = (),
     cache: Cache | None = None,
+    processes: int = 1,
 ) -> Report:
     """
     Carry out a plan, but for what the cache (if there is one) holds the present verdict of.
 
     An error of a class in `survived` makes its check unknown and does not end the others; any other
-    error is the caller's.
+    error is the caller's. With several `processes` as many checks are carried out at a time.
     """
-    done = []
-    for check in plan.checks:
-        begun = perf_counter()
-        with watch(check) as tell:
-            result, kept = attempt(plan, check, tell, survived, cache)
-        done.append(Done(check.name, result, perf_counter() - begun, kept))
-    return Report(plan, settled(done))
+    carrying = Carrying(plan, survived, cache)
+    done = [carrying.kept(check) for check in plan.checks]
+    left = [number for number, kept in enumerate(done) if kept is None]
+    left.sort(key=lambda number: -plan.checks[number].effort)
+    with side_by_side(carrying.out, left, processes) as found:
+        for number, check in enumerate(plan.checks):
+            with watch(check) as tell:
+                if done[number] is None:
+                    done[number], notes = found(number, tell)
+                    carrying.say(notes)
+    return Report(plan, settled([d for d in done if d is not None]))
 
 
 def settled(done: Sequence[Done]) -> tuple[Done, ...]:
@@ -188,41 +198,69 @@ def _settled(
     return finding
 
 
-def attempt(
-    plan: Plan, check: Check, tell: Tell, survived: tuple[type[Exception], ...],
-    cache: Cache | None = None,
-) -> tuple[Result, bool]:  # fmt: skip
-    """One check's result, and whether it was kept; of one that fails to run nothing is known."""
-    try:
-        result, kept = remembered(plan, check, tell, cache) if cache else (check.run(tell), False)
-    except survived as error:
-        result, kept = Result((), str(error)), False
-    if result.findings:
-        return result, kept
-    note = result.measured or "nothing was checked"
-    unknown = Finding(
-        subject=plan.verified, row=check.name, kind="check", mark=Mark.UNKNOWN,
-        bounds="", note=note,
-    )  # fmt: skip
-    return Result((unknown,), note), False
+@dataclass
+class Carrying:
+    """How the checks of a plan are carried out: what is survived, and where results are kept."""
 
+    plan: Plan
+    survived: tuple[type[Exception], ...]
+    cache: Cache | None
+    _keys: dict[str, str] = field(default_factory=dict)
 
-def remembered(plan: Plan, check: Check, tell: Tell, cache: Cache) -> tuple[Result, bool]:
-    """A check's result from the cache, or else found now and kept."""
-    if check.rests_on is None:
-        return check.run(tell), False
-    name = f"{plan.protocol}: {check.name}"
-    key = key_of(*check.rests_on())
-    if found := cache.recall(name, key):
-        return found, True
-    if check.recall is None:
-        result = check.run(tell)
-        cache.keep(name, key, result)
-        return result, False
-    memory = cache.memory(name)
-    result = check.recall(tell, memory)
-    cache.keep(name, key, result, memory.now)
-    return result, False
+    def kept(self, check: Check) -> Done | None:
+        """A check's result from the cache, if it is the present one."""
+        begun = perf_counter()
+        if self.cache is None or check.rests_on is None:
+            return None
+        with suppress(*self.survived):  # whoever carries it out comes to the same error
+            self._keys[check.name] = key_of(*check.rests_on())
+            if found := self.cache.recall(self._name(check), self._keys[check.name]):
+                return Done(check.name, found, perf_counter() - begun, kept=True)
+        return None
+
+    def out(self, number: int, tell: Tell) -> tuple[Done, list[str]]:
+        """One check, carried out and kept, and what is to be said of its keeping."""
+        begun, said = perf_counter(), len(self.cache.notes) if self.cache else 0
+        check = self.plan.checks[number]
+        try:
+            result = self._found(check, tell)
+        except self.survived as error:
+            result = Result((), str(error))
+        done = Done(check.name, self._judged(check, result), perf_counter() - begun)
+        return done, self.cache.notes[said:] if self.cache else []
+
+    def say(self, notes: Sequence[str]) -> None:
+        """Let the cache know what was noted, if it was in another process."""
+        if self.cache is not None:
+            self.cache.notes += [note for note in notes if note not in self.cache.notes]
+
+    def _found(self, check: Check, tell: Tell) -> Result:
+        """A check's result, found now and kept."""
+        key = self._keys.get(check.name)
+        if self.cache is None or key is None:
+            return check.run(tell)
+        name, memory = self._name(check), Memory()
+        if check.recall is None:
+            result = check.run(tell)
+        else:
+            memory = self.cache.memory(name)
+            result = check.recall(tell, memory)
+        self.cache.keep(name, key, result, memory.now)
+        return result
+
+    def _judged(self, check: Check, result: Result) -> Result:
+        """The result; of a check that fails to run nothing is known."""
+        if result.findings:
+            return result
+        note = result.measured or "nothing was checked"
+        unknown = Finding(
+            subject=self.plan.verified, row=check.name, kind="check", mark=Mark.UNKNOWN,
+            bounds="", note=note,
+        )  # fmt: skip
+        return Result((unknown,), note)
+
+    def _name(self, check: Check) -> str:
+        return f"{self.plan.protocol}: {check.name}"
 
 
 # ── Progress in words ───────────────────────────────────────────────────────────────────────

@@ -27,6 +27,8 @@ Words = NDArray[np.uint64]
 Column = NDArray[Any]
 """A value per state: `uint8` or wider, as its slot needs (of sums `int64`), or `bool`."""
 Key = SlotKey
+CHUNK = 1 << 14
+"""Rows that are looked at together where there may be millions."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,10 @@ class Packing:
         """How many states the representatives stand for, in all."""
         if self.blocks < 2:
             return len(rows)
+        return sum(self._orbits(rows[k : k + CHUNK]) for k in range(0, len(rows), CHUNK))
+
+    def _orbits(self, rows: Words) -> int:
+        """As many as stay in the processor's cache while they are counted."""
         total = np.full(len(rows), factorial(self.blocks), np.int64)
         run = np.ones(len(rows), np.int64)
         for k in range(1, self.blocks):  # n! divided by the factorials of the runs of equal blocks

@@ -37,6 +37,7 @@ from herdspec.check.exploration.vacuity import vacuous
 from herdspec.check.exploration.visited import Visited
 from herdspec.check.running.retell import Link, Teller, first_instance
 from herdspec.check.running.run import Machine
+from herdspec.check.side_by_side import processors
 from herdspec.check.stop import Stop
 from herdspec.engine.columns import Columns, Words
 from herdspec.engine.ground import Ground, Instance
@@ -510,13 +511,6 @@ class Explorer:
     def within(self, state: Spec, faults: int) -> bool:
         """Whether a state of the plain Python is within the bounds of this search."""
         return self.teller.within(state, faults)
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Before:

@@ -134,8 +134,9 @@ def lasso(
     be reachable from `starts`. Raises nothing: the answer is complete for the graph that is given.
     """
     again = np.ones(graph.states, bool) if recurring is None else recurring
-    roots = np.flatnonzero(premise & ~goal)
-    alive = grow(graph, roots, within=~goal).reached
+    begun = premise & ~goal
+    roots = np.flatnonzero(begun)
+    alive = begun if (begun | goal).all() else grow(graph, roots, within=~goal).reached
     fair = fair_components(graph, alive, demands, again)
     if not (fair >= 0).any():
         return None
@@ -190,7 +191,7 @@ def fair_components(
     """
     found, total = np.full(graph.states, -1, np.int32), 0
     fair = np.flatnonzero(demands.fair & alive[graph.source])
-    fair = fair[np.argsort(demands.meets[fair], kind="stable")]
+    fair = fair[np.argsort(narrow(demands.meets[fair]), kind="stable")]
     pending = alive.copy()
     while pending.any():
         count, labels = components(graph, pending)
@@ -203,6 +204,12 @@ def fair_components(
         pending &= unmet.restless[labels] & ~unmet.hopeless[labels]
         pending &= ~unmet.barred
     return found
+
+
+def narrow(numbers: NDArray[np.int32]) -> NDArray[Any]:
+    """Numbers of demands in as few bytes as they need: two are sorted by counting."""
+    small = not len(numbers) or numbers.max() < 1 << 16
+    return numbers.astype(np.uint16) if small else numbers
 
 
 @dataclass(frozen=True)

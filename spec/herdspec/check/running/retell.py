@@ -115,11 +115,15 @@ class Teller:
         raise AssertionError("run and explore disagree: no step of the Python leads to this state")
 
     def _candidates(self, present: Spec, link: Link) -> Iterator[Step]:
-        """The steps that may lead to a state: each by itself is led to as the search said."""
-        if self.packing.blocks > 1:
-            yield from self.machine.steps(present)
-            return
+        """
+        The steps that may lead to a state: each by itself is led to as the search said.
+
+        Up to renaming it is another step by the same action, since what has a name has no order.
+        """
         instance = self.ground.instances[link.by]
+        if self.packing.blocks > 1:
+            yield from self.machine.steps(present, instance.action.name)
+            return
         arguments = self.machine.arguments(instance.action, instance.arguments)
         after = self.machine.take(present, instance.action.name, arguments)
         if after is not None:
@@ -130,9 +134,8 @@ class Teller:
         columns = Columns(self.packing, np.array([state], np.uint64))
         _, made = step(columns, instance, np.array([0]))
         wanted = tuple(self.packing.canonical(made)[0].tolist())
-        for found in self.machine.steps(present):
-            same = found.action.name == instance.action.name
-            if same and self._packed(found.state, taken + found.action.disturbs) == wanted:
+        for found in self.machine.steps(present, instance.action.name):
+            if self._packed(found.state, taken + found.action.disturbs) == wanted:
                 return found
         raise AssertionError("run and explore disagree: the last step is not possible in Python")
 

@@ -244,9 +244,11 @@ class Machine:
         assert isinstance(number, tuple), "a map is a number for each key"
         return self.plain.build(_of_python(name, kind, sets), [list(number)])
 
-    def steps(self, state: Spec) -> Iterator[Step]:
-        """Every step that is possible and has a meaning, in order."""
+    def steps(self, state: Spec, by: str | None = None) -> Iterator[Step]:
+        """Every step (by this action, if one is named) that is possible and has a meaning."""
         for action, arguments in self.choices:
+            if by is not None and action.name != by:
+                continue
             try:
                 after = self.take(state, action.name, arguments)
             except Undefined:

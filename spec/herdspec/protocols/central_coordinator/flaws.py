@@ -3,9 +3,10 @@ What goes wrong: the drafts' coordinator, and the verified one with single mista
 
 Each of `FLAWS` is the verified protocol with one habit of the drafts (`000`, `001`, `002`), or with
 one mistake that the checkers found while the protocol was written (`FOUND`); the implementation's
-cores have a switch of the same name. `DRAFTED` is `002` as it stands, with the consumer of `002`
-and with that of `000`. What must come of each is declared: the property that fails, after how many
-steps, and by which action. A missing, a different or a further failure is a failure of the check.
+cores have a switch of the same name. `DRAFTED_002` is `002` as it stands (`drafted.py`), with its
+own consumer, `DRAFTED_000` with that of `000`; no core of ours does all that at once. What must
+come of each is declared: the property that fails, after how many steps, and by which action. A
+missing, a different or a further failure is a failure of the check.
 
 Source: system B as PROTOCOLS.md lists its flaws (section B, "Flaws the model must show").
 """
@@ -13,20 +14,20 @@ Source: system B as PROTOCOLS.md lists its flaws (section B, "Flaws the model mu
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from herdspec.language.specification import Specification, specification
-from herdspec.protocols.central_coordinator import mistakes
+from herdspec.protocols.central_coordinator import drafted, mistakes
 from herdspec.protocols.central_coordinator.properties import HELD
 from herdspec.protocols.flaws import Failure, Flaw
 
 
 def _flaw(
     failures: dict[str, Failure], spec: Specification, *switches: str, faults: int = 1,
-    members: int = 2, brokers: int = 1, floods: bool = False,
+    members: int = 2, brokers: int = 1,
 ) -> Flaw:  # fmt: skip
-    """A flaw; one that `floods` sends without waiting for answers: its full channels are meant."""
     sizes = {"Broker": brokers, "Member": members, "Partition": 1}
-    return Flaw(spec, frozenset(switches), failures, faults, sizes, bound=6, within=floods)
+    return Flaw(spec, frozenset(switches), failures, faults, sizes, bound=6)
 
 
 def _but(name: str, **functions: Callable[..., object]) -> Specification:
@@ -206,62 +207,39 @@ FOUND = {
 }
 """What the checkers found while the verified protocol was written; each forced a correction."""
 
-AS_DRAFTED: dict[str, Callable[..., object]] = {
-    "send_stop": mistakes.send_stop_and_go_on,
-    "handle_stop": mistakes.stop_without_an_answer,
-    "is_free": mistakes.everything_is_free,
-    "request_rebalance": mistakes.drop_the_trigger,
-    "necessary": mistakes.stored_owners_differ,
-    "merged": mistakes.whatever_comes_last,
-    "step_down": mistakes.step_down_and_go_on,
-    "lease_is_over": mistakes.gone_is_gone,
-    "fenced_write": mistakes.any_version,
-    "write_owners": mistakes.write_as_started,
-    "send_start": mistakes.start_as_decided,
-    "send_ping": mistakes.ping_who_has_started,
-    "answered": mistakes.hear_of_the_write,
-    "refuse_write": mistakes.refuse_and_remember,
-    "fail_rebalance": mistakes.fail_and_forget,
-    "finish_rebalance": mistakes.finish_as_written,
-    "accepts": mistakes.accept_any_epoch,
-    "accepts_offset": mistakes.offsets_of_the_past,
-}
+AS_DRAFTED = (
+    specification(
+        drafted.AsDrafted,
+        *(p.python for p in HELD.properties),
+        drafted.who_has_started_fetches_what_it_owns,
+    )
+    .replace("Drafted000", **drafted.HABITS)
+    .drop("Drafted000", "refuse_stale")
+)
 """`002` as it stands."""
 
-DRAFTED_000 = _flaw(
-    {
-        EXCLUSIVE: Failure(20, "handle_start"),
-        "exclusive_fenced": Failure(15, "handle_commit"),
-        "only_the_present_epoch_writes": Failure(15, "serve_owners"),
-        STORED: Failure(15, "serve_owners"),
-        TWICE: Failure(28, "serve_offsets"),
-        STARTED: Failure(8, "send_start"),
-        "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
-        "complete": Failure(17, "finish_rebalance"),
-    },
-    HELD.replace("Drafted000", **AS_DRAFTED)
-    .add("Drafted000", decide_owners=mistakes.decide_owners)
-    .drop("Drafted000", "requeue", "refuse_stale"),
-    brokers=2,
-    floods=True,
-)
+AS_DRAFTED_FAILS = {
+    EXCLUSIVE: Failure(21, "handle_start"),
+    "exclusive_fenced": Failure(16, "handle_commit"),
+    "only_the_present_epoch_writes": Failure(17, "serve_owners"),
+    STORED: Failure(17, "serve_owners"),
+    TWICE: Failure(29, "serve_offsets"),
+    STARTED: Failure(9, "send_start"),
+    "who_does_not_lead_commands_nobody": Failure(7, "step_down"),
+    "complete": Failure(8, "begin_rebalance"),
+    "who_has_started_fetches_what_it_owns": Failure(14, "serve_owners"),
+}
+
+DRAFTED_000 = _flaw(AS_DRAFTED_FAILS, AS_DRAFTED)
 """`002`'s coordinator with `000`'s consumer, which closes its fetchers on a lost connection."""
 
 DRAFTED_002 = _flaw(
-    {
-        EXCLUSIVE: Failure(20, "handle_start"),
-        "exclusive_fenced": Failure(15, "handle_commit"),
-        "only_the_present_epoch_writes": Failure(15, "serve_owners"),
-        STORED: Failure(15, "serve_owners"),
-        TWICE: Failure(28, "serve_offsets"),
-        STARTED: Failure(8, "send_start"),
-        "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
-        "complete": Failure(17, "finish_rebalance"),
-    },
-    HELD.replace("Drafted002", **AS_DRAFTED, let_go=mistakes.keep_fetching)
-    .add("Drafted002", decide_owners=mistakes.decide_owners)
-    .drop("Drafted002", "requeue", "refuse_stale"),
-    brokers=2,
-    floods=True,
+    AS_DRAFTED_FAILS, AS_DRAFTED.replace("Drafted002", let_go=mistakes.keep_fetching)
 )
 """`002`'s coordinator with `002`'s consumer, which reconnects and fetches on."""
+ALONE = replace(
+    DRAFTED_002,
+    failures={SETTLES: Failure(5, "begin_rebalance")},
+    sizes=dict.fromkeys(DRAFTED_002.spec.sorts, 1),
+)
+"""The same with one of each: small enough to tell what must happen, and does not."""

@@ -393,26 +393,3 @@ def accept_any_epoch(self: CentralCoordinator, m: Member, b: Broker) -> bool:
 def offsets_of_the_past(self: CentralCoordinator, m: Member, p: Partition, g: Nat) -> bool:
     """Offsets are taken from whoever reports them."""
     return True
-
-
-# ── What no core does: Stops are not answered ───────────────────────────────────────────────
-
-
-def send_stop_and_go_on(self: CentralCoordinator, m: Member, b: Broker) -> None:
-    """{b} tells {m} to stop, and takes it for done."""
-    require(self.phase[b] == Phase.STOPPING and not self.stopped[m])
-    require(self.election.leads[b] and self.books[m] == b and self.link[m])
-    require(self.asked[m] == Asked.NONE)
-    self.down[m].append(Message(kind=Kind.STOP, generation=self.generation))
-    self.stopped[m] = True
-    self.acked[m] = 0
-
-
-def stop_without_an_answer(self: CentralCoordinator, m: Member) -> None:
-    """{m} closes its fetchers, and does not answer."""
-    self.take(m, Kind.STOP)
-    stop = self.down[m].pop(0)
-    self.barred[m] = stop.generation
-    for p in Partition:
-        self.fetching[m, p] = False
-        self.position[m, p] = 0

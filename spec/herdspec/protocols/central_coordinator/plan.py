@@ -10,6 +10,7 @@ from herdspec.check.plans import (
     QUICK,
     Looked,
     Scale,
+    effort_of,
     exploration,
     flawed,
     liveness,
@@ -56,7 +57,13 @@ def flaws() -> Mapping[str, Flaw]:
 
 def planned(scale: Scale) -> Plan:
     """The plan of system B: the verified protocol, the two drafts, and single mistakes."""
-    from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
+    from herdspec.protocols.central_coordinator.flaws import (
+        ALONE,
+        DRAFTED_000,
+        DRAFTED_002,
+        FLAWS,
+        FOUND,
+    )
     from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
     from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
     from herdspec.protocols.contract.properties import RESETTING
@@ -75,6 +82,7 @@ def planned(scale: Scale) -> Plan:
         liveness(owed(2, 1, 1, faults=2)),
         proof("contract", RESETTING, ()),
         *flawed("drafted", DRAFTED_002),
+        flawed("drafted", ALONE)[-1],
         *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
     )
     specs = {"verified": CENTRAL_COORDINATOR, "contract": RESETTING, "drafted": DRAFTED_002.spec}
@@ -133,7 +141,8 @@ def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
 
     size = ", ".join([counted(n, name.lower()) for name, n in sizes.items()])
     named = f"refine {subject} to {through.abstract.name}"
-    return Check(f"{named}: {size}, {counted(faults, 'fault')}", run, rests_on)
+    name = f"{named}: {size}, {counted(faults, 'fault')}"
+    return Check(name, run, rests_on, effort=effort_of(sizes, faults))
 
 
 PROTOCOL = Protocol(
