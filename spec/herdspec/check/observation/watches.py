@@ -36,6 +36,11 @@ def keys_of(field: Field) -> tuple[Type, ...]:
     return field.kind.keys if isinstance(field.kind, MapOf) else ()
 
 
+def word(field: str) -> str:
+    """A field's name (`part.field`, where a spec has parts) in emitted names."""
+    return field.replace(".", "_")
+
+
 @dataclass(frozen=True)
 class Watches:
     """Promises, compiled for a source that fills some of the spec's fields."""
@@ -122,13 +127,13 @@ class _Emitter:
     def on_field(self, field: Field) -> CodeType | None:
         """What a changed entry is held against; `old` is what it was before the step."""
         blocks = self._blocks(field, self._clauses, "old <= now", "now <= old")
-        return self._watch(f"on_{field.name}(key, old)", field, blocks)
+        return self._watch(f"on_{word(field.name)}(key, old)", field, blocks)
 
     def of_state(self, field: Field) -> CodeType | None:
         """What an entry is held against that has become known, though nothing has happened."""
         states = [c for c in self._clauses if not c.is_step]
         blocks = self._blocks(field, states, "now is True", "now is False")
-        return self._watch(f"is_{field.name}(key)", field, blocks)
+        return self._watch(f"is_{word(field.name)}(key)", field, blocks)
 
     def _blocks(
         self, field: Field, clauses: Iterable[Clause], grown: str, fallen: str
@@ -144,7 +149,9 @@ class _Emitter:
         lines = [*blocks]
         keys = _keys(len(keys_of(field)))
         parts = [f"{', '.join(keys)} = key"] if keys else []
-        return _function(head, [f"now = s_{field.name}[key]", *parts, *lines]) if lines else None
+        return (
+            _function(head, [f"now = s_{word(field.name)}[key]", *parts, *lines]) if lines else None
+        )
 
     def on_new(self, sort: str) -> CodeType | None:
         """What a new element is held against."""
@@ -260,9 +267,10 @@ class _Logic:
     def entry(self, table: Expr, key: str) -> str:
         """An entry before or after a step."""
         if table.op == "field" and self._clause.is_step:
-            return f"(o_{table.data}[{key}] if {key} in o_{table.data} else s_{table.data}[{key}])"
+            name = word(table.data)
+            return f"(o_{name}[{key}] if {key} in o_{name} else s_{name}[{key}])"
         assert table.op in LEAVES, f"not an entry of a state: {table.op}"
-        return f"s_{table.data}[{key}]"
+        return f"s_{word(table.data)}[{key}]"
 
 
 class _Plain(_Logic):
@@ -382,7 +390,7 @@ class _Kleene(_Logic):
         if entry is None:
             return text
         changed, key = entry  # one that the step has not changed is, unknown or not, what it was
-        is_changed = f"{key} in o_{changed}"
+        is_changed = f"{key} in o_{word(changed)}"
         return f"(not {is_changed} or {text})" if yes else f"({is_changed} and {text})"
 
     def _same_entry(self, a: Expr, b: Expr) -> tuple[str, str] | None:

@@ -35,6 +35,7 @@ from herdproof.protocols.central_coordinator.held.flawed import (
 )
 from herdproof.protocols.central_coordinator.held.gated import HIDDEN, GatedCentral
 from herdproof.protocols.central_coordinator.held.gates import GROUP, Connection, Request, topic_of
+from herdproof.protocols.central_coordinator.held.loaded import a_coordinator_has_just_begun, load
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire import messages
 from herdproof.protocols.central_coordinator.wire.messages import Frame
@@ -124,6 +125,7 @@ class CentralCores(Adapter):
     chosen: ClassVar = {"write_owners": ("plan",), "serve_owners": ("plan",)}
     switches: ClassVar[frozenset[str]] = frozenset()
     """The mistakes of the cores."""
+    loadable = a_coordinator_has_just_begun
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
 
@@ -137,6 +139,11 @@ class CentralCores(Adapter):
         world = self.world
         sizes = len(world.brokers), len(world.members), len(world.partitions)
         self.world = type(self).world_of(*sizes, there=there)
+
+    def load(self, state: Any) -> None:
+        """Be in a state in which whoever coordinates has just begun."""
+        self.start(state)
+        load(self.world, state)
 
     # ── The rebalance ───────────────────────────────────────────────────────────────────────
 

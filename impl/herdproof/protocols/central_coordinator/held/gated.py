@@ -85,7 +85,7 @@ class GatedCentral(CentralParts):
         """A broker wins the next epoch."""
         self._expect(self.seat is None and not self.brokers[b].leads, "somebody leads")
         self.epoch += 1
-        self._operate(Set(self.paths.election.epoch, str(b).encode()))
+        self.operate(Set(self.paths.election.epoch, str(b).encode()))
         self.seat = self.elected = b
         self.brokers[b].won = self.epoch
 

@@ -16,14 +16,13 @@ from herdproof.consuming.subscription import (
     Subscription,
     parse,
 )
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdspec.check.observation.doubt import UNKNOWN, Told
+from herdspec.check.observation.doubt import UNKNOWN, Told, same
 from herdspec.check.observation.observed import Observed
 
 Partition = tuple[str, str]
 Member = tuple[str, int]
 
-OF_CONSUMERS = ("consumes", "position", "heeded", "interest")
+OF_CONSUMERS = ("consumes", "position", "resolved", "heeded", "interest")
 """What the lines of consumers tell, each of its own members."""
 
 
@@ -42,6 +41,8 @@ class Consumers:
         """What it consumes, as which member, and from where on."""
         self._begun: dict[str, tuple[Member, int]] = {}
         """As which member, and in which generation, it began to."""
+        self._asked: set[tuple[Member, Partition]] = set()
+        """What it has asked to be stored, since it resolved where to begin."""
         self._had: dict[str, dict[Partition, tuple[Member, int]]] = {}
         """What it consumed before lines of it were missing."""
         self._lost: dict[str, bool] = {}
@@ -73,11 +74,14 @@ class Consumers:
     def _begin(self, m: Member, p: Partition) -> None:
         """A member begins without the partition."""
         if self._entries["consumes"][m, p] is UNKNOWN:
-            self.seen.refine("consumes", (m, p), False)
-            self.seen.refine("position", (m, p), 0)
+            self._is_nowhere(m, p)
         subscription = self._subscribed[m]
         if subscription is not None:
             self.seen.refine("interest", (m, p), bool(subscription.streams(p[0])))
+
+    def _is_nowhere(self, m: Member, p: Partition) -> None:
+        for field, value in (("consumes", False), ("position", 0), ("resolved", False)):
+            self.seen.refine(field, (m, p), value)
 
     def _member(self, line: CentralStep) -> Member:
         m = (line.consumer, line.connection)
@@ -118,8 +122,10 @@ class Consumers:
         self._renew(line)
 
     def consumer_commit(self, line: CentralStep) -> None:
-        """It is where it says."""
+        """It is where it says, and asks for that to be stored."""
         self._heeds(line)
+        m = self._member(line)
+        self._asked.update((m, (t, n)) for t, n, _ in line.partitions)
         self._renew(line)
 
     def consumer_handle_stop(self, line: CentralStep) -> None:
@@ -165,10 +171,10 @@ class Consumers:
             self._by_partition.setdefault(p, {})[node] = None
             self._learn("consumes", (m, p), True)
             self._learn("position", (m, p), o)
+            self._learn("resolved", (m, p), False)
         for p in self._partitions:
             if p not in given and self._entries["consumes"][m, p] is UNKNOWN:
-                self.seen.refine("consumes", (m, p), False)
-                self.seen.refine("position", (m, p), 0)
+                self._is_nowhere(m, p)
 
     def _heeds(self, line: CentralStep) -> None:
         m = self._member(line)
@@ -186,14 +192,25 @@ class Consumers:
                 if positions[m, p] is UNKNOWN:
                     self.seen.refine("position", (m, p), o + 1)
                 else:
+                    self._resolves(m, p, positions[m, p], has[p][1], o + 1)
                     self.seen.set("position", (m, p), o + 1)
                 self._finishes(p, o + 1, has[p][1])
             elif self._entries["consumes"][m, p] is UNKNOWN and is_fetched:
                 self.seen.refine("consumes", (m, p), True)
                 self.seen.refine("position", (m, p), o + 1)
+                self.seen.refine("resolved", (m, p), may_have_resolved(0))
                 self._consumed.setdefault(line.node, {})[p] = (m, 0)
                 self._by_partition.setdefault(p, {})[line.node] = None
                 self._finishes(p, o + 1, 0)
+
+    def _resolves(self, m: Member, p: Partition, position: Any, start: int, to: int) -> None:
+        """Where no offset was stored, the first that it tells is its start; then it goes on."""
+        if not start and same(position, 0):
+            self.seen.set("resolved", (m, p), True)
+            self._asked.discard((m, p))
+        elif (m, p) in self._asked and self._entries["resolved"][m, p] is True and position != to:
+            self.seen.set("resolved", (m, p), False)  # silent: it was told that this is stored
+            self.seen.step()
 
     def _finishes(self, p: Partition, to: int, since: int) -> None:
         """Who began no later than the first unfinished record has finished all before `to`."""
@@ -212,11 +229,12 @@ class Consumers:
         if node in self._lapsed and line.until_ns > line.time_ns:
             self.seen.step()
             self._lapsed.discard(node)
-            for p, (m, _) in self._consumed.get(node, {}).items():
+            for p, (m, start) in self._consumed.get(node, {}).items():
                 others = [x for x in self._by_partition.get(p, ()) if x != node]
                 self._lapse_all(others, line.time_ns)
                 self.seen.forget("position", (m, p))
                 self.seen.amend("consumes", (m, p), True)
+                self.seen.amend("resolved", (m, p), may_have_resolved(start))
 
     def _lapse_all(self, nodes: Iterable[str], time_ns: int) -> None:
         """Those of these whose lease is over consume nothing."""
@@ -242,14 +260,13 @@ class Consumers:
         for m in members:
             for p in self._partitions:
                 if self._entries["consumes"][m, p] is UNKNOWN:
-                    self.seen.refine("consumes", (m, p), False)
-                    self.seen.refine("position", (m, p), 0)
+                    self._is_nowhere(m, p)
 
     def _cease(self, node: str, had: Mapping[Partition, tuple[Member, int]]) -> None:
         is_heard = node not in self._unheard
         for p, (m, _) in had.items():
-            self.seen.set("consumes", (m, p), False if is_heard else Told(False))
-            self.seen.set("position", (m, p), 0 if is_heard else Told(0))
+            for field, value in (("consumes", False), ("position", 0), ("resolved", False)):
+                self.seen.set(field, (m, p), value if is_heard else Told(value))
 
     # ── Lines that are missing ──────────────────────────────────────────────────────────────
 
@@ -284,17 +301,25 @@ class Consumers:
                 self.seen.refine("consumes", (m, p), Told(p in had))
             if self._entries["position"][m, p] is UNKNOWN:
                 self.seen.refine("position", (m, p), Told(had[p][1] if p in had else 0))
+            if self._entries["resolved"][m, p] is UNKNOWN:
+                start = had[p][1] if p in had else 1
+                self.seen.refine("resolved", (m, p), may_have_resolved(start))
 
     def leave_consumer(self, node: str) -> None:
         """That was its process's last line, whether it has ended or its trace was cut."""
         self._unheard.add(node)
         for m in self.members_of(node):
             for p in self._partitions:
-                for field in ("consumes", "position", "interest"):
+                for field in ("consumes", "position", "resolved", "interest"):
                     self.seen.leave(field, (m, p))
             self.seen.leave("heeded", m)
         for p in self._consumed.get(node, ()):
             self.seen.leave("finished", p)
+
+
+def may_have_resolved(start: int) -> Any:
+    """Whether who began there resolved that by itself: it need not have, where nobody knows."""
+    return False if start else Told(True)
 
 
 @cache
