@@ -34,12 +34,16 @@ from herdspec.protocols.group import Member, Partition
 WITHOUT_MEANING = frozenset(
     {
         "one_coordinator", "two_coordinate", "only_the_present_epoch_writes", "terms_have_begun",
+        "an_epoch_is_won_by_one", "epochs_never_go_back", "members_follow_no_older_epoch",
+        "generations_never_go_back",
         "what_was_taken_is_stored_at_the_handover", "an_offset_waits_to_be_stored",
         "exclusive_fenced", "stored_as_taken", "owners_change_with_the_generation",
         "a_second_owner_follows_the_first", "a_group_with_members_is_stable",
     }
 )  # fmt: skip
 """What speaks of a coordinator, or of the group's generation."""
+NOT_MODELLED = frozenset({"a_resolved_start_is_stored_first"})
+"""What speaks of starts that members resolve by themselves."""
 SHOWN_BY_THE_PROTOCOL = frozenset({"complete", "settles"})
 """What is asked of the protocol itself."""
 
@@ -256,7 +260,7 @@ def claims_have_been(s: ClaimedGroup) -> bool:
     )
 
 
-_DROPPED = WITHOUT_MEANING | SHOWN_BY_THE_PROTOCOL
+_DROPPED = WITHOUT_MEANING | SHOWN_BY_THE_PROTOCOL | NOT_MODELLED
 _KEPT = [p.python for p in CONTRACT.properties if p.name not in _DROPPED]
 _COORDINATED = [a.name for a in CONTRACT.actions if a.name not in ("appear", "finish")]
 
@@ -284,17 +288,11 @@ def nobody_is_heard(self: ClaimedGroup, m: Member) -> bool:
     return False
 
 
-@lemma
-def who_consumes_is_somewhere(s: ClaimedGroup) -> bool:
-    """Who does not consume a partition is nowhere in it."""
-    return all(s.consumes[m, p] or s.position[m, p] == 0 for m in Member for p in Partition)
-
-
 CLAIMED_FENCED = (
     specification(
         ClaimedGroup, *(p for p in _KEPT if p.name != "who_consumes_owns"),
         only_the_latest_claim_stores, owners_change_with_a_claim,
-        a_second_claim_follows_the_first, claims_have_been, who_consumes_is_somewhere,
+        a_second_claim_follows_the_first, claims_have_been,
     )
     .drop("ClaimedFenced", *_COORDINATED)
     .replace(

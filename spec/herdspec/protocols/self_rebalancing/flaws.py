@@ -53,7 +53,7 @@ FLAWS = {
     ),
     "stale_start": _flaw(
         {
-            "monotone": Failure(22, "commit"),
+            "committed_offsets_never_go_back": Failure(22, "commit"),
             "a_start_is_at_the_stored_offset": Failure(21, "start_fetchers"),
         },
         _but("stale_start", read_ids=mistakes.read_ids_before_offsets, **EARLY_OFFSETS),
@@ -62,7 +62,7 @@ FLAWS = {
     "zombie_commit": _flaw(
         {
             "exclusive_fenced": Failure(23, "commit_offsets"),
-            "monotone": Failure(26, "commit_offsets"),
+            "committed_offsets_never_go_back": Failure(26, "commit_offsets"),
             "a_start_is_at_the_stored_offset": Failure(25, "start_fetchers"),
             "what_is_finished_is_stored_at_a_release": Failure(28, "release"),
         },
@@ -115,7 +115,10 @@ FLAWS = {
 
 READINGS = {
     "fetched_for_consumed": _flaw(
-        {"nothing_skipped": Failure(11, "shutdown"), "monotone": Failure(14, "commit_offsets")},
+        {
+            "only_finished_is_committed": Failure(11, "shutdown"),
+            "committed_offsets_never_go_back": Failure(14, "commit_offsets"),
+        },
         _but("fetched_for_consumed", progress=mistakes.fetched_offset),
         "fetched_for_consumed",
     ),
@@ -195,7 +198,7 @@ DRAFTED = _flaw(
         "complete": Failure(9, "start_fetchers"),
         "exclusive_fenced": Failure(23, "commit"),
         "who_owns_is_not_deleted_by_others": Failure(23, "release"),
-        "monotone": Failure(22, "commit"),
+        "committed_offsets_never_go_back": Failure(22, "commit"),
         "a_start_is_at_the_stored_offset": Failure(21, "start_fetchers"),
         "what_is_finished_is_stored_at_a_release": Failure(28, "release"),
         "settles": Failure(10, "renew_watches"),

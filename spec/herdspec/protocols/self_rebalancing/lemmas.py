@@ -10,15 +10,20 @@ from herdspec import lemma
 from herdspec.protocols.self_rebalancing.spec import (
     Member,
     Partition,
-    Phase,
+    Rebalance,
     SelfRebalancing,
     Session,
 )
 
 
-def may_believe(phase: Phase) -> bool:
+def may_believe(phase: Rebalance) -> bool:
     """While a consumer may have something in topicRegistry."""
-    return phase in (Phase.RESTING, Phase.COMMITTING, Phase.RELEASING, Phase.BACKING_OFF)
+    return phase in (
+        Rebalance.RESTING,
+        Rebalance.COMMITTING,
+        Rebalance.RELEASING,
+        Rebalance.BACKING_OFF,
+    )
 
 
 @lemma
@@ -60,7 +65,7 @@ def what_is_claimed_is_owned(s: SelfRebalancing) -> bool:
     return all(
         (s.owner[p] != m or s.token[m, p] == 0 or s.holds(m, p))
         and (
-            s.phase[m] not in (Phase.CLAIMING, Phase.STARTING)
+            s.phase[m] not in (Rebalance.CLAIMING, Rebalance.STARTING)
             or s.token[m, p] == 0
             or not s.registered[m]
             or s.owner[p] == m
@@ -75,12 +80,15 @@ def each_phase_has_its_beliefs(s: SelfRebalancing) -> bool:
     """What a consumer believes goes with how far it is; of who is gone nothing is left."""
     return all(
         (not s.registry[m, p] or (s.token[m, p] > 0 and may_believe(s.phase[m])))
-        and (s.token[m, p] == 0 or s.phase[m] not in (Phase.TOPICS, Phase.IDS, Phase.OFFSETS))
-        and (not s.fetching[m, p] or (s.registry[m, p] and s.phase[m] == Phase.RESTING))
-        and (s.phase[m] != Phase.STARTING or not s.planned[m, p] or s.token[m, p] > 0)
+        and (
+            s.token[m, p] == 0
+            or s.phase[m] not in (Rebalance.TOPICS, Rebalance.IDS, Rebalance.OFFSETS)
+        )
+        and (not s.fetching[m, p] or (s.registry[m, p] and s.phase[m] == Rebalance.RESTING))
+        and (s.phase[m] != Rebalance.STARTING or not s.planned[m, p] or s.token[m, p] > 0)
         and (
             s.session[m] not in (Session.NONE, Session.DEAD)
-            or (s.phase[m] == Phase.RESTING and s.token[m, p] == 0)
+            or (s.phase[m] == Rebalance.RESTING and s.token[m, p] == 0)
         )
         for m in Member
         for p in Partition
@@ -93,13 +101,13 @@ def who_holds_a_partition_is_ahead(s: SelfRebalancing) -> bool:
     return all(
         (not s.registry[m, p] or not s.holds(m, p) or s.committed[p] <= s.consumed[m, p])
         and (
-            s.phase[m] != Phase.STARTING
+            s.phase[m] != Rebalance.STARTING
             or not s.planned[m, p]
             or not s.holds(m, p)
             or s.committed[p] == s.consumed[m, p]
         )
         and (
-            s.phase[m] != Phase.RELEASING
+            s.phase[m] != Rebalance.RELEASING
             or not s.registry[m, p]
             or not s.holds(m, p)
             or s.committed[p] == s.consumed[m, p]
@@ -116,7 +124,10 @@ def what_is_owned_was_planned(s: SelfRebalancing) -> bool:
     return all(
         s.owner[p] != m
         or s.session[m] == Session.DEAD
-        or (s.planned[m, p] and s.phase[m] not in (Phase.TOPICS, Phase.IDS, Phase.OFFSETS))
+        or (
+            s.planned[m, p]
+            and s.phase[m] not in (Rebalance.TOPICS, Rebalance.IDS, Rebalance.OFFSETS)
+        )
         for m in Member
         for p in Partition
     )

@@ -12,7 +12,7 @@ from herdspec.protocols.self_rebalancing.spec import (
     RETRIES,
     Member,
     Partition,
-    Phase,
+    Rebalance,
     SelfRebalancing,
     Session,
 )
@@ -43,20 +43,20 @@ def reconnect_and_go_on(self: SelfRebalancing, m: Member) -> None:
 
 def read_topics_unwatched(self: SelfRebalancing, m: Member) -> None:
     """(3) {m} reads which partitions there are."""
-    self.does(m, Phase.TOPICS)
+    self.does(m, Rebalance.TOPICS)
     for p in Partition:
         self.seen[m, p] = self.exists[p]
-    self.phase[m] = Phase.IDS
+    self.phase[m] = Rebalance.IDS
 
 
 def read_ids_unwatched(self: SelfRebalancing, m: Member, mine: set[Partition]) -> None:
     """(3) {m} reads who is in the group, and plans for all: {mine} are its own."""
-    self.does(m, Phase.IDS)
+    self.does(m, Rebalance.IDS)
     require(all(self.agrees(m, p, p in mine) for p in Partition))
     for p in Partition:
         self.planned[m, p] = p in mine
         self.seen[m, p] = False
-    self.phase[m] = Phase.CLAIMING
+    self.phase[m] = Rebalance.CLAIMING
 
 
 @action(fair=weak)
@@ -78,43 +78,43 @@ def only_like_minded(self: SelfRebalancing, changed: Member, m: Member) -> bool:
 
 def read_ids_before_offsets(self: SelfRebalancing, m: Member, mine: set[Partition]) -> None:
     """(3) {m} reads who is in the group, watches that, and plans for all: {mine} are its."""
-    self.does(m, Phase.IDS)
+    self.does(m, Rebalance.IDS)
     require(all(self.agrees(m, p, p in mine) for p in Partition))
     self.watches_ids[m] = True
     for p in Partition:
         self.planned[m, p] = p in mine
         self.seen[m, p] = False
-    self.phase[m] = Phase.OFFSETS
+    self.phase[m] = Rebalance.OFFSETS
 
 
 def read_ids_unwatched_before_offsets(
     self: SelfRebalancing, m: Member, mine: set[Partition]
 ) -> None:
     """(3) {m} reads who is in the group, and plans for all: {mine} are its own."""
-    self.does(m, Phase.IDS)
+    self.does(m, Rebalance.IDS)
     require(all(self.agrees(m, p, p in mine) for p in Partition))
     for p in Partition:
         self.planned[m, p] = p in mine
         self.seen[m, p] = False
-    self.phase[m] = Phase.OFFSETS
+    self.phase[m] = Rebalance.OFFSETS
 
 
 def read_offsets_before_claims(self: SelfRebalancing, m: Member) -> None:
     """(3) {m} reads how far each partition of its plan is consumed."""
-    self.does(m, Phase.OFFSETS)
+    self.does(m, Rebalance.OFFSETS)
     self.begin_at_the_stored_offsets(m)
-    self.phase[m] = Phase.CLAIMING
+    self.phase[m] = Rebalance.CLAIMING
 
 
 def start_once_all_is_claimed(self: SelfRebalancing, m: Member) -> None:
     """(5) updateFetcher: {m} updates topicRegistry, and pulls from all that is in it."""
-    self.does(m, Phase.CLAIMING)
+    self.does(m, Rebalance.CLAIMING)
     require(self.has_all(m))
     for p in Partition:
         self.registry[m, p] = self.planned[m, p]
         self.fetching[m, p] = self.planned[m, p]
     self.attempts[m] = 0
-    self.phase[m] = Phase.RESTING
+    self.phase[m] = Rebalance.RESTING
 
 
 def any_commit(self: SelfRebalancing, m: Member, p: Partition) -> bool:
@@ -129,8 +129,8 @@ def fetched_offset(self: SelfRebalancing, m: Member, p: Partition) -> int:
 
 def submit_nothing(self: SelfRebalancing, m: Member) -> None:
     """(1) {m} leaves its offsets to the periodic submission."""
-    self.does(m, Phase.COMMITTING)
-    self.phase[m] = Phase.RELEASING
+    self.does(m, Rebalance.COMMITTING)
+    self.phase[m] = Rebalance.RELEASING
 
 
 # ── Ownership ───────────────────────────────────────────────────────────────────────────────
@@ -183,16 +183,16 @@ def refuse_and_forget(self: SelfRebalancing, m: Member, p: Partition) -> None:
 def close_while_retries_last(self: SelfRebalancing, m: Member) -> None:
     """(1) {m} takes the flag, or tries once more while retries last: it closes its fetchers."""
     require(self.session[m] == Session.CONNECTED)
-    gave_up = self.phase[m] == Phase.BACKING_OFF and self.attempts[m] == RETRIES
+    gave_up = self.phase[m] == Rebalance.BACKING_OFF and self.attempts[m] == RETRIES
     require(
-        (self.phase[m] == Phase.BACKING_OFF and not gave_up)
-        or (self.due[m] and (self.phase[m] == Phase.RESTING or gave_up or self.is_waiting(m)))
+        (self.phase[m] == Rebalance.BACKING_OFF and not gave_up)
+        or (self.due[m] and (self.phase[m] == Rebalance.RESTING or gave_up or self.is_waiting(m)))
     )
-    if self.phase[m] != Phase.BACKING_OFF or gave_up:
+    if self.phase[m] != Rebalance.BACKING_OFF or gave_up:
         self.due[m] = False
         self.attempts[m] = 0
     self.close_fetchers_for_queues(m)
-    self.phase[m] = Phase.COMMITTING
+    self.phase[m] = Rebalance.COMMITTING
     for p in Partition:
         self.waits[m, p] = False
 
@@ -204,23 +204,23 @@ def take_the_flag_and_pull_on(self: SelfRebalancing, m: Member) -> None:
     """(1) {m} takes the flag, or tries once more; its fetchers are closed later."""
     require(self.session[m] == Session.CONNECTED)
     require(
-        self.phase[m] == Phase.BACKING_OFF
-        or (self.due[m] and (self.phase[m] == Phase.RESTING or self.is_waiting(m)))
+        self.phase[m] == Rebalance.BACKING_OFF
+        or (self.due[m] and (self.phase[m] == Rebalance.RESTING or self.is_waiting(m)))
     )
     self.due[m] = False
-    self.phase[m] = Phase.COMMITTING
+    self.phase[m] = Rebalance.COMMITTING
     for p in Partition:
         self.waits[m, p] = False
 
 
 def read_topics_and_close(self: SelfRebalancing, m: Member) -> None:
     """(3) {m} closes its fetchers, and reads which partitions there are, and watches them."""
-    self.does(m, Phase.TOPICS)
+    self.does(m, Rebalance.TOPICS)
     self.close_fetchers_for_queues(m)
     self.watches_topics[m] = True
     for p in Partition:
         self.seen[m, p] = self.exists[p]
-    self.phase[m] = Phase.IDS
+    self.phase[m] = Rebalance.IDS
 
 
 def nothing_need_be_claimed(self: SelfRebalancing, m: Member) -> bool:

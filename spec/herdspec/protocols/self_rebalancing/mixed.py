@@ -13,16 +13,17 @@ from herdspec.language.surface import action, command, weak
 from herdspec.protocols.flaws import Failure
 from herdspec.protocols.self_rebalancing import mistakes
 from herdspec.protocols.self_rebalancing.properties import (
+    committed_offsets_never_go_back,
     exclusive,
-    monotone,
-    nothing_skipped,
+    nobody_is_past_the_unfinished,
+    only_finished_is_committed,
     rests,
     settles,
 )
 from herdspec.protocols.self_rebalancing.spec import (
     Member,
     Partition,
-    Phase,
+    Rebalance,
     SelfRebalancing,
     Session,
 )
@@ -48,7 +49,7 @@ drafted_start = mistakes.start_once_all_is_claimed
 drafted_renewal = mistakes.renew_watches
 
 
-class Mixed(SelfRebalancing):
+class MixedGroup(SelfRebalancing):
     """Corrected consumers, and an old one, in one group."""
 
     old: dict[Member, bool] = each(False)
@@ -70,13 +71,13 @@ class Mixed(SelfRebalancing):
 # ── Each to its own ─────────────────────────────────────────────────────────────────────────
 
 
-def suspend(self: Mixed, m: Member) -> None:
+def suspend(self: MixedGroup, m: Member) -> None:
     """{m} cannot reach ZooKeeper, and closes its fetchers, unless it is old."""
     require(not self.old[m])
     corrected_suspend(self, m)
 
 
-def reconnect(self: Mixed, m: Member) -> None:
+def reconnect(self: MixedGroup, m: Member) -> None:
     """{m} finds ZooKeeper again in time."""
     if self.old[m]:
         drafted_reconnect(self, m)
@@ -84,7 +85,7 @@ def reconnect(self: Mixed, m: Member) -> None:
         corrected_reconnect(self, m)
 
 
-def handle_new_session(self: Mixed, m: Member) -> None:
+def handle_new_session(self: MixedGroup, m: Member) -> None:
     """{m} learns that its session has ended: it registers again."""
     if self.old[m]:
         drafted_new_session(self, m)
@@ -92,7 +93,7 @@ def handle_new_session(self: Mixed, m: Member) -> None:
         corrected_new_session(self, m)
 
 
-def close_fetchers(self: Mixed, m: Member) -> None:
+def close_fetchers(self: MixedGroup, m: Member) -> None:
     """(1) {m} takes the flag, or tries once more: it closes its fetchers."""
     if self.old[m]:
         drafted_close(self, m)
@@ -100,7 +101,7 @@ def close_fetchers(self: Mixed, m: Member) -> None:
         corrected_close(self, m)
 
 
-def read_topics(self: Mixed, m: Member) -> None:
+def read_topics(self: MixedGroup, m: Member) -> None:
     """(3) {m} reads which partitions there are."""
     if self.old[m]:
         drafted_read_topics(self, m)
@@ -108,18 +109,18 @@ def read_topics(self: Mixed, m: Member) -> None:
         corrected_read_topics(self, m)
 
 
-def read_ids(self: Mixed, m: Member, mine: set[Partition]) -> None:
+def read_ids(self: MixedGroup, m: Member, mine: set[Partition]) -> None:
     """(3) {m} reads who is in the group, and plans for all: {mine} are its."""
-    self.does(m, Phase.IDS)
+    self.does(m, Rebalance.IDS)
     require(all(self.agrees(m, p, p in mine) for p in Partition))
     self.watches_ids[m] = self.watches_ids[m] or not self.old[m]
     for p in Partition:
         self.planned[m, p] = p in mine
         self.seen[m, p] = False
-    self.phase[m] = Phase.OFFSETS if self.old[m] else Phase.CLAIMING
+    self.phase[m] = Rebalance.OFFSETS if self.old[m] else Rebalance.CLAIMING
 
 
-def read_offsets(self: Mixed, m: Member) -> None:
+def read_offsets(self: MixedGroup, m: Member) -> None:
     """{m} reads how far each partition of its plan is consumed."""
     if self.old[m]:
         drafted_read_offsets(self, m)
@@ -127,21 +128,21 @@ def read_offsets(self: Mixed, m: Member) -> None:
         corrected_read_offsets(self, m)
 
 
-def claim(self: Mixed, m: Member, p: Partition) -> None:
+def claim(self: MixedGroup, m: Member, p: Partition) -> None:
     """(4) {m} becomes the owner of {p}."""
     corrected_claim(self, m, p)
     if self.old[m]:
         self.token[m, p] = 1  # it knows that it has created the node
 
 
-def create_owner(self: Mixed, m: Member, p: Partition) -> None:
+def create_owner(self: MixedGroup, m: Member, p: Partition) -> None:
     """The owner node is created; an old consumer knows of no version."""
     self.owner[p] = m
     if not self.old[m]:
         self.version[p] = self.version[p] + 1
 
 
-def refuse_claim(self: Mixed, m: Member, p: Partition) -> None:
+def refuse_claim(self: MixedGroup, m: Member, p: Partition) -> None:
     """(4) {m} is refused {p}, which has an owner."""
     if self.old[m]:
         drafted_refusal(self, m, p)
@@ -149,7 +150,7 @@ def refuse_claim(self: Mixed, m: Member, p: Partition) -> None:
         corrected_refusal(self, m, p)
 
 
-def start_fetchers(self: Mixed, m: Member) -> None:
+def start_fetchers(self: MixedGroup, m: Member) -> None:
     """(5) updateFetcher: {m} updates topicRegistry, and pulls from all that is in it."""
     if self.old[m]:
         drafted_start(self, m)
@@ -157,24 +158,24 @@ def start_fetchers(self: Mixed, m: Member) -> None:
         corrected_start(self, m)
 
 
-def lease_is_over(self: Mixed, m: Member) -> bool:
+def lease_is_over(self: MixedGroup, m: Member) -> bool:
     """Assumption `session_lease`, which an old consumer does not keep."""
     return self.old[m] or all(not self.fetching[m, p] for p in Partition)
 
 
-def accepts_commit(self: Mixed, m: Member, p: Partition) -> bool:
+def accepts_commit(self: MixedGroup, m: Member, p: Partition) -> bool:
     """Who is not old checks the partition's version."""
     return self.old[m] or self.holds(m, p)
 
 
-def may_release(self: Mixed, m: Member, p: Partition) -> bool:
+def may_release(self: MixedGroup, m: Member, p: Partition) -> bool:
     """Who is not old checks the partition's version, and looks whose the node is."""
     if self.old[m]:
         return self.registry[m, p]
     return self.holds(m, p) and self.owner[p] == m
 
 
-def in_doubt(self: Mixed, m: Member, p: Partition) -> bool:
+def in_doubt(self: MixedGroup, m: Member, p: Partition) -> bool:
     """The member's own session owns the node, by a claim whose answer it never got."""
     return not self.old[m] and self.planned[m, p] and self.owner[p] == m and not self.holds(m, p)
 
@@ -183,7 +184,7 @@ def in_doubt(self: Mixed, m: Member, p: Partition) -> bool:
 
 
 @always
-def exclusive_among_corrected(s: Mixed) -> bool:
+def exclusive_among_corrected(s: MixedGroup) -> bool:
     """At no time do two corrected members consume the same partition."""
     return all(
         not (s.fetching[a, p] and s.fetching[b, p]) or s.old[a] or s.old[b]
@@ -195,7 +196,7 @@ def exclusive_among_corrected(s: Mixed) -> bool:
 
 
 @always
-def fenced_among_corrected(s: Mixed) -> bool:
+def fenced_among_corrected(s: MixedGroup) -> bool:
     """Of all corrected members, at most one can store offsets of a partition."""
     return all(
         not (s.holds(a, p) and s.holds(b, p)) or s.old[a] or s.old[b]
@@ -207,7 +208,7 @@ def fenced_among_corrected(s: Mixed) -> bool:
 
 
 @step
-def only_the_old_go_back(before: Mixed, after: Mixed) -> bool:
+def only_the_old_go_back(before: MixedGroup, after: MixedGroup) -> bool:
     """A stored offset goes back only by an old member's commit."""
     return all(
         before.committed[p] <= after.committed[p]
@@ -217,15 +218,17 @@ def only_the_old_go_back(before: Mixed, after: Mixed) -> bool:
 
 
 @step
-def only_the_old_delete(before: Mixed, after: Mixed) -> bool:
+def only_the_old_delete(before: MixedGroup, after: MixedGroup) -> bool:
     """An owner node that is not deleted by its owner is deleted by an old member's release."""
     return all(
         before.owner[p] == after.owner[p]
         or before.owner[p] != m
         or before.registered[m] != after.registered[m]
-        or (before.phase[m] == Phase.RELEASING and after.phase[m] == Phase.TOPICS)
+        or (before.phase[m] == Rebalance.RELEASING and after.phase[m] == Rebalance.TOPICS)
         or any(
-            before.old[o] and before.phase[o] == Phase.RELEASING and after.phase[o] == Phase.TOPICS
+            before.old[o]
+            and before.phase[o] == Rebalance.RELEASING
+            and after.phase[o] == Rebalance.TOPICS
             for o in Member
         )
         for p in Partition
@@ -234,28 +237,29 @@ def only_the_old_delete(before: Mixed, after: Mixed) -> bool:
 
 
 @leads_to
-def corrected_ones_settle(s: Mixed) -> tuple[bool, bool]:
+def corrected_ones_settle(s: MixedGroup) -> tuple[bool, bool]:
     """Without further faults each corrected member rests, in the end, or waits for an old one."""
     return True, all(s.old[m] or rests(s, m) or waits_for_the_old(s, m) for m in Member)
 
 
-def waits_for_the_old(s: Mixed, m: Member) -> bool:
+def waits_for_the_old(s: MixedGroup, m: Member) -> bool:
     """An old member's node stands in the way of the member."""
     return any(s.waits[m, p] and s.owner[p] == o and s.old[o] for p in Partition for o in Member)
 
 
 OWED_TO_NOBODY = {
     "exclusive": Failure(21, "start_fetchers"),
-    "monotone": Failure(23, "commit"),
+    "committed_offsets_never_go_back": Failure(23, "commit"),
     "only_the_old_go_back": Failure(26, "commit"),
     "settles": Failure(11, "renew_watches"),
 }
 """What fails, with two members and one partition, for what the old one does."""
 MIXED = specification(
-    Mixed, exclusive, exclusive_among_corrected, fenced_among_corrected, monotone,
-    only_the_old_go_back, only_the_old_delete, nothing_skipped, settles, corrected_ones_settle
+    MixedGroup, exclusive, exclusive_among_corrected, fenced_among_corrected,
+    committed_offsets_never_go_back, only_the_old_go_back, only_the_old_delete,
+    only_finished_is_committed, nobody_is_past_the_unfinished, settles, corrected_ones_settle,
 ).replace(
-    "Mixed", suspend=suspend, reconnect=reconnect,
+    "MixedGroup", suspend=suspend, reconnect=reconnect,
     handle_new_session=handle_new_session, close_fetchers=close_fetchers, read_topics=read_topics,
     read_ids=read_ids, read_offsets=read_offsets, claim=claim, create_owner=create_owner,
     refuse_claim=refuse_claim, start_fetchers=start_fetchers, lease_is_over=lease_is_over,

@@ -12,7 +12,7 @@ from herdspec.protocols.self_rebalancing.lemmas import LEMMAS as LEMMAS
 from herdspec.protocols.self_rebalancing.spec import (
     Member,
     Partition,
-    Phase,
+    Rebalance,
     SelfRebalancing,
     Session,
 )
@@ -55,27 +55,34 @@ def who_owns_is_not_deleted_by_others(before: SelfRebalancing, after: SelfRebala
         before.owner[p] == after.owner[p]
         or before.owner[p] != m
         or before.registered[m] != after.registered[m]
-        or (before.phase[m] == Phase.RELEASING and after.phase[m] == Phase.TOPICS)
+        or (before.phase[m] == Rebalance.RELEASING and after.phase[m] == Rebalance.TOPICS)
         for p in Partition
         for m in Member
     )
 
 
 @step
-def monotone(before: SelfRebalancing, after: SelfRebalancing) -> bool:
-    """Versions and committed offsets never go back."""
-    return all(
-        before.version[p] <= after.version[p] and before.committed[p] <= after.committed[p]
-        for p in Partition
-    )
+def versions_never_go_back(before: SelfRebalancing, after: SelfRebalancing) -> bool:
+    """No version of a partition's node is followed by an older one."""
+    return all(before.version[p] <= after.version[p] for p in Partition)
+
+
+@step
+def committed_offsets_never_go_back(before: SelfRebalancing, after: SelfRebalancing) -> bool:
+    """No committed offset is followed by a smaller one."""
+    return all(before.committed[p] <= after.committed[p] for p in Partition)
 
 
 @always
-def nothing_skipped(s: SelfRebalancing) -> bool:
-    """Nobody is at, and nothing is committed of, a record before which one is unfinished."""
-    return all(s.committed[p] <= s.finished[p] for p in Partition) and all(
-        s.consumed[m, p] <= s.finished[p] for m in Member for p in Partition
-    )
+def only_finished_is_committed(s: SelfRebalancing) -> bool:
+    """Nothing is committed of a record before which one is unfinished."""
+    return all(s.committed[p] <= s.finished[p] for p in Partition)
+
+
+@always
+def nobody_is_past_the_unfinished(s: SelfRebalancing) -> bool:
+    """Nobody is at a record before which one is unfinished."""
+    return all(s.consumed[m, p] <= s.finished[p] for m in Member for p in Partition)
 
 
 @step
@@ -96,8 +103,8 @@ def what_is_finished_is_stored_at_a_release(
 ) -> bool:
     """Who gives a partition back in order has stored how far it is."""
     return all(
-        before.phase[m] != Phase.RELEASING
-        or after.phase[m] != Phase.TOPICS
+        before.phase[m] != Rebalance.RELEASING
+        or after.phase[m] != Rebalance.TOPICS
         or before.owner[p] != m
         or not before.registry[m, p]
         or before.committed[p] >= before.consumed[m, p]
@@ -115,7 +122,7 @@ def who_fetches_owns(s: SelfRebalancing) -> bool:
 def rests(s: SelfRebalancing, m: Member) -> bool:
     """The consumer reaches ZooKeeper, and nothing is left for it to do; or there is none."""
     return s.session[m] == Session.NONE or (
-        s.session[m] == Session.CONNECTED and s.phase[m] == Phase.RESTING and not s.due[m]
+        s.session[m] == Session.CONNECTED and s.phase[m] == Rebalance.RESTING and not s.due[m]
     )
 
 
@@ -185,7 +192,7 @@ def a_second_owner_follows_the_first(s: SelfRebalancing) -> bool:
 def plans_disagree(s: SelfRebalancing) -> bool:
     """Two consumers have planned the same partition for themselves."""
     return any(
-        s.planned[a, p] and s.planned[b, p] and s.phase[a] == Phase.CLAIMING
+        s.planned[a, p] and s.planned[b, p] and s.phase[a] == Rebalance.CLAIMING
         for p in Partition
         for a in Member
         for b in Member
@@ -219,7 +226,7 @@ def a_claim_is_in_doubt(s: SelfRebalancing) -> bool:
 def a_stale_commit_is_refused(s: SelfRebalancing) -> bool:
     """A consumer is about to submit an offset that its token is too old for."""
     return any(
-        s.phase[m] == Phase.COMMITTING and s.registry[m, p] and not s.accepts_commit(m, p)
+        s.phase[m] == Rebalance.COMMITTING and s.registry[m, p] and not s.accepts_commit(m, p)
         and s.consumed[m, p] < s.committed[p]
         for m in Member
         for p in Partition
@@ -229,7 +236,7 @@ def a_stale_commit_is_refused(s: SelfRebalancing) -> bool:
 @sometimes
 def a_failed_attempt_is_seen(s: SelfRebalancing) -> bool:
     """An attempt has failed."""
-    return any(s.phase[m] == Phase.BACKING_OFF for m in Member)
+    return any(s.phase[m] == Rebalance.BACKING_OFF for m in Member)
 
 
 # ── What this architecture cannot promise ───────────────────────────────────────────────────
@@ -239,8 +246,8 @@ def a_failed_attempt_is_seen(s: SelfRebalancing) -> bool:
 def who_stops_has_a_reason(before: SelfRebalancing, after: SelfRebalancing) -> bool:
     """Whoever closes its fetchers for a rebalance has something to lose or to gain by it."""
     return all(
-        before.phase[m] != Phase.RESTING
-        or after.phase[m] != Phase.COMMITTING
+        before.phase[m] != Rebalance.RESTING
+        or after.phase[m] != Rebalance.COMMITTING
         or not any(before.fetching[m, p] for p in Partition)
         or any(before.registry[m, p] != before.would_be_first(m, p) for p in Partition)
         for m in Member
@@ -250,7 +257,9 @@ def who_stops_has_a_reason(before: SelfRebalancing, after: SelfRebalancing) -> b
 OF_THE_LEASE = (exclusive, who_fetches_owns)
 """What holds under the assumption `session_lease` alone."""
 PROMISES = (
-    *OF_THE_LEASE, exclusive_fenced, who_owns_is_not_deleted_by_others, monotone, nothing_skipped,
+    *OF_THE_LEASE, exclusive_fenced, who_owns_is_not_deleted_by_others,
+    versions_never_go_back, committed_offsets_never_go_back, only_finished_is_committed,
+    nobody_is_past_the_unfinished,
     a_start_is_at_the_stored_offset, what_is_finished_is_stored_at_a_release,
 )  # fmt: skip
 """What is proved."""

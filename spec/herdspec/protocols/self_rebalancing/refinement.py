@@ -41,6 +41,16 @@ def epoch(s: WithoutOffice) -> Nat:
     return 0
 
 
+def elected(s: WithoutOffice) -> Broker | None:
+    """Nobody was elected."""
+    return None
+
+
+def author(s: WithoutOffice) -> Broker | None:
+    """No coordinator writes."""
+    return None
+
+
 def term(s: WithoutOffice, b: Broker) -> Nat:
     """Nobody coordinates."""
     return 1 if s.coordinates[b] else 0
@@ -154,6 +164,11 @@ def reported(s: WithoutOffice, m: Member, p: Partition) -> Nat:
     return 0
 
 
+def resolved(s: WithoutOffice, m: Member, p: Partition) -> bool:
+    """Nobody: resets are not modelled."""
+    return False
+
+
 def finished(s: WithoutOffice, p: Partition) -> Nat:
     """The first record that no application finished."""
     return s.finished[p]
@@ -165,9 +180,9 @@ def committed(s: WithoutOffice, p: Partition) -> Nat:
 
 
 FIELDS: tuple[Callable[..., object], ...] = (
-    epoch, term, known, informed, stage, generation, told, heeded, begun, committing, accepted,
-    storing, exists, interest, live, owner, claims, claim, current, consumes, position, reported,
-    finished, committed,
+    epoch, elected, author, term, resolved, known, informed, stage, generation, told, heeded, begun,
+    committing, accepted, storing, exists, interest, live, owner, claims, claim, current, consumes,
+    position, reported, finished, committed,
 )  # fmt: skip
 SEEN: Specification = specification(WithoutOffice, *PROMISES, *LEMMAS)
 ACTIONS: dict[str, tuple[str, ...]] = {

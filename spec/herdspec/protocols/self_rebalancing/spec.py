@@ -42,8 +42,8 @@ from herdspec.protocols.self_rebalancing.survivors import (  # `mutate` looks he
     SURVIVORS as SURVIVORS,
 )
 from herdspec.protocols.self_rebalancing.values import RETRIES as RETRIES
-from herdspec.protocols.self_rebalancing.values import Phase as Phase
 from herdspec.protocols.self_rebalancing.values import Rank
+from herdspec.protocols.self_rebalancing.values import Rebalance as Rebalance
 from herdspec.protocols.self_rebalancing.values import Session as Session
 
 
@@ -77,8 +77,8 @@ class SelfRebalancing(RebalancingGroup):
         """{m} closes: its fetchers, its offsets, and its session."""
         require(self.session[m] == Session.CONNECTED)
         require(
-            self.phase[m] == Phase.RESTING
-            or self.phase[m] == Phase.BACKING_OFF
+            self.phase[m] == Rebalance.RESTING
+            or self.phase[m] == Rebalance.BACKING_OFF
             or self.is_waiting(m)
         )
         self.submit(m)
@@ -128,7 +128,7 @@ class SelfRebalancing(RebalancingGroup):
         """{m} finds ZooKeeper again in time; what it has suspended is a reason to rebalance."""
         require(self.session[m] == Session.SUSPENDED)
         self.session[m] = Session.CONNECTED
-        if self.phase[m] == Phase.RESTING:
+        if self.phase[m] == Rebalance.RESTING:
             self.due[m] = True
 
     @action
@@ -143,7 +143,7 @@ class SelfRebalancing(RebalancingGroup):
         """{m} learns that its session has ended: it registers again, and begins with step 1."""
         require(self.session[m] == Session.EXPIRED)
         self.close_fetchers_for_queues(m)
-        self.phase[m] = Phase.COMMITTING
+        self.phase[m] = Rebalance.COMMITTING
         for p in Partition:
             self.seen[m, p] = False
             self.planned[m, p] = False
@@ -156,26 +156,26 @@ class SelfRebalancing(RebalancingGroup):
         """(1) {m} takes the flag, or tries once more: it closes its fetchers."""
         require(self.session[m] == Session.CONNECTED)
         require(
-            self.phase[m] == Phase.BACKING_OFF
-            or (self.due[m] and (self.phase[m] == Phase.RESTING or self.is_waiting(m)))
+            self.phase[m] == Rebalance.BACKING_OFF
+            or (self.due[m] and (self.phase[m] == Rebalance.RESTING or self.is_waiting(m)))
         )
         self.due[m] = False
         self.close_fetchers_for_queues(m)
-        self.phase[m] = Phase.COMMITTING
+        self.phase[m] = Rebalance.COMMITTING
         for p in Partition:
             self.waits[m, p] = False
 
     @action(fair=weak)
     def commit_offsets(self, m: Member) -> None:
         """(1) {m} submits the offsets of all that it believes to own."""
-        self.does(m, Phase.COMMITTING)
+        self.does(m, Rebalance.COMMITTING)
         self.submit(m)
-        self.phase[m] = Phase.RELEASING
+        self.phase[m] = Rebalance.RELEASING
 
     @action(fair=weak)
     def release(self, m: Member) -> None:
         """(2) {m} deletes its owner nodes."""
-        self.does(m, Phase.RELEASING)
+        self.does(m, Rebalance.RELEASING)
         require(not any(self.in_doubt(m, p) for p in Partition))
         for p in Partition:
             if self.owner[p] is not None and self.may_release(m, p):
@@ -186,27 +186,27 @@ class SelfRebalancing(RebalancingGroup):
             self.consumed[m, p] = 0
             self.token[m, p] = 0
             self.planned[m, p] = False
-        self.phase[m] = Phase.TOPICS
+        self.phase[m] = Rebalance.TOPICS
 
     @action(fair=weak)
     def read_topics(self, m: Member) -> None:
         """(3) {m} reads which partitions there are, and watches them."""
-        self.does(m, Phase.TOPICS)
+        self.does(m, Rebalance.TOPICS)
         self.watches_topics[m] = True
         for p in Partition:
             self.seen[m, p] = self.exists[p]
-        self.phase[m] = Phase.IDS
+        self.phase[m] = Rebalance.IDS
 
     @action(fair=weak)
     def read_ids(self, m: Member, mine: set[Partition]) -> None:
         """(3) {m} reads who is in the group, watches that, and plans for all: {mine} are its."""
-        self.does(m, Phase.IDS)
+        self.does(m, Rebalance.IDS)
         require(all(self.agrees(m, p, p in mine) for p in Partition))
         self.watches_ids[m] = True
         for p in Partition:
             self.planned[m, p] = p in mine
             self.seen[m, p] = False
-        self.phase[m] = Phase.CLAIMING
+        self.phase[m] = Rebalance.CLAIMING
 
     @action(fair=weak)
     def claim(self, m: Member, p: Partition) -> None:
@@ -235,32 +235,32 @@ class SelfRebalancing(RebalancingGroup):
     def recall(self, m: Member, p: Partition) -> None:
         """{m} finds that its own session owns {p}, and reads the version."""
         require(self.session[m] == Session.CONNECTED and self.in_doubt(m, p))
-        require(self.phase[m] == Phase.CLAIMING or self.phase[m] == Phase.RELEASING)
+        require(self.phase[m] == Rebalance.CLAIMING or self.phase[m] == Rebalance.RELEASING)
         self.token[m, p] = self.version[p]
 
     @action(fair=weak)
     def read_offsets(self, m: Member) -> None:
         """(4) {m} owns all that it planned, and reads how far each partition is consumed."""
-        self.does(m, Phase.CLAIMING)
+        self.does(m, Rebalance.CLAIMING)
         require(self.has_all(m))
         self.begin_at_the_stored_offsets(m)
-        self.phase[m] = Phase.STARTING
+        self.phase[m] = Rebalance.STARTING
 
     @action(fair=weak)
     def start_fetchers(self, m: Member) -> None:
         """(5) updateFetcher: {m} updates topicRegistry, and pulls from all that is in it."""
-        self.does(m, Phase.STARTING)
+        self.does(m, Rebalance.STARTING)
         for p in Partition:
             self.registry[m, p] = self.planned[m, p]
             self.fetching[m, p] = self.planned[m, p]
         self.attempts[m] = 0
-        self.phase[m] = Phase.RESTING
+        self.phase[m] = Rebalance.RESTING
 
     @action(kind=fault)
     def fail_attempt(self, m: Member) -> None:
         """What {m} asked of ZooKeeper fails: it backs off, and will try once more."""
         require(self.session[m] == Session.CONNECTED or self.session[m] == Session.SUSPENDED)
-        require(self.phase[m] != Phase.RESTING and self.phase[m] != Phase.BACKING_OFF)
+        require(self.phase[m] != Rebalance.RESTING and self.phase[m] != Rebalance.BACKING_OFF)
         self.fail_and_back_off(m)
 
     # ── Records and offsets ─────────────────────────────────────────────────────────────────
@@ -297,18 +297,18 @@ class SelfRebalancing(RebalancingGroup):
         """No two threads have one place in the order."""
         return one != other
 
-    def does(self, m: Member, phase: Phase) -> None:
+    def does(self, m: Member, phase: Rebalance) -> None:
         """This step comes next, and the consumer reaches ZooKeeper."""
         require(self.session[m] == Session.CONNECTED and self.phase[m] == phase)
 
     def may_claim(self, m: Member, p: Partition) -> None:
         """The partition is planned and not claimed, and nothing is known to be in the way."""
-        self.does(m, Phase.CLAIMING)
+        self.does(m, Rebalance.CLAIMING)
         require(self.planned[m, p] and self.token[m, p] == 0 and not self.waits[m, p])
 
     def is_waiting(self, m: Member) -> bool:
         """A claim was refused, and the node in its way still stands."""
-        return self.phase[m] == Phase.CLAIMING and any(self.waits[m, p] for p in Partition)
+        return self.phase[m] == Rebalance.CLAIMING and any(self.waits[m, p] for p in Partition)
 
     def begin_session(self, m: Member) -> None:
         """A new session, and its registration; whoever watches ids is told."""
@@ -341,7 +341,7 @@ class SelfRebalancing(RebalancingGroup):
     def forget(self, m: Member) -> None:
         """The process is no more."""
         self.due[m] = False
-        self.phase[m] = Phase.RESTING
+        self.phase[m] = Rebalance.RESTING
         self.attempts[m] = 0
         for p in Partition:
             self.seen[m, p] = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from herdspec import Nat, Spec, each
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.self_rebalancing.values import RETRIES, Attempts, Phase, Rank, Session
+from herdspec.protocols.self_rebalancing.values import RETRIES, Attempts, Rank, Rebalance, Session
 
 
 class RebalancingGroup(Spec):
@@ -27,7 +27,7 @@ class RebalancingGroup(Spec):
     rank: dict[Member, Rank] = each(0)  # where its thread stands in the order of threads
     interest: dict[tuple[Member, Partition], bool] = each(False)  # its subscription
     due: dict[Member, bool] = each(False)  # the flag that a watch sets: there is a reason
-    phase: dict[Member, Phase] = each(Phase.RESTING)
+    phase: dict[Member, Rebalance] = each(Rebalance.RESTING)
     attempts: dict[Member, Attempts] = each(0)  # that have failed in a row; all: it is reported
     seen: dict[tuple[Member, Partition], bool] = each(False)  # topics, as this attempt read them
     planned: dict[tuple[Member, Partition], bool] = each(False)  # its own part of its last plan
@@ -111,7 +111,7 @@ class RebalancingGroup(Spec):
 
     def fail_and_back_off(self, m: Member) -> None:
         """The attempt has failed."""
-        self.phase[m] = Phase.BACKING_OFF
+        self.phase[m] = Rebalance.BACKING_OFF
         self.attempts[m] = min(self.attempts[m] + 1, RETRIES)
         for p in Partition:
             self.seen[m, p] = False

@@ -26,7 +26,7 @@ class Session(Enum):
     EXPIRED = "expired"  # ended at the server; the consumer has not been told
 
 
-class Phase(Enum):
+class Rebalance(Enum):
     """How far a consumer is with its rebalance: the step that comes next."""
 
     RESTING = "resting"  # none is under way
