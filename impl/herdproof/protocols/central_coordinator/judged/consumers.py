@@ -16,6 +16,7 @@ from herdproof.consuming.subscription import (
     Subscription,
     parse,
 )
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdspec.check.observation.doubt import UNKNOWN, Told, same
 from herdspec.check.observation.observed import Observed
 
