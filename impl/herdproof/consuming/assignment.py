@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Wants(Hashable, Protocol):
-    """A subscription: how many streams of a topic are wanted (`subscription`)."""
+    """A subscription: how many streams of a topic are wanted (`consuming.subscription`)."""
 
     def streams(self, topic: str) -> int:
         """How many streams of this topic are wanted; 0 if it is not subscribed to."""
