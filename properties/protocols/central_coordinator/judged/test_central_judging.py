@@ -263,5 +263,5 @@ def test_what_is_missing_is_named_where_it_is_bridged() -> None:
     found = judge([x for x in lines if x not in pings], "g1").rulings
     for name in ("exclusive", "who_consumes_owns", "nothing_skipped", "monotone"):
         assert found[name].ruling is Ruling.HOLDS
-        assert found[name].why == "2 lines are missing; before and after them it holds"
+        assert found[name].why == "2 lines are missing, of which others tell"
     assert found["complete"].why != ""

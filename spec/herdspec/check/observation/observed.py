@@ -103,6 +103,19 @@ class _Slow(dict[str, Callable[..., Any]]):
         return made
 
 
+class _Anything(dict[Any, Any]):
+    """Entries of which nothing is known."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: Any) -> Any:
+        return UNKNOWN
+
+
+_ANYTHING = _Anything()
+
+
 class Observed:
     """The fields of a spec, as they are filled; each `step` is held against the promises."""
 
@@ -128,7 +141,7 @@ class Observed:
         """Elements of whose entries in a field even those are unknown that are not there yet."""
         self._gone: set[str] = set()
         """Fields of whose entries some left with their element before they were told again."""
-        self._gaps: list[tuple[int, frozenset[str]]] = []
+        self._gaps: list[tuple[int, frozenset[str], bool]] = []
         self._violations: list[Violation] = []
         many = len(watches.clauses)
         self._broken = [0] * many
@@ -144,7 +157,9 @@ class Observed:
             for some in (watches.on, watches.of_state, watches.on_new)
         )
         self._slow = _Slow(watches.slow, space)
-        self._over_gaps = _Slow(watches.slow, self._space({
+        self._over_gaps: dict[int, _Slow] = {}
+        """Of a clause, the same over a gap."""
+        self._since_known = _Slow(watches.slow, self._space({
             name: ChainMap(self._last[name], before) for name, before in self._before.items()
         }))  # fmt: skip
         self._read: dict[tuple[int, Place], tuple[int | Collection[Any], ...]] = {}
@@ -300,9 +315,9 @@ class Observed:
         if not isinstance(entries.default, Doubtful):
             entries.default = Told(entries.default)
 
-    def gap(self, lines: int, fields: Collection[str]) -> None:
-        """So many lines are missing that could have told something of these fields."""
-        self._gaps.append((lines, frozenset(fields)))
+    def gap(self, lines: int, fields: Collection[str], *, told: bool = False) -> None:
+        """So many lines are missing that could have told of these fields; others may `told` it."""
+        self._gaps.append((lines, frozenset(fields), told))
 
     def _is_blind(self, field: str, key: Any) -> bool:
         first = key[0] if self._widths[field] > 1 else key
@@ -457,7 +472,7 @@ class Observed:
         self._found_again.clear()
 
     def _steps_of(self, field: str, key: Any) -> Iterator[tuple[int, Instance]]:
-        """The instances of clauses about steps that read an entry."""
+        """The instances of clauses about steps that an entry can break."""
         for number, place in self._watches.steps[field]:
             for instance in self._instances(number, place, key):
                 yield number, instance
@@ -473,20 +488,47 @@ class Observed:
                 for one in few.values if type(few) is Among else ():
                     entries[key] = one
                     for number, instance in self._steps_of(field, key):
-                        if not self._over_gaps[f"sure_{number}"](*instance):
+                        if not self._since_known[f"sure_{number}"](*instance):
                             found[number] = None
                     entries[key] = value
         return frozenset(found)
 
     def _bridged(self, number: int, instance: Instance, entry: Entry) -> None:
         name = (number, instance)
-        if self._over_gaps[f"sure_{number}"](*instance):
-            self._pending.pop(name, None)
-        elif self._over_gaps[f"told_{number}"](*instance):
+        over_gaps = self._can_follow(number)
+        if self._waits(number, instance) and over_gaps[f"told_{number}"](*instance):
             self._pending.setdefault(name, set()).add(entry)
-        else:
-            self._unbridged[number] += 1
-            self._pending.pop(name, None)
+            return
+        self._unbridged[number] += not over_gaps[f"told_{number}"](*instance)
+        self._pending.pop(name, None)
+
+    def _can_follow(self, number: int) -> _Slow:
+        """A clause over a gap: what it reads of the state before a step may have been anything."""
+        if number not in self._over_gaps:
+            watched = self._watches.clauses[number].watched
+            self._over_gaps[number] = _Slow(self._watches.slow, self._space({
+                name: ChainMap(self._last[name], before) if name in watched else _ANYTHING
+                for name, before in self._before.items()
+            }))  # fmt: skip
+        return self._over_gaps[number]
+
+    def _at(self, field: str, place: Place, of: Mapping[Any, Any]) -> Iterable[Any]:
+        """The keys of the entries at a place that an instance reads."""
+        if all(part in of for part in place):
+            key = tuple(of[part] for part in place)
+            return [key[0] if len(key) == 1 else key]
+        return self._keys(field)
+
+    def _waits(self, number: int, instance: Instance) -> bool:
+        """Whether something that may break an instance is not known again."""
+        clause = self._watches.clauses[number]
+        of = dict(zip(clause.bounds, instance, strict=True))
+        return any(
+            is_lost(self.entries[field][key])
+            for field, places in clause.watched.items()
+            for place in places
+            for key in self._at(field, place, of)
+        )
 
     # ── Judgements ──────────────────────────────────────────────────────────────────────────
 
@@ -511,7 +553,8 @@ class Observed:
         needs = self._watches.needs[promise.name]
         if any(self._broken[n] for n in own):
             return Ruling.VIOLATED, ""
-        lost = sorted(field for field in needs if self._is_lost(field))
+        watched = {field for n in own for field in self._watches.clauses[n].watched}
+        lost = sorted(field for field in watched if self._is_lost(field))
         if lost:
             return Ruling.UNKNOWN, f"{', '.join(lost)}: some of it was not told, to the end"
         if any(self._unbridged[n] or n in open_ends for n in own):
@@ -519,10 +562,19 @@ class Observed:
         if any(self._doubted[n] for n in own):
             return Ruling.UNKNOWN, "it fails, if what was told last by somebody was still so"
         if not any(self._held[n] for n in own):
+            if any(self._open[n] for n in own):
+                return Ruling.UNKNOWN, "whatever has happened of it is open"
             return Ruling.NOT_OBSERVABLE, "nothing of it has happened"
-        missing = sum(lines for lines, fields in self._gaps if fields & needs)
-        why = f"{missing} lines are missing; before and after them it holds" if missing else ""
-        return Ruling.HOLDS, why
+        return Ruling.HOLDS, self._missing(needs)
+
+    def _missing(self, needs: frozenset[str]) -> str:
+        """What is missing, though it holds."""
+        gaps = [(lines, told) for lines, fields, told in self._gaps if fields & needs]
+        every, told = sum(n for n, _ in gaps), sum(n for n, told in gaps if told)
+        if told == every:
+            return f"{every} lines are missing, of which others tell" if every else ""
+        but_for = f" but for {told} of which others tell," if told else ""
+        return f"{every} lines are missing;{but_for} before and after them it holds"
 
     def _is_lost(self, field: str) -> bool:
         """Whether there is an entry that was never told, or not since it was lost."""

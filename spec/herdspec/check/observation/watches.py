@@ -72,7 +72,7 @@ class Watches:
     needs: Mapping[str, frozenset[str]]
     """By a promise's name, the fields that it speaks of."""
     steps: Mapping[str, tuple[tuple[int, Place], ...]]
-    """By field, the clauses about steps that read it, and what they read."""
+    """By field, the clauses about steps that watch it, and which entries."""
 
     def keyed_by(self, sort: str) -> tuple[tuple[str, tuple[Type, ...], int], ...]:
         """The fields that have elements of a sort in their keys: the types of these, and where."""
@@ -122,7 +122,7 @@ def watches_of(
             name: tuple(
                 (k, place)
                 for k, c in enumerate(clauses) if c.is_step
-                for place in c.read.get(name, ())
+                for place in c.watched.get(name, ())
             )
             for name in initial
         },

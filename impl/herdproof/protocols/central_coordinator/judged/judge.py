@@ -32,12 +32,15 @@ from herdproof.protocols.central_coordinator.judged.gaps import (
     last_lines,
     untold,
 )
+from herdproof.protocols.central_coordinator.judged.partners import with_untold
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages
-from herdproof.protocols.central_coordinator.tracing import CONSUMER
+from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT, PROMISES, who_consumes_owns
 
+TELLS = {CONSUMER: OF_CONSUMERS, COORDINATOR: OF_COORDINATORS}
+"""By role, the fields of which its lines tell."""
 NAMES = {p.name for p in (*PROMISES, who_consumes_owns)}
 WATCHES = watches_of(CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in NAMES])
 
@@ -62,6 +65,10 @@ def judge_ordered(
 ) -> Judged:
     """Judge a group's lines in their order, of which some are missing."""
     seen = Observed(WATCHES)
+    filled = with_untold(own, gaps, last)
+    own, gaps, last = filled.own, filled.gaps, filled.last
+    for gap in filled.closed:
+        seen.gap(gap.lines, TELLS[gap.role], told=True)
     first_gap = min([g.begin for g in gaps], default=len(own))
     table = CentralFields(seen, *_stored_before(own[:first_gap]))
     for p in _wanted(own):
@@ -118,12 +125,11 @@ class _Losses:
                 for f in OF_CONSUMERS:
                     self._seen.blind(f, m)
             self._table.lose_consumer(gap.node)
-            self._seen.gap(gap.lines, OF_CONSUMERS)
         else:
             for f in OF_COORDINATORS:
                 self._seen.blind(f)
             self._table.lose_coordinator()
-            self._seen.gap(gap.lines, OF_COORDINATORS)
+        self._seen.gap(gap.lines, TELLS[gap.role])
         self._is_lost(gap.role)
 
     def _end(self, gap: MissingLines) -> None:
