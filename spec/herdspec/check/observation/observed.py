@@ -5,12 +5,13 @@ Whoever reads what a system has told fills the fields of a spec, step by step; t
 properties judge. An entry that nobody has told is unknown, and what depends on it is open:
 
 - *violated*: whatever the unknown entries were, some instance of the promise fails.
-- *unknown*: not violated, and an entry that the promise speaks of is never told again, or it is,
-  and the step from what it was before to what it is then need not be allowed; or something fails,
-  if what was told last by somebody is still so.
-- *holds*: all that was decided holds, and every gap is bridged: what was known before it, and is
-  known after it, could be one step. What lies in between is sampled, not seen: `open` says how
-  many instances were, and `why` how many lines are missing.
+- *unknown*: not violated, but an entry whose change could break it is never told again after a gap,
+  or what is told of it then cannot follow from what was known before; or something fails, if what
+  was told last by somebody is still so; or nothing of it could be decided.
+- *holds*: something of it was decided, and holds; each entry whose change could break it is known
+  in the end; and over each gap, what is known after it can follow, by one step of which nothing
+  else is known, from what was known before. What lies within is sampled, not seen: `open` says how
+  many instances nobody could decide, and `why` how many lines are missing.
 - *not observable*: the source does not fill its fields, or nothing of it has happened.
 """
 
@@ -21,6 +22,7 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from itertools import product
 from math import prod
 from types import FunctionType
@@ -38,7 +40,14 @@ from herdspec.check.observation.doubt import (
     joined,
     same,
 )
-from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of
+from herdspec.check.observation.watches import (
+    ANYTHING,
+    JUDGED,
+    SPACE,
+    Readings,
+    Watches,
+    keys_of,
+)
 from herdspec.language.specification import Promise
 from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
 
@@ -90,32 +99,6 @@ class Entries(dict[Any, Any]):
         return self.default
 
 
-class _Slow(dict[str, Callable[..., Any]]):
-    """Emitted functions over a state, made where they are needed: few are."""
-
-    def __init__(self, code: Mapping[str, Any], space: dict[str, Any]) -> None:
-        super().__init__()
-        self._code = code
-        self._space = space
-
-    def __missing__(self, name: str) -> Callable[..., Any]:
-        made = self[name] = FunctionType(self._code[name], self._space)
-        return made
-
-
-class _Anything(dict[Any, Any]):
-    """Entries of which nothing is known."""
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-    def __missing__(self, key: Any) -> Any:
-        return UNKNOWN
-
-
-_ANYTHING = _Anything()
-
-
 class Observed:
     """The fields of a spec, as they are filled; each `step` is held against the promises."""
 
@@ -156,14 +139,20 @@ class Observed:
             {name: FunctionType(code, space) for name, code in some.items()}
             for some in (watches.on, watches.of_state, watches.on_new)
         )
-        self._slow = _Slow(watches.slow, space)
-        self._over_gaps: dict[int, _Slow] = {}
+        self._slow = Readings(watches.slow, space)
+        self._readings: dict[int, tuple[Callable[..., Any], ...]] = {}
+        """Of a clause, what looks at one instance: as told, and in three values."""
+        self._over_gaps: dict[int, Readings] = {}
         """Of a clause, the same over a gap."""
-        self._since_known = _Slow(watches.slow, self._space({
-            name: ChainMap(self._last[name], before) for name, before in self._before.items()
-        }))  # fmt: skip
         self._read: dict[tuple[int, Place], tuple[int | Collection[Any], ...]] = {}
         """By clause and place: for each bound a part of the key, or what it ranges over."""
+
+    @cached_property
+    def _since_known(self) -> Readings:
+        """The same since what is lost was known last."""
+        return Readings(self._watches.slow, self._space({
+            name: ChainMap(self._last[name], before) for name, before in self._before.items()
+        }))  # fmt: skip
 
     def _space(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What emitted functions know of this state."""
@@ -233,7 +222,8 @@ class Observed:
         """An entry is this already: no step, but it is known (again)."""
         entries = self.entries[field]
         old = entries[key]
-        if same(old, value) or (self._blind and self._is_blind(field, key)):
+        is_same = value is UNKNOWN if old is UNKNOWN else same(old, value)
+        if is_same or (self._blind and self._is_blind(field, key)):
             return
         entries[key] = value
         if field in self._is:
@@ -428,25 +418,24 @@ class Observed:
     def _look(self, block: int, key: Any) -> None:
         """A clause meets something that is not known: look at its instances one by one."""
         number, place = self._watches.blocks[block]
+        if number not in self._readings:
+            self._readings[number] = tuple(
+                self._slow[f"{reading}_{number}"] for reading in ("plain", "may", "sure", "told")
+            )
         for instance in self._instances(number, place, key):
             self._judge(number, instance)
 
     def _judge(self, number: int, instance: Instance) -> None:
-        slow = self._slow
-        try:
-            holds = slow[f"plain_{number}"](*instance)
-        except Doubt:
-            holds = False
-        if holds:
+        plain, may, sure, told = self._readings[number]
+        if plain(*instance):
             self._held[number] += 1
-            return
-        if not slow[f"may_{number}"](*instance):
+        elif not may(*instance):
             self._found(number, instance)
-        elif slow[f"sure_{number}"](*instance):
+        elif sure(*instance):
             self._held[number] += 1
         else:
             self._open[number] += 1
-            self._doubted[number] += not slow[f"told_{number}"](*instance)
+            self._doubted[number] += not told(*instance)
 
     def _instances(self, number: int, place: Place, key: Any) -> Iterator[Instance]:
         """Those instances of a clause that read an entry at such a place."""
@@ -502,12 +491,12 @@ class Observed:
         self._unbridged[number] += not over_gaps[f"told_{number}"](*instance)
         self._pending.pop(name, None)
 
-    def _can_follow(self, number: int) -> _Slow:
+    def _can_follow(self, number: int) -> Readings:
         """A clause over a gap: what it reads of the state before a step may have been anything."""
         if number not in self._over_gaps:
             watched = self._watches.clauses[number].watched
-            self._over_gaps[number] = _Slow(self._watches.slow, self._space({
-                name: ChainMap(self._last[name], before) if name in watched else _ANYTHING
+            self._over_gaps[number] = Readings(self._watches.slow, self._space({
+                name: ChainMap(self._last[name], before) if name in watched else ANYTHING
                 for name, before in self._before.items()
             }))  # fmt: skip
         return self._over_gaps[number]
@@ -535,26 +524,31 @@ class Observed:
     def judgements(self) -> list[Judgement]:
         """What came of each promise that can be seen to be violated."""
         open_ends = self._unsettled() | {number for number, _ in self._pending}
+        lost = frozenset(field for field in self.entries if self._is_lost(field))
         chosen = [p for p in self._watches.promises if p.expectation in JUDGED]
-        return [self._of(promise, open_ends) for promise in chosen]
+        return [self._of(promise, lost, open_ends) for promise in chosen]
 
-    def _of(self, promise: Promise, open_ends: frozenset[int]) -> Judgement:
+    def _of(self, promise: Promise, lost: frozenset[str], open_ends: frozenset[int]) -> Judgement:
         if missing := self._watches.missing(promise):
             why = f"{', '.join(missing)}: not in this source"
             return Judgement(promise=promise, ruling=Ruling.NOT_OBSERVABLE, why=why)
         own = self._of_promise(promise)
         held, opened = sum(self._held[n] for n in own), sum(self._open[n] for n in own)
-        ruling, why = self._ruling(promise, own, open_ends)
+        ruling, why = self._ruling(promise, own, lost, open_ends)
         return Judgement(promise=promise, ruling=ruling, held=held, open=opened, why=why)
 
     def _ruling(
-        self, promise: Promise, own: list[int], open_ends: frozenset[int]
+        self,
+        promise: Promise,
+        own: list[int],
+        all_lost: frozenset[str],
+        open_ends: frozenset[int],
     ) -> tuple[Ruling, str]:
         needs = self._watches.needs[promise.name]
         if any(self._broken[n] for n in own):
             return Ruling.VIOLATED, ""
         watched = {field for n in own for field in self._watches.clauses[n].watched}
-        lost = sorted(field for field in watched if self._is_lost(field))
+        lost = sorted(watched & all_lost)
         if lost:
             return Ruling.UNKNOWN, f"{', '.join(lost)}: some of it was not told, to the end"
         if any(self._unbridged[n] or n in open_ends for n in own):
@@ -579,8 +573,11 @@ class Observed:
     def _is_lost(self, field: str) -> bool:
         """Whether there is an entry that was never told, or not since it was lost."""
         entries = self.entries[field]
-        if field in self._gone or any(x is UNKNOWN for x in entries.values()):
+        if field in self._gone:
             return True
+        for value in entries.values():
+            if value is UNKNOWN:
+                return True
         kinds = keys_of(self._watches.fields[field])
         all_entries = prod(len(self._elements(kind)) for kind in kinds)
         return entries.default is UNKNOWN and len(entries) < all_entries

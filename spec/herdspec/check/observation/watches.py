@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from herdspec.check.observation.clauses import LEAVES, Clause, Place, clauses_of, needs
-from herdspec.check.observation.doubt import READ, Doubt
+from herdspec.check.observation.doubt import READ, UNKNOWN, Doubt
 from herdspec.language import graph as g
 from herdspec.language.declared import Field
 from herdspec.language.errors import UsageError
@@ -145,8 +145,15 @@ class _Emitter:
         """A clause in plain Python, as told; and the three where that is in doubt, or fails."""
         arguments = ", ".join(_name(b) for b in clause.bounds)
         plain = _AsTold(self.constants, clause)
-        holds = " or ".join(plain.of(part) for part in _parts(clause))
-        yield f"plain_{number}", _function(f"plain_{number}({arguments})", [f"return {holds}"])
+        parts = [
+            line
+            for part in _parts(clause)
+            for line in (
+                "try:", f"    if {plain.of(part)}: return True", "except Doubt: pass"
+            )
+        ]  # fmt: skip
+        head = f"plain_{number}({arguments})"
+        yield f"plain_{number}", _function(head, [*parts, "return False"])
         for name, seen, negated in (
             ("may", "untold", False), ("told", "as_told", False), ("sure", "as_told", True)
         ):  # fmt: skip
@@ -253,7 +260,7 @@ def _loops(reader: _Plain, number: int, clause: Clause, place: Place) -> list[st
     bound = {b for b in place if b in clause.bounds}
     for key, e in zip(_keys(len(place)), place, strict=True):
         if e is not None and e not in bound:  # an instance that reads another entry
-            parts.append(_Part(f"{reader.of(e)} != {key}", _bounds_in(e, clause), 0))
+            parts.insert(0, _Part(f"as_told({reader.of(e)}) != {key}", _bounds_in(e, clause), 0))
     return _nested(reader, number, clause, parts, bound, is_inside=False)
 
 
@@ -563,3 +570,30 @@ class _Kleene(_Logic):
 
 SPACE: Mapping[str, Any] = {**READ, "Doubt": Doubt}
 """What all emitted code knows."""
+
+
+class Readings(dict[str, Callable[..., Any]]):
+    """Slow functions over a state, by their names; made where they are needed: few are."""
+
+    def __init__(self, code: Mapping[str, Any], space: dict[str, Any]) -> None:
+        super().__init__()
+        self._code = code
+        self._space = space
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        made = self[name] = FunctionType(self._code[name], self._space)
+        return made
+
+
+class Anything(dict[Any, Any]):
+    """Entries of which nothing is known."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: Any) -> Any:
+        return UNKNOWN
+
+
+ANYTHING = Anything()
+"""The state before a gap has ended."""

@@ -75,9 +75,9 @@ def judge_ordered(
         table.partition(p)
     losses = _Losses(table, own, gaps)
     violations: dict[str, tuple[CentralStep, Violation]] = {}
-    take, step = table.take, seen.step
+    take, step, at = table.take, seen.step, losses.at
     for index, line in enumerate(own):
-        if index in losses.at:
+        if index in at:
             losses.pass_by(index)
         if take(line) and step():
             for found in seen.broken():
