@@ -15,13 +15,13 @@ from typing import Protocol
 
 from benchmarks import kafka_wire as kafka
 from benchmarks.kafka_wire import Api, Error
+from herdproof.consuming.offsets import OffsetReset
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.framing import Form
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Message,
-    OffsetReset,
     Ping,
     PingResponse,
     Register,

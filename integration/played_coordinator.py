@@ -15,6 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.errors import WireError
 from herdproof.protocols.central_coordinator.wire.exchanges import is_request
@@ -29,7 +30,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
     Register,
     RegisterResponse,
 )

@@ -22,20 +22,19 @@ import trustme
 from typer.testing import CliRunner
 
 from herdproof.cli import app
+from herdproof.consuming.assignment import Partition
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.protocols.central_coordinator import admin
-from herdproof.protocols.central_coordinator.assignment import Partition
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.stored_groups import StoredGroups
 from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
     Commit,
     CommitResponse,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
     Start,
 )

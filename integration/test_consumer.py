@@ -19,13 +19,12 @@ import pytest
 
 from herdproof import Consumer
 from herdproof.consumer import RebalanceListener
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.protocols.central_coordinator.events import ConsumerEvent, Received
 from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
     PingResponse,
     Start,

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
+from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.framing import Form
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -19,8 +20,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Message,
-    Offset,
-    OffsetReset,
     Ping,
     PingResponse,
     Register,

@@ -29,19 +29,20 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from herdproof.conformance.traces.tracer import open_trace
-from herdproof.errors import CallerError, PeerError
-from herdproof.protocols.central_coordinator.client.clock import now_ms
-from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
-from herdproof.protocols.central_coordinator.client.fetchers import (
+from herdproof.consuming.fetchers import (
     Fetchers,
     KafkaUnusable,
     Pause,
     Seek,
 )
-from herdproof.protocols.central_coordinator.client.listener import (
+from herdproof.consuming.listener import (
     ListenerThread,
     RebalanceListener,
 )
+from herdproof.consuming.offsets import Offset, OffsetReset
+from herdproof.consuming.streams import Place, RecordReader, Streams
+from herdproof.errors import CallerError, PeerError
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.session import (
     AllKnownBrokersNotAvailable,
@@ -52,16 +53,12 @@ from herdproof.protocols.central_coordinator.client.session import (
     ignore_event,
 )
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
-from herdproof.protocols.central_coordinator.client.streams import Place, RecordReader, Streams
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, ConsumerTracer
-from herdproof.protocols.central_coordinator.wire.messages import (
-    ErrorCode,
-    Offset,
-    OffsetReset,
-)
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 from herdproof.protocols.central_coordinator.wire.subscription import Subscription, named, wildcard
 from herdproof.record import Record, TopicPartition
+from herdproof.shells.clock import now_ms
 
 __all__ = [
     "AllKnownBrokersNotAvailable",

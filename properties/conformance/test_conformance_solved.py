@@ -249,6 +249,24 @@ def test_code_is_put_into_a_state_by_hand() -> None:
         held.put({"wish": {Client(0): Wish.GRANTED}})
 
 
+def test_a_step_that_is_refused_within_load_is_a_state_that_cannot_be_loaded() -> None:
+    """Code may be led into a state by steps of its own; what refuses one says why."""
+
+    class Steps(Leases):
+        """It is led, and the last step is none."""
+
+        def load(self, state: Lease) -> None:
+            """Lead it there."""
+            assert state.term >= 0
+            raise Refused("nobody waits")
+
+    found = solved(LEASE, Steps, Client=2, most=2, looking=0)
+
+    assert found.standing == "unknown"
+    reasons = {why for t in found.tallies for why in t.declined}
+    assert reasons == {"a step on the way there is refused: nobody waits"}
+
+
 # ── What is assumed ─────────────────────────────────────────────────────────────────────────
 
 

@@ -16,6 +16,7 @@ import pytest
 from benchmarks import kafka_wire as kafka
 from benchmarks.kafka_wire import Api, Error
 from benchmarks.rebalance_members import Gathering
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
@@ -23,7 +24,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
-    Offset,
     Register,
     RegisterResponse,
     Start,

@@ -192,13 +192,13 @@ def test_a_gap_is_bridged_by_a_step_that_is_allowed() -> None:
     seen.gap(4, {"epoch"})
     seen.gap(7, {"stage"})
     seen.blind("epoch")
-    assert judgement(seen, "monotone").ruling is Ruling.UNKNOWN
+    assert judgement(seen, "epochs_never_go_back").ruling is Ruling.UNKNOWN
 
     seen.sees("epoch")
     seen.refine("epoch", (), 3)
 
     assert stepped(seen) == []
-    found = judgement(seen, "monotone")
+    found = judgement(seen, "epochs_never_go_back")
     assert (found.ruling, found.open) == (Ruling.HOLDS, 0)
     assert found.why == "4 lines are missing; before and after them it holds"
 
@@ -213,17 +213,18 @@ def test_a_gap_that_no_step_bridges_leaves_it_unknown(how: str) -> None:
     getattr(seen, how)("epoch", (), 1)
 
     assert stepped(seen) == []
-    assert judgement(seen, "monotone").ruling is Ruling.UNKNOWN
+    assert judgement(seen, "epochs_never_go_back").ruling is Ruling.UNKNOWN
     assert taken(seen, {("epoch", ()): 5}) == []
-    assert judgement(seen, "monotone").ruling is Ruling.UNKNOWN
-    assert "need not follow" in judgement(seen, "monotone").why
+    assert judgement(seen, "epochs_never_go_back").ruling is Ruling.UNKNOWN
+    assert "need not follow" in judgement(seen, "epochs_never_go_back").why
 
 
 @pytest.mark.parametrize(("generation", "ruling"), [(2, Ruling.HOLDS), (1, Ruling.UNKNOWN)])
 def test_what_is_told_later_bridges_a_gap_or_not(generation: int, ruling: Ruling) -> None:
     """An owner that has changed in a gap is right once the generation is known to have, too."""
     seen, (a, b), (p, _) = observed("contract"), pair("Member"), pair("Partition")
-    taken(seen, {("term", pair("Broker")[0]): 1, ("epoch", ()): 1})
+    broker = pair("Broker")[0]
+    taken(seen, {("term", broker): 1, ("epoch", ()): 1, ("author", ()): broker})
     assert taken(seen, {("generation", ()): 1, ("owner", p): a}) == []
     seen.forget("owner", p)
     seen.forget("generation", ())
@@ -243,8 +244,9 @@ def test_what_a_step_leaves_is_what_it_was_even_if_nobody_knows_it() -> None:
     seen.forget("heeded", a)
     seen.forget("generation", ())
     taken(seen, {("heeded", b): 1})
-    monotone = next(p for p in judged("contract") if p.name == "monotone")
-    assert seen.status(monotone) is True
+    for name in ("members_follow_no_older_epoch", "generations_never_go_back"):
+        promise = next(p for p in judged("contract") if p.name == name)
+        assert seen.status(promise) is True
 
 
 def test_no_sort_is_empty() -> None:
@@ -262,7 +264,7 @@ def test_each_gap_is_held_against_what_was_known_before_it() -> None:
         seen.forget("epoch", ())
         seen.refine("epoch", (), after)
         assert stepped(seen) == []
-        assert judgement(seen, "monotone").ruling is ruling
+        assert judgement(seen, "epochs_never_go_back").ruling is ruling
 
 
 def test_what_is_told_while_blind_is_not_believed() -> None:
@@ -401,7 +403,7 @@ def test_what_is_told_against_what_was_known_was_not_told_in_between() -> None:
     taken(seen, {("epoch", ()): 3})
     seen.refine("epoch", (), 2)
     assert stepped(seen) == []
-    assert judgement(seen, "monotone").ruling is Ruling.UNKNOWN
+    assert judgement(seen, "epochs_never_go_back").ruling is Ruling.UNKNOWN
 
 
 def test_what_becomes_known_may_show_a_state_to_be_wrong() -> None:
@@ -419,16 +421,16 @@ def test_what_becomes_known_may_show_a_state_to_be_wrong() -> None:
 
 def test_a_promise_whose_fields_are_not_filled_is_not_observable() -> None:
     """What a source does not tell is named, and computed from the promise itself."""
-    seen = Observed(watches_of(CONTRACT, {"term": 0, "epoch": 0}))
+    seen = Observed(watches_of(CONTRACT, {"term": 0, "epoch": 0, "elected": None}))
 
     found = {j.promise.name: j for j in seen.judgements()}
 
     assert found["exclusive"].why == "consumes: not in this source"
-    assert found["nothing_skipped"].why == "committed, finished, position: not in this source"
+    assert found["only_finished_is_committed"].why == "committed, finished: not in this source"
     assert found["one_coordinator"].why == "nothing of it has happened"
     assert {j.ruling for j in found.values()} == {Ruling.NOT_OBSERVABLE}
     assert "settles" not in found
-    assert "who_consumes_owns" not in found
+    assert "who_does_not_consume_is_nowhere" not in found
     seen.add("Broker", "b1")
     seen.add("Broker", "b2")
     assert taken(seen, {("term", "b1"): 1}, {("term", "b2"): 1}) == ["one_coordinator"] * 2
@@ -440,6 +442,7 @@ def test_what_was_never_told_is_unknown_to_the_end() -> None:
     for sort, names in (("Member", "ab"), ("Partition", "p")):
         for name in names:
             seen.add(sort, name)
+    seen.refine("owner", "p", "a")
     seen.refine("consumes", ("a", "p"), True)
     assert stepped(seen) == []
     assert judgement(seen, "exclusive").ruling is Ruling.UNKNOWN
@@ -501,7 +504,7 @@ def test_a_step_is_held_against_what_was_before_all_of_it() -> None:
     taken(seen, {("epoch", ()): 3})
     seen.set("epoch", (), 1)
     seen.set("epoch", (), 2)
-    assert [v.promise.name for v in stepped(seen)] == ["monotone"]
+    assert [v.promise.name for v in stepped(seen)] == ["epochs_never_go_back"]
 
 
 def test_of_an_element_that_nobody_sees_nothing_is_believed() -> None:

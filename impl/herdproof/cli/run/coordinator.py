@@ -57,10 +57,11 @@ def coordinator(
 
     from herdproof.conformance.traces.tracer import open_trace
     from herdproof.protocols.central_coordinator.server.configuration import read
-    from herdproof.protocols.central_coordinator.server.logs import log_to_stderr
-    from herdproof.protocols.central_coordinator.server.metrics import Metrics, MetricsServer
+    from herdproof.protocols.central_coordinator.server.metrics import Metrics
     from herdproof.protocols.central_coordinator.server.server import ignore_event
     from herdproof.protocols.central_coordinator.tracing import CoordinatorTracer
+    from herdproof.shells.logs import log_to_stderr
+    from herdproof.shells.metrics import MetricsServer
 
     said = {
         "broker_id": broker_id, "zookeeper.hosts": zookeeper, "listener.host": host,
@@ -74,7 +75,7 @@ def coordinator(
         metrics = Metrics()
         if configuration.metrics.port is not None:
             where = (configuration.metrics.host, configuration.metrics.port)
-            served = stack.enter_context(MetricsServer(metrics, *where))
+            served = stack.enter_context(MetricsServer(metrics.registry, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
         observe: Observe = ignore_event
         if trace is not None:

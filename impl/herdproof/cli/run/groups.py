@@ -17,8 +17,8 @@ from herdspec.check.verdict import counted
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdproof.protocols.central_coordinator.assignment import Partition
-    from herdproof.protocols.central_coordinator.client.watermarks import OffsetRange
+    from herdproof.consuming.assignment import Partition
+    from herdproof.consuming.watermarks import OffsetRange
     from herdproof.protocols.central_coordinator.stored_groups import StoredGroup, StoredGroups
     from herdproof.zookeeper.client import Client
     from herdproof.zookeeper.operations import Answer, Operation
@@ -92,7 +92,7 @@ def lag(
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
     """How many records of each partition a group has not committed yet."""
-    from herdproof.protocols.central_coordinator.client.watermarks import watermarks
+    from herdproof.consuming.watermarks import watermarks
 
     out = Output(json)
     with stored(zookeeper, config) as here:
@@ -219,7 +219,7 @@ def resolved(
     to: str, wanted: Sequence[Partition], bootstrap_servers: str | None
 ) -> dict[Partition, int]:
     """The offset that each partition is to get."""
-    from herdproof.protocols.central_coordinator.client.watermarks import watermarks
+    from herdproof.consuming.watermarks import watermarks
 
     if to not in ("earliest", "latest") and not to.isdecimal():
         raise UsageError(f"--to {to}: it is earliest, latest or an offset")

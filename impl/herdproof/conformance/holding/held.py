@@ -343,9 +343,11 @@ class Held:
         assert self.code is not None, "the code lives within `with`"
         state = replaced(self.machine.initial(), look)
         check_load(self.adapter)
-        load: Any = getattr(self.code, "load")  # noqa: B009 - not every adapter has one
         self.deeds = [Deed("put", "", (dict(look),))]
-        self._call("load", load, state.copy())  # the code may keep, and change, what it gets
+        try:
+            self._call("load", getattr(self.code, "load"), state.copy(), refusable=True)  # noqa: B009
+        except self.adapter.refusals as error:
+            raise CannotLoad(f"a step on the way there is refused: {error}") from error
         self.states = [Carried(state)]
         try:
             self._compare(self._closed(self.states, self._silent))

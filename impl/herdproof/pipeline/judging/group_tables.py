@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from herdproof.consuming.assignment import uneven_share
 from herdproof.pipeline.judging import events as e
 from herdproof.pipeline.judging.consumption_watch import SECOND
 from herdproof.pipeline.judging.findings import Findings, name_of
@@ -222,7 +223,6 @@ def incomplete(owned: Iterable[tuple[e.Partition, str]], subscribed: Iterable[e.
     owners = dict(owned)
     for topic, numbers, threads in subscribed:
         streams = dict(threads)
-        total = sum(streams.values())
         shares = dict.fromkeys(streams, 0)
         for number in numbers:
             owner = owners.pop((topic, number), None)
@@ -230,13 +230,11 @@ def incomplete(owned: Iterable[tuple[e.Partition, str]], subscribed: Iterable[e.
                 whose = "nobody's" if owner is None else f"{owner}'s, who does not want it"
                 return f"{name_of((topic, number))} is {whose}"
             shares[owner] += 1
-        least, most = len(numbers) // total, -(-len(numbers) // total)
-        for member, share in shares.items():
-            if not streams[member] * least <= share <= streams[member] * most:
-                return (
-                    f"{member} has {share} of the {len(numbers)} partitions of {topic} for "
-                    f"{streams[member]} of {total} threads"
-                )
+        if member := uneven_share(len(numbers), shares, streams):
+            return (
+                f"{member} has {shares[member]} of the {len(numbers)} partitions of {topic} for "
+                f"{streams[member]} of {sum(streams.values())} threads"
+            )
     if owners:
         partition, owner = min(owners.items())
         return f"{owner} has {name_of(partition)}, which nobody wants"

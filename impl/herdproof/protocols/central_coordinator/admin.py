@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from herdproof.consuming.assignment import Partition
 from herdproof.errors import CallerError, HerdError, WorldError
-from herdproof.protocols.central_coordinator.assignment import Partition
 from herdproof.protocols.central_coordinator.stored_groups import (
     NotAnswered,
     StoredGroup,

@@ -11,13 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import (
-    ErrorCode,
-    Frame,
-    Offset,
-    WirePartition,
+from herdproof.consuming.events import (
+    Assigned,
+    Consumed,
+    Deliver,
+    Resolved,
+    RevocationHandled,
+    Revoked,
+    StartFetchers,
+    StopFetchers,
 )
+from herdproof.consuming.offsets import Offset
+from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame
 from herdproof.zookeeper.operations import Answer, Operation, Watched
 
 # ── What both cores take ────────────────────────────────────────────────────────────────────
@@ -115,15 +121,6 @@ class ConnectFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
-    """The application has finished with the records before this offset."""
-
-    offset: Offset
-    generation: int | None = None
-    """Of the `StartFetchers` that delivered them (then a late one is dropped); None: not known."""
-
-
-@dataclass(frozen=True, slots=True)
 class CommitAsked:
     """The user's `commit`: of these offsets, or of all that is consumed."""
 
@@ -131,20 +128,6 @@ class CommitAsked:
     offsets: tuple[Offset, ...] | None = None
     generation: int | None = None
     """Of the assignment in which they were delivered; as `Consumed` has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """Where a partition begins that had no stored offset (the fetchers looked it up)."""
-
-    offset: Offset
-    generation: int | None = None
-    """Of the `StartFetchers` that asked for it; None: not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class RevocationHandled:
-    """The user's rebalance listener has returned from a `Revoked` (only if it `listens`)."""
 
 
 ConsumerEvent: TypeAlias = (
@@ -213,48 +196,6 @@ class Connect:
     channel: int
     host: str
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopFetchers:
-    """Close every fetcher and clear its queue, now: when this is done nothing is delivered."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartFetchers:
-    """
-    Fetch these partitions from these offsets on, and deliver to the streams.
-
-    One whose offset is `NO_OFFSET` begins where auto_offset_reset says: look it up, tell `Resolved`
-    (also where an offset turns out to be out of range), and deliver nothing of it before `Deliver`.
-    """
-
-    partitions: tuple[Offset, ...]
-    generation: int
-    queues: tuple[int, ...] = ()
-    """For each partition, the number of the queue (a stream has one) that its records go to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deliver:
-    """The start of this partition that was `Resolved` is stored: its records may be delivered."""
-
-    partition: WirePartition
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """For the user's rebalance listener: these partitions are no longer consumed here."""
-
-    partitions: tuple[WirePartition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """For the user's rebalance listener: these partitions are consumed here now."""
-
-    partitions: tuple[WirePartition, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -52,3 +54,20 @@ class What(StrEnum):
     """An operation got no answer, or one that was not expected. Details: task, why."""
     GROUP_EMPTY = "group_empty"
     """Its last consumer is gone for good; the group is forgotten. Details: generation."""
+
+
+LEVELS: Mapping[str, int] = {
+    What.PING_RETRIED: logging.DEBUG,
+    What.OFFSETS_STORED: logging.DEBUG,
+    What.REBALANCE_UNNECESSARY: logging.DEBUG,
+    What.STEPPED_DOWN: logging.WARNING,
+    What.CHANNEL_REFUSED: logging.WARNING,
+    What.PEER_AT_FAULT: logging.WARNING,
+    What.REGISTRATION_REFUSED: logging.WARNING,
+    What.BAD_TOPIC: logging.WARNING,
+    What.REBALANCE_FAILED: logging.WARNING,
+    What.COMMIT_REFUSED: logging.WARNING,
+    What.ZOOKEEPER_TROUBLE: logging.WARNING,
+    What.REBALANCE_EXHAUSTED: logging.ERROR,
+}
+"""How grave what the core reports is; INFO where it is not said."""

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from herdproof.protocols.central_coordinator.wire.messages import Offset
+from herdproof.consuming.offsets import Offset
 
 CoordinatorAction: TypeAlias = Literal[
     "coordinator_startup",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from herdproof.consuming.assignment import Partition
 from herdproof.errors import CallerError, WorldError
-from herdproof.protocols.central_coordinator.assignment import Partition
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
 from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner

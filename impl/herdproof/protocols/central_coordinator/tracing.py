@@ -17,9 +17,9 @@ from typing import TextIO
 
 from msgspec import structs
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, CoordinatorEffect
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import Offset
 
 SCHEMA = 1
 """The version of the format."""

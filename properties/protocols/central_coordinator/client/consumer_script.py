@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
@@ -25,7 +26,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Message,
-    Offset,
     RegisterResponse,
     Start,
 )

@@ -8,37 +8,37 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
-from herdproof.protocols.central_coordinator.events import (
+from herdproof.consuming.events import (
     Assigned,
-    Close,
-    Closed,
-    CommitAsked,
-    Committed,
-    Connect,
     Consumed,
     Deliver,
     Resolved,
     RevocationHandled,
     Revoked,
-    Send,
     StartFetchers,
     StopFetchers,
+)
+from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
+from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
+from herdproof.protocols.central_coordinator.events import (
+    Close,
+    Closed,
+    CommitAsked,
+    Committed,
+    Connect,
+    Send,
     Tick,
 )
 from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
     Commit,
     CommitResponse,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
     PingResponse,
     StartResponse,
     Stop,
     StopResponse,
-    WirePartition,
 )
 from herdproof.protocols.central_coordinator.wire.subscription import InvalidSubscription
 from properties.protocols.central_coordinator.client.consumer_script import (
@@ -64,7 +64,7 @@ def test_a_start_fetches_what_was_assigned_and_is_answered() -> None:
     script.start(T0, T1, generation=5)
 
     assert script.of(StartFetchers) == [StartFetchers((T0, T1), 5, (0, 0))]
-    assert script.of(Assigned) == [Assigned((WirePartition("t", "0"), WirePartition("t", "1")))]
+    assert script.of(Assigned) == [Assigned((NamedPartition("t", "0"), NamedPartition("t", "1")))]
     [answer] = script.of(Send)
     assert answer.frame == Frame(StartResponse(ErrorCode.NONE), script.correlation_id, 1, 5)
     assert not script.core.fetcher_stopped
@@ -82,7 +82,7 @@ def test_a_stop_closes_the_fetchers_before_it_is_answered() -> None:
 
     script.read(Stop(), generation=1)
 
-    partitions = (WirePartition("t", "0"), WirePartition("t", "1"))
+    partitions = (NamedPartition("t", "0"), NamedPartition("t", "1"))
     assert script.effects[:2] == [StopFetchers(), Revoked(partitions)]
     assert script.sent == [StopResponse((Offset("t", "0", 45), T1))]
     assert script.of(Send)[0].frame.generation == 1
@@ -272,7 +272,7 @@ def test_a_start_resolved_by_reset_is_stored_before_the_first_delivery() -> None
     assert script.of(Send)[0].frame.generation == 1
     assert script.of(Deliver) == []
     script.answer(CommitResponse(ErrorCode.NONE))
-    assert script.of(Deliver) == [Deliver(WirePartition("t", "0"), 1)]
+    assert script.of(Deliver) == [Deliver(NamedPartition("t", "0"), 1)]
 
 
 def test_a_resolved_start_that_was_not_stored_is_stored_again() -> None:
@@ -311,7 +311,7 @@ def test_a_start_that_is_out_of_range_is_resolved_like_one_that_is_not_stored(be
     script(Resolved(Offset("t", "0", begins), 1))
     assert script.sent == [Commit((Offset("t", "0", begins),))]
     script.answer(CommitResponse(ErrorCode.NONE))
-    assert script.of(Deliver) == [Deliver(WirePartition("t", "0"), 1)]
+    assert script.of(Deliver) == [Deliver(NamedPartition("t", "0"), 1)]
     script(Consumed(Offset("t", "0", begins + 1), 1))
 
     assert script.read(Ping(0)).sent == [PingResponse((Offset("t", "0", begins + 1),))]
@@ -451,7 +451,7 @@ def test_when_the_lease_is_over_the_fetchers_are_closed_first() -> None:
 
     assert script.effects[:3] == [
         StopFetchers(),
-        Revoked((WirePartition("t", "0"),)),
+        Revoked((NamedPartition("t", "0"),)),
         Close(channel, "no new request came within session_timeout"),
     ]
     assert script.core.topic_registry == {}
@@ -489,7 +489,7 @@ def test_a_stop_is_answered_after_the_listener_has_returned() -> None:
     script = started(T0, listens=True, auto_commit=False)
 
     script.read(Stop(), generation=1)
-    assert script.effects[:2] == [StopFetchers(), Revoked((WirePartition("t", "0"),))]
+    assert script.effects[:2] == [StopFetchers(), Revoked((NamedPartition("t", "0"),))]
     assert script.sent == []
     stop = script.correlation_id
     script(CommitAsked(3, (Offset("t", "0", 42),)))

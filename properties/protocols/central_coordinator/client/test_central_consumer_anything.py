@@ -7,6 +7,14 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from herdproof.consuming.events import (
+    Consumed,
+    Resolved,
+    RevocationHandled,
+    StartFetchers,
+    StopFetchers,
+)
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.client.consumer import NEXT, ConsumerPhase
 from herdproof.protocols.central_coordinator.events import (
     Close,
@@ -14,21 +22,15 @@ from herdproof.protocols.central_coordinator.events import (
     CommitAsked,
     Connected,
     ConnectFailed,
-    Consumed,
     Received,
-    Resolved,
-    RevocationHandled,
     Send,
     Shutdown,
-    StartFetchers,
-    StopFetchers,
     Subscribe,
     Tick,
 )
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS, ReconnectsFetching
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
-    NO_OFFSET,
     CommitResponse,
     Consult,
     ConsultResponse,
@@ -37,7 +39,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
     Ping,
     RegisterResponse,
     Start,

@@ -10,6 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
+from herdproof.consuming.events import (
+    Consumed,
+    RevocationHandled,
+    Revoked,
+    StartFetchers,
+    StopFetchers,
+)
+from herdproof.consuming.offsets import NamedPartition, Offset, OffsetReset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
@@ -19,15 +27,10 @@ from herdproof.protocols.central_coordinator.events import (
     Connect,
     Connected,
     ConnectFailed,
-    Consumed,
     Failed,
     Received,
-    RevocationHandled,
-    Revoked,
     Send,
     Shutdown,
-    StartFetchers,
-    StopFetchers,
     Subscribe,
     Tick,
     WakeAt,
@@ -45,8 +48,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
-    OffsetReset,
     Ping,
     PingResponse,
     Register,
@@ -55,7 +56,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
     StopResponse,
-    WirePartition,
 )
 from properties.protocols.central_coordinator.client.consumer_script import (
     KNOWN,
@@ -439,7 +439,7 @@ def test_a_shutdown_commits_what_is_consumed_and_leaves() -> None:
     script(Consumed(Offset("t", "0", 44), 1))
 
     script(Shutdown())
-    assert script.effects[:2] == [StopFetchers(), Revoked((WirePartition("t", "0"),))]
+    assert script.effects[:2] == [StopFetchers(), Revoked((NamedPartition("t", "0"),))]
     assert script.sent == [Commit((Offset("t", "0", 44),))]
     assert script.of(Close) == []
     script.answer(CommitResponse(ErrorCode.NONE))

@@ -13,24 +13,21 @@ from collections.abc import Sequence
 
 import pytest
 
+from herdproof.consuming.events import Consumed, RevocationHandled, StartFetchers, StopFetchers
+from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
 from herdproof.protocols.central_coordinator.events import (
     Close,
     Closed,
     CommitAsked,
-    Consumed,
     Received,
-    RevocationHandled,
     Send,
     Shutdown,
-    StartFetchers,
     StepDown,
-    StopFetchers,
     Tick,
 )
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault, Kind
-from herdproof.protocols.central_coordinator.simulated.process import Process
 from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
@@ -40,14 +37,13 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
     Ping,
     Start,
     StartResponse,
     Stop,
     StopResponse,
-    WirePartition,
 )
+from herdproof.simulator.process import Process
 from herdproof.zookeeper.operations import Multi, Refusal, Why
 from properties.protocols.central_coordinator.client.consumer_script import T0, started
 from properties.protocols.central_coordinator.coordinator.core_world import (
@@ -387,7 +383,7 @@ def handover(seed: int, kind: Kind) -> tuple[float, Outcome, list[type[Message]]
     fault = Fault(LEAVES_MS, kind, broker=1, consumer=1, for_ms=11_000)
     heard: list[type[Message]] = []
     waited: list[float] = []
-    had: set[WirePartition] = set()
+    had: set[NamedPartition] = set()
 
     def observe(who: Process, event: object, effects: Sequence[object]) -> None:
         now = run.timeline.now
@@ -396,7 +392,7 @@ def handover(seed: int, kind: Kind) -> tuple[float, Outcome, list[type[Message]]
         for effect in effects:
             if not isinstance(effect, StartFetchers):
                 continue
-            now_has = {WirePartition(o.topic, o.partition) for o in effect.partitions}
+            now_has = {NamedPartition(o.topic, o.partition) for o in effect.partitions}
             if who.name == "c1" and now < LEAVES_MS:
                 had.clear()
                 had.update(now_has)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from herdproof import Consumer
 from herdproof.consumer import BadArgument, Misused
-from herdproof.protocols.central_coordinator.client.streams import RecordReader, Streams
-from herdproof.protocols.central_coordinator.events import StartFetchers
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
+from herdproof.consuming.events import StartFetchers
+from herdproof.consuming.offsets import NO_OFFSET, Offset
+from herdproof.consuming.streams import RecordReader, Streams
 from herdproof.record import Record, TopicPartition
 
 P0, P1, LATER = (TopicPartition("t", number) for number in range(3))

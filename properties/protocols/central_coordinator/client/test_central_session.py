@@ -29,19 +29,13 @@ from herdproof.consumer import (
     RebalanceListener,
     RegistrationRefused,
 )
+from herdproof.consuming.events import Deliver, Resolved, StopFetchers
+from herdproof.consuming.offsets import NO_OFFSET, Offset
+from herdproof.consuming.streams import Streams
 from herdproof.errors import HerdError
-from herdproof.protocols.central_coordinator.client.streams import Streams
-from herdproof.protocols.central_coordinator.events import (
-    ConsumerEvent,
-    Deliver,
-    Received,
-    Resolved,
-    StopFetchers,
-)
+from herdproof.protocols.central_coordinator.events import ConsumerEvent, Received
 from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
     ErrorCode,
-    Offset,
     Ping,
     PingResponse,
     Start,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
 from herdproof.protocols.central_coordinator.coordinator.store import lineage
 from herdproof.protocols.central_coordinator.events import (
@@ -42,8 +43,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Message,
-    Offset,
-    OffsetReset,
     Ping,
     PingResponse,
     Register,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner, Phase
 from herdproof.protocols.central_coordinator.coordinator.necessity import (
     some_mismatch,
@@ -17,14 +18,7 @@ from herdproof.protocols.central_coordinator.coordinator.necessity import (
 )
 from herdproof.protocols.central_coordinator.events import Ask, Send
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
-    ErrorCode,
-    Offset,
-    Ping,
-    Start,
-    Stop,
-)
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Ping, Start, Stop
 from herdproof.zookeeper.operations import Children, Multi, Refusal, Set, Why
 from properties.protocols.central_coordinator.coordinator.core_world import (
     GROUP,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
@@ -15,7 +16,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
     ErrorCode,
-    Offset,
     Start,
 )
 from herdproof.zookeeper.operations import Multi, Refusal, Why

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator import admission
 from herdproof.protocols.central_coordinator.events import Close, Received, Send, StepDown
 from herdproof.protocols.central_coordinator.reports import What
@@ -29,7 +30,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Leave,
-    Offset,
     Ping,
     PingResponse,
     Register,

@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import partial
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
-from herdproof.protocols.central_coordinator.expiry import Purgatory
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import Stop
+from herdproof.shells.expiry import Purgatory
 from properties.protocols.central_coordinator.coordinator.core_world import GROUP, elected, sent
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.directory import read_broker
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
@@ -34,11 +35,9 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
     Commit,
     CommitResponse,
     ErrorCode,
-    Offset,
     Start,
     Stop,
 )

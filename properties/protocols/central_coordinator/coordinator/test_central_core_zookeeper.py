@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
 from herdproof.protocols.central_coordinator.events import (
     Close,
@@ -24,11 +25,7 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.paths import quoted, unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.wire.messages import (
-    Commit,
-    Offset,
-    Ping,
-)
+from herdproof.protocols.central_coordinator.wire.messages import Commit, Ping
 from herdproof.zookeeper.operations import (
     Answer,
     Check,

@@ -17,7 +17,6 @@ import pytest
 
 from herdproof.protocols.central_coordinator.events import Elected, Report
 from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.simulated.process import Process
 from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run
 from herdproof.protocols.election.elector import (
     Elector,
@@ -30,6 +29,7 @@ from herdproof.protocols.election.elector import (
     read_leader,
 )
 from herdproof.protocols.election.gate import Shell
+from herdproof.simulator.process import Process
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,

@@ -8,8 +8,8 @@ from itertools import chain
 
 import pytest
 
+from herdproof.consuming.assignment import Partition
 from herdproof.protocols.central_coordinator import admin
-from herdproof.protocols.central_coordinator.assignment import Partition
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
 from herdproof.protocols.central_coordinator.paths import Paths

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from herdproof.protocols.central_coordinator.assignment import range_assign
+from herdproof.consuming.assignment import range_assign
 from herdproof.protocols.central_coordinator.client.connector import Connector
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
@@ -30,9 +30,9 @@ from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
 from herdproof.protocols.central_coordinator.coordinator.rebalance import Rebalancer
 from herdproof.protocols.central_coordinator.coordinator.store import Store
 from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
-from herdproof.protocols.central_coordinator.expiry import Purgatory
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
 from herdproof.protocols.central_coordinator.wire.primitives import ByteWriter
+from herdproof.shells.expiry import Purgatory
 
 Function = Callable[..., Any]
 
@@ -278,7 +278,7 @@ MUTANTS: tuple[Mutant, ...] = (
         Change(
             Connector.handle_resolved,
             "return self._commit((offset,), now_ms, resolved=True)",
-            "return [Deliver(WirePartition(offset.topic, offset.partition), generation or 0)]",
+            "return [Deliver(NamedPartition(offset.topic, offset.partition), generation or 0)]",
         ),
     ),
     # ── What is said ────────────────────────────────────────────────────────────────────────

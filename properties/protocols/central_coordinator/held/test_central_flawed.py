@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
@@ -39,7 +40,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
     ErrorCode,
-    Offset,
     Start,
     Stop,
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from herdproof.protocols.central_coordinator.assignment import range_assign
+from herdproof.consuming.assignment import range_assign
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Change, Mutant
 from properties.protocols.central_coordinator.held.central_suites import (

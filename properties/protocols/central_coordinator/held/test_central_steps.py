@@ -20,24 +20,22 @@ from typing import get_args
 
 import pytest
 
+from herdproof.consuming.events import RevocationHandled, StartFetchers, StopFetchers
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.events import (
     Ask,
     Close,
     CommitAsked,
     Received,
     Report,
-    RevocationHandled,
     Send,
     Shutdown,
-    StartFetchers,
-    StopFetchers,
 )
 from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.simulated.process import Process
 from herdproof.protocols.central_coordinator.simulated.story import digest
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
 from herdproof.protocols.central_coordinator.steps import ConsumerAction, CoordinatorAction, Step
@@ -51,7 +49,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Frame,
     Leave,
     Message,
-    Offset,
     Ping,
     PingResponse,
     Register,
@@ -61,6 +58,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
     StopResponse,
 )
+from herdproof.simulator.process import Process
 from herdproof.zookeeper.operations import Answer, Multi, Operation, Refusal, Set, Why
 from properties.protocols.central_coordinator.client.consumer_script import SESSION_MS, T0, started
 from properties.protocols.central_coordinator.coordinator.core_world import SETTINGS, elected

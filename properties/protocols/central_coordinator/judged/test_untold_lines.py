@@ -123,11 +123,15 @@ def test_what_others_tell_of_is_named_as_missing() -> None:
     lines = run_of(0)
     pings = [x for x in lines if x.action == "handle_ping" and x.group == "g1"][5:7]
     renewed = next(x for x in lines if x.action == "renew_lease" and x.group == "g1")
-    found = judge([x for x in lines if x not in pings], "g1").rulings["nothing_skipped"]
+    found = judge([x for x in lines if x not in pings], "g1").rulings[
+        "nobody_is_past_the_unfinished"
+    ]
     assert found.why == "2 lines are missing, of which others tell"
     assert found.ruling is Ruling.HOLDS
 
-    more = judge([x for x in lines if x not in (*pings, renewed)], "g1").rulings["monotone"]
+    more = judge([x for x in lines if x not in (*pings, renewed)], "g1").rulings[
+        "members_follow_no_older_epoch"
+    ]
 
     assert more.ruling is Ruling.HOLDS
     assert more.why == (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Listener
 from herdproof.protocols.central_coordinator.wire import legacy, version1
@@ -21,7 +22,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
 )
 

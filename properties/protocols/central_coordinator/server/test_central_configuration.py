@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from herdproof.protocols.central_coordinator.events import Report
-from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.reports import LEVELS, What
 from herdproof.protocols.central_coordinator.server.configuration import (
     BadConfiguration,
     Configuration,
@@ -28,23 +28,19 @@ from herdproof.protocols.central_coordinator.server.configuration import (
 from herdproof.protocols.central_coordinator.server.configuration import (
     MetricsSection as MetricsSettings,
 )
-from herdproof.protocols.central_coordinator.server.logs import (
-    LEVELS,
+from herdproof.protocols.central_coordinator.server.metrics import Metrics
+from herdproof.protocols.central_coordinator.settings import BadSettings, Settings
+from herdproof.protocols.central_coordinator.wire.messages import Consult, Frame
+from herdproof.shells.logs import (
     JsonLines,
     LogForm,
     TextLines,
     fields_of,
     log_to_stderr,
 )
-from herdproof.protocols.central_coordinator.server.logs import fields as logged
-from herdproof.protocols.central_coordinator.server.metrics import (
-    Metrics,
-    MetricsPortTaken,
-    MetricsServer,
-)
-from herdproof.protocols.central_coordinator.server.tls import BadTls, Tls, server_context
-from herdproof.protocols.central_coordinator.settings import BadSettings, Settings
-from herdproof.protocols.central_coordinator.wire.messages import Consult, Frame
+from herdproof.shells.logs import fields as logged
+from herdproof.shells.metrics import MetricsPortTaken, MetricsServer
+from herdproof.shells.tls import BadTls, Tls, server_context
 from herdproof.zookeeper.client import Digest
 from herdproof.zookeeper.operations import Get, Refusal, Why
 
@@ -261,11 +257,14 @@ def test_the_metrics_are_served() -> None:
     metrics.reported(Report(What.REBALANCE_DONE, "g", (("ms", 2_500),)))
     metrics.cut("slow reader")
 
-    with MetricsServer(metrics, "127.0.0.1", 0) as server, MetricsServer(other, "127.0.0.1", 0):
+    with (
+        MetricsServer(metrics.registry, "127.0.0.1", 0) as server,
+        MetricsServer(other.registry, "127.0.0.1", 0),
+    ):
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         with pytest.raises(MetricsPortTaken, match=f"127.0.0.1:{server.port}.*--metrics-port"):
-            MetricsServer(other, "127.0.0.1", server.port)
+            MetricsServer(other.registry, "127.0.0.1", server.port)
 
     assert 'herdproof_frames_received_total{message="Consult"} 1.0' in lines
     assert 'herdproof_zookeeper_refusals_total{why="connection loss"} 1.0' in lines

@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import pytest
 
+from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
 from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, WirePartition
 from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Check, Create, Delete, Multi, Set
 
 EPOCH = "/herdproof/election/epoch"
-ORDERS = WirePartition("orders", "0")
+ORDERS = NamedPartition("orders", "0")
 
 
 @dataclass(eq=False)
@@ -309,7 +309,7 @@ def an_unfinished_record_is_committed(scene: Scene) -> None:
 @breaks(Sentence.STORED_FIRST)
 def delivered_before_its_start_is_stored(scene: Scene) -> None:
     """A record of a partition is delivered for which no offset is stored."""
-    other = WirePartition("orders", "1")
+    other = NamedPartition("orders", "1")
     scene.contract.starts(scene.c1, (Offset("orders", "1", NO_OFFSET),))
     scene.contract.delivers(scene.c1, other, 0)
 

@@ -31,7 +31,6 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
 )
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.contract import Broken, Owner
-from herdproof.protocols.central_coordinator.simulated.kafka import Log
 from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
 from herdproof.protocols.central_coordinator.simulated.shrink import (
     NothingToShrink,
@@ -40,6 +39,7 @@ from herdproof.protocols.central_coordinator.simulated.shrink import (
 )
 from herdproof.protocols.central_coordinator.simulated.world import Outcome, Run, Violation
 from herdproof.protocols.sentences import Sentence
+from herdproof.simulator.kafka import Log
 
 CONSUMERS = frozenset({
     Kind.KILL_CONSUMER, Kind.PAUSE_CONSUMER, Kind.CUT, Kind.PART, Kind.JOIN, Kind.LEAVE,

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.protocols.central_coordinator.simulated.network import (
+from herdproof.protocols.central_coordinator.wire.messages import Consult, Frame
+from herdproof.simulator.clock import Clock, Timeline
+from herdproof.simulator.network import (
     CONNECT_TIMEOUT_MS,
     Connection,
     Network,
 )
-from herdproof.protocols.central_coordinator.simulated.process import Process
-from herdproof.protocols.central_coordinator.simulated.session import (
+from herdproof.simulator.process import Process
+from herdproof.simulator.session import (
     HOST,
     SimulatedClient,
     SimulatedService,
 )
-from herdproof.protocols.central_coordinator.wire.messages import Consult, Frame
-from herdproof.simulator.clock import Clock, Timeline
 from herdproof.zookeeper.operations import (
     Answer,
     Change,

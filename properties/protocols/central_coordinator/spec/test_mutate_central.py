@@ -64,13 +64,16 @@ GUARDS: dict[str, tuple[tuple[int, int, int, int], str]] = {
     "fenced_write: skip `self.election.write(b)`": (
         (1, 1, 2, 2), "what_is_stored_is_of_the_present_epoch",
     ),
-    "accepts: drop `self.seen[m] <= self.election.token[b]`": ((1, 1, 2, 2), "monotone"),
+    "accepts: drop `self.seen[m] <= self.election.token[b]`": (
+        (1, 1, 2, 2), "members_follow_no_older_epoch",
+    ),
     "accepts: drop `self.election.leads[b]`": (
         (1, 1, 1, 1), "who_does_not_lead_commands_nobody",
     ),
     "is_given: drop `self.owner[p] == m`": ((2, 1, 1, 1), "exclusive"),
     # One request at a time, over a connection that stands, to who is to be asked.
-    "ask: drop `self.link[m]`": ((1, 1, 2, 2), "monotone"),
+    "ask: drop `self.link[m]`": ((1, 1, 2, 2), "members_follow_no_older_epoch"),
+    "ask: drop `self.books[m] == b`": ((1, 1, 2, 2), "a_start_says_what_is_stored"),
     "send_start: drop `not self.follows(m)`": ((1, 1, 1, 1), "a_start_is_at_the_stored_offset"),
     # Who counts as what.
     "register: drop `self.owner[p] == m`": ((1, 1, 1, 2), "a_start_is_at_the_stored_offset"),

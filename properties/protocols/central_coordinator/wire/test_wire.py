@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import Offset
 from herdproof.errors import HerdError
 from herdproof.protocols.central_coordinator.wire import version1
 from herdproof.protocols.central_coordinator.wire.errors import (
@@ -32,7 +33,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
     PingResponse,
     RegisterResponse,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.wire import legacy, version1
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
@@ -20,7 +21,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
     PingResponse,
     RegisterResponse,

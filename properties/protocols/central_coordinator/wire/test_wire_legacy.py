@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.wire import legacy
 from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.exchanges import RESPONSES, is_request
@@ -24,7 +25,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
     PingResponse,
     Register,
     RegisterResponse,

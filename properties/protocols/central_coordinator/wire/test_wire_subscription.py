@@ -14,6 +14,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import text_of
 from herdproof.errors import HerdError
 from herdproof.protocols.central_coordinator.wire import partition
 from herdproof.protocols.central_coordinator.wire import subscription as subscription_module
@@ -250,7 +251,7 @@ def test_a_wildcard_can_be_copied_and_pickled() -> None:
 def test_a_partition_s_number_is_read_from_both_of_its_forms(text: str, number: int) -> None:
     """A partition is its number, or `002`'s broker and number."""
     assert partition.number_of(text) == number
-    assert partition.number_of(partition.text_of(number)) == number
+    assert partition.number_of(text_of(number)) == number
 
 
 @pytest.mark.parametrize("text", ["", "-1", "a", "1-", "-", "1-2-3", "1 ", "٣", "9" * 10, "1\n"])

@@ -6,6 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
+from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
@@ -18,8 +19,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
-    OffsetReset,
     Ping,
     PingResponse,
     Register,

@@ -40,14 +40,8 @@ from herdspec.check.observation.doubt import (
     joined,
     same,
 )
-from herdspec.check.observation.watches import (
-    ANYTHING,
-    JUDGED,
-    SPACE,
-    Readings,
-    Watches,
-    keys_of,
-)
+from herdspec.check.observation.readings import ANYTHING, Readings
+from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of, word
 from herdspec.language.specification import Promise
 from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
 
@@ -157,8 +151,8 @@ class Observed:
     def _space(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What emitted functions know of this state."""
         space = {**SPACE, **self._watches.constants, "__builtins__": builtins}
-        space |= {f"s_{name}": entries for name, entries in self.entries.items()}
-        space |= {f"o_{name}": entries for name, entries in before.items()}
+        space |= {f"s_{word(name)}": entries for name, entries in self.entries.items()}
+        space |= {f"o_{word(name)}": entries for name, entries in before.items()}
         space |= {f"d_{sort}": elements for sort, elements in self.domains.items()}
         return space | {"held": self._held, "found": self._found, "doubt": self._look}
 

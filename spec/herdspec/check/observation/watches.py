@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any, NamedTuple
 
 from herdspec.check.observation.clauses import LEAVES, Clause, Place, clauses_of, needs
-from herdspec.check.observation.doubt import READ, UNKNOWN, Doubt
+from herdspec.check.observation.doubt import READ, Doubt
 from herdspec.language import graph as g
 from herdspec.language.declared import Field
 from herdspec.language.errors import UsageError
@@ -46,6 +46,11 @@ JUDGED = (Expectation.ALWAYS, Expectation.STEP)
 def keys_of(field: Field) -> tuple[Type, ...]:
     """The types of the parts of a field's key; none, where it is no map."""
     return field.kind.keys if isinstance(field.kind, MapOf) else ()
+
+
+def word(field: str) -> str:
+    """A field's name (`part.field`, where a spec has parts) in emitted names."""
+    return field.replace(".", "_")
 
 
 @dataclass(frozen=True)
@@ -164,12 +169,12 @@ class _Emitter:
 
     def on_field(self, field: Field) -> CodeType | None:
         """What a changed entry is held against; `old` is what it was before the step."""
-        return self._watch(f"on_{field.name}(key, old)", field, self._clauses)
+        return self._watch(f"on_{word(field.name)}(key, old)", field, self._clauses)
 
     def of_state(self, field: Field) -> CodeType | None:
         """What an entry is held against that has become known, though nothing has happened."""
         states = [c for c in self._clauses if not c.is_step]
-        return self._watch(f"is_{field.name}(key)", field, states)
+        return self._watch(f"is_{word(field.name)}(key)", field, states)
 
     def _watch(self, head: str, field: Field, clauses: Iterable[Clause]) -> CodeType | None:
         """The clauses that watch a field; those that need not be looked at together are."""
@@ -183,7 +188,10 @@ class _Emitter:
         if not by_guard:
             return None
         keys = _keys(len(keys_of(field)))
-        lines = [f"now = s_{field.name}[key]", *([f"{', '.join(keys)} = key"] if keys else [])]
+        lines = [
+            f"now = s_{word(field.name)}[key]",
+            *([f"{', '.join(keys)} = key"] if keys else []),
+        ]
         return _function(head, [*lines, *_guarded(by_guard)])
 
     def _guard(
@@ -373,9 +381,10 @@ class _Logic:
     def entry(self, table: Expr, key: str) -> str:
         """An entry before or after a step."""
         if table.op == "field" and self._clause.is_step:
-            return f"(o_{table.data}[{key}] if {key} in o_{table.data} else s_{table.data}[{key}])"
+            name = word(table.data)
+            return f"(o_{name}[{key}] if {key} in o_{name} else s_{name}[{key}])"
         assert table.op in LEAVES, f"not an entry of a state: {table.op}"
-        return f"s_{table.data}[{key}]"
+        return f"s_{word(table.data)}[{key}]"
 
 
 class _Plain(_Logic):
@@ -504,7 +513,7 @@ class _Kleene(_Logic):
         if entry is None:
             return text
         changed, key = entry  # one that the step has not changed is, unknown or not, what it was
-        is_changed = f"{key} in o_{changed}"
+        is_changed = f"{key} in o_{word(changed)}"
         return f"(not {is_changed} or {text})" if yes else f"({is_changed} and {text})"
 
     def _same_entry(self, a: Expr, b: Expr) -> tuple[str, str] | None:
@@ -570,30 +579,3 @@ class _Kleene(_Logic):
 
 SPACE: Mapping[str, Any] = {**READ, "Doubt": Doubt}
 """What all emitted code knows."""
-
-
-class Readings(dict[str, Callable[..., Any]]):
-    """Slow functions over a state, by their names; made where they are needed: few are."""
-
-    def __init__(self, code: Mapping[str, Any], space: dict[str, Any]) -> None:
-        super().__init__()
-        self._code = code
-        self._space = space
-
-    def __missing__(self, name: str) -> Callable[..., Any]:
-        made = self[name] = FunctionType(self._code[name], self._space)
-        return made
-
-
-class Anything(dict[Any, Any]):
-    """Entries of which nothing is known."""
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-    def __missing__(self, key: Any) -> Any:
-        return UNKNOWN
-
-
-ANYTHING = Anything()
-"""The state before a gap has ended."""

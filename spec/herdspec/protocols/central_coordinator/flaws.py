@@ -37,6 +37,7 @@ EXCLUSIVE = "exclusive"
 SETTLES = "settles"
 TWICE = "a_start_is_at_the_stored_offset"
 STORED = "what_is_stored_is_of_the_present_epoch"
+STARTED = "a_start_says_what_is_stored"
 
 FLAWS = {
     "no_barrier": _flaw(
@@ -80,7 +81,7 @@ FLAWS = {
         "no_start",
     ),
     "stale_offsets": _flaw(
-        {TWICE: Failure(29, "send_start")},
+        {TWICE: Failure(29, "send_start"), STARTED: Failure(29, "send_start")},
         specification(mistakes.ReadsOffsetsEarly, *(p.python for p in HELD.properties)),
         "stale_offsets",
         faults=2,
@@ -104,6 +105,7 @@ FLAWS = {
         {
             EXCLUSIVE: Failure(22, "handle_start"),
             "exclusive_fenced": Failure(16, "handle_commit"),
+            STARTED: Failure(10, "send_start"),
         },
         _but(
             "owners_written_late",
@@ -152,7 +154,7 @@ FLAWS = {
         brokers=2,
     ),
     "ignores_epoch": _flaw(
-        {"monotone": Failure(15, "handle_ping")},
+        {"members_follow_no_older_epoch": Failure(15, "handle_ping")},
         _but("ignores_epoch", accepts=mistakes.accept_any_epoch),
         "ignores_epoch",
         faults=2,
@@ -177,7 +179,11 @@ FOUND = {
         members=1,
     ),
     "member_by_id": _flaw(
-        {EXCLUSIVE: Failure(30, "handle_start"), TWICE: Failure(25, "serve_offsets")},
+        {
+            EXCLUSIVE: Failure(30, "handle_start"),
+            TWICE: Failure(25, "serve_offsets"),
+            STARTED: Failure(16, "send_start"),
+        },
         _but("member_by_id", is_given=mistakes.given_by_id),
         "member_by_id",
         faults=2,
@@ -229,6 +235,7 @@ DRAFTED_000 = _flaw(
         "only_the_present_epoch_writes": Failure(15, "serve_owners"),
         STORED: Failure(15, "serve_owners"),
         TWICE: Failure(28, "serve_offsets"),
+        STARTED: Failure(8, "send_start"),
         "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
         "complete": Failure(17, "finish_rebalance"),
     },
@@ -247,6 +254,7 @@ DRAFTED_002 = _flaw(
         "only_the_present_epoch_writes": Failure(15, "serve_owners"),
         STORED: Failure(15, "serve_owners"),
         TWICE: Failure(28, "serve_offsets"),
+        STARTED: Failure(8, "send_start"),
         "who_does_not_lead_commands_nobody": Failure(6, "step_down"),
         "complete": Failure(17, "finish_rebalance"),
     },

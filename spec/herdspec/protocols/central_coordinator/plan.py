@@ -35,9 +35,9 @@ def verified() -> Specification:
 
 def contract() -> Specification:
     """What every group protocol owes its users."""
-    from herdspec.protocols.contract.properties import CONTRACT
+    from herdspec.protocols.contract.properties import RESETTING
 
-    return CONTRACT
+    return RESETTING
 
 
 def drafted() -> Flaw:
@@ -59,7 +59,7 @@ def planned(scale: Scale) -> Plan:
     from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, DRAFTED_002, FLAWS, FOUND
     from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
     from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
-    from herdspec.protocols.contract.properties import CONTRACT
+    from herdspec.protocols.contract.properties import RESETTING
 
     quick = scale == QUICK
     flaws = {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
@@ -73,11 +73,11 @@ def planned(scale: Scale) -> Plan:
         *(() if quick else (seen_as("verified", REFINEMENT_FENCED, faults=2),)),
         exploration(owed(2, 1, 2, faults=2)),
         liveness(owed(2, 1, 1, faults=2)),
-        proof("contract", CONTRACT, ()),
+        proof("contract", RESETTING, ()),
         *flawed("drafted", DRAFTED_002),
         *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
     )
-    specs = {"verified": CENTRAL_COORDINATOR, "contract": CONTRACT, "drafted": DRAFTED_002.spec}
+    specs = {"verified": CENTRAL_COORDINATOR, "contract": RESETTING, "drafted": DRAFTED_002.spec}
     assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
     return Plan(
         "central_coordinator", checks, others=("contract",), flaws=tuple(flaws), assumed=assumed,
@@ -107,10 +107,10 @@ def mistaken() -> list[Looked]:
 
 def owed(members: int, partitions: int, brokers: int, *, faults: int) -> Looked:
     """The contract of every group protocol, at a size at which nothing is cut."""
-    from herdspec.protocols.contract.properties import CONTRACT
+    from herdspec.protocols.contract.properties import RESETTING
 
     sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
-    return Looked("contract", CONTRACT, sizes, faults, bound=14)
+    return Looked("contract", RESETTING, sizes, faults, bound=14)
 
 
 def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:

@@ -95,22 +95,39 @@ def one_coordinator(s: CentralCoordinator) -> bool:
 
 
 @step
-def monotone(before: CentralCoordinator, after: CentralCoordinator) -> bool:
-    """Generations, epochs, those that consumers follow, and committed offsets never go back."""
-    return (
-        before.generation <= after.generation
-        and before.election.epoch <= after.election.epoch
-        and all(before.committed[p] <= after.committed[p] for p in Partition)
-        and all(before.seen[m] <= after.seen[m] for m in Member)
-    )
+def epochs_never_go_back(before: CentralCoordinator, after: CentralCoordinator) -> bool:
+    """No epoch is followed by an older one."""
+    return before.election.epoch <= after.election.epoch
+
+
+@step
+def generations_never_go_back(before: CentralCoordinator, after: CentralCoordinator) -> bool:
+    """No generation is followed by an older one."""
+    return before.generation <= after.generation
+
+
+@step
+def members_follow_no_older_epoch(before: CentralCoordinator, after: CentralCoordinator) -> bool:
+    """A consumer follows no coordinator of an older epoch than it has followed before."""
+    return all(before.seen[m] <= after.seen[m] for m in Member)
+
+
+@step
+def committed_offsets_never_go_back(before: CentralCoordinator, after: CentralCoordinator) -> bool:
+    """No committed offset is followed by a smaller one."""
+    return all(before.committed[p] <= after.committed[p] for p in Partition)
 
 
 @always
-def nothing_skipped(s: CentralCoordinator) -> bool:
-    """Nobody is at, and nothing is committed of, a record before which one is unfinished."""
-    return all(s.committed[p] <= s.finished[p] for p in Partition) and all(
-        s.position[m, p] <= s.finished[p] for m in Member for p in Partition
-    )
+def only_finished_is_committed(s: CentralCoordinator) -> bool:
+    """Nothing is committed of a record before which one is unfinished."""
+    return all(s.committed[p] <= s.finished[p] for p in Partition)
+
+
+@always
+def nobody_is_past_the_unfinished(s: CentralCoordinator) -> bool:
+    """Nobody is at a record before which one is unfinished."""
+    return all(s.position[m, p] <= s.finished[p] for m in Member for p in Partition)
 
 
 def stable(s: CentralCoordinator, b: Broker) -> bool:
@@ -129,6 +146,32 @@ def a_start_is_at_the_stored_offset(s: CentralCoordinator) -> bool:
         or not any(x.kind == Kind.START for x in s.down[m])
         for m in Member
         for p in Partition
+    )
+
+
+@step
+def a_start_says_what_is_stored(before: CentralCoordinator, after: CentralCoordinator) -> bool:
+    """
+    Who is told to start owns what it is given, and is told the stored offsets.
+
+    Its coordinator sends that once it has heard that the owners are written.
+    """
+    return all(
+        before.asked[m] == Asked.START
+        or after.asked[m] != Asked.START
+        or (
+            all(before.books[m] != b or before.phase[b] != Phase.WRITING for b in Broker)
+            and all(
+                not after.given[m, p]
+                or (
+                    before.owner[p] == m
+                    and not before.orphan[p]
+                    and after.begin[m, p] == before.committed[p]
+                )
+                for p in Partition
+            )
+        )
+        for m in Member
     )
 
 
@@ -306,9 +349,13 @@ def a_write_of_the_past_is_refused(s: CentralCoordinator) -> bool:
 
 PROMISES = (
     exclusive, exclusive_fenced, only_the_present_epoch_writes,
-    what_is_stored_is_of_the_present_epoch, one_coordinator, monotone, nothing_skipped,
-    a_start_is_at_the_stored_offset, who_does_not_lead_commands_nobody, complete,
+    what_is_stored_is_of_the_present_epoch, one_coordinator, epochs_never_go_back,
+    generations_never_go_back, members_follow_no_older_epoch, committed_offsets_never_go_back,
+    only_finished_is_committed, nobody_is_past_the_unfinished, a_start_is_at_the_stored_offset,
+    a_start_says_what_is_stored, who_does_not_lead_commands_nobody, complete,
 )  # fmt: skip
+OF_ITS_OWN = (a_start_says_what_is_stored, who_does_not_lead_commands_nobody)
+"""What it promises of its messages, beside the contract, and what traces are judged by, too."""
 OF_THE_LEASE = (exclusive, a_start_is_at_the_stored_offset)
 """What is promised under the assumption `lease` alone."""
 POSSIBLE = (

@@ -38,6 +38,11 @@ def epoch(s: CentralCoordinator) -> Nat:
     return s.election.epoch
 
 
+def elected(s: CentralCoordinator) -> Broker | None:
+    """Who won it."""
+    return s.election.elected
+
+
 def term(s: CentralCoordinator, b: Broker) -> Nat:
     """The epoch that the broker has won, or has taken up and still leads in."""
     if s.election.won[b] > 0:
@@ -96,6 +101,12 @@ def stage(s: CentralCoordinator) -> Stage:
 # ── Who owns, and who consumes ──────────────────────────────────────────────────────────────
 
 
+def author(s: CentralCoordinator) -> Broker | None:
+    """The present coordinator, if its write was done, and it has not heard of that."""
+    b = s.election.elected
+    return b if b is not None and present(s, b) and s.write[b] == Write.DONE else None
+
+
 def generation(s: CentralCoordinator) -> Nat:
     """The generation of the group's node."""
     return s.generation
@@ -139,6 +150,11 @@ def consumes(s: CentralCoordinator, m: Member, p: Partition) -> bool:
 def position(s: CentralCoordinator, m: Member, p: Partition) -> Nat:
     """The consumedOffset of who fetches."""
     return s.position[m, p]
+
+
+def resolved(s: CentralCoordinator, m: Member, p: Partition) -> bool:
+    """Nobody: resets are not modelled."""
+    return False
 
 
 def finished(s: CentralCoordinator, p: Partition) -> Nat:
@@ -187,9 +203,9 @@ REFINEMENT = Refinement(
     concrete=CENTRAL_COORDINATOR,
     abstract=CONTRACT,
     fields=(
-        epoch, term, exists, known, interest, live, informed, stage, generation, owner, told,
-        heeded, current, begun, consumes, position, finished, reported, committing, accepted,
-        storing, committed,
+        epoch, elected, term, exists, known, interest, live, informed, stage, author, generation,
+        owner, told, heeded, current, begun, consumes, position, resolved, finished, reported,
+        committing, accepted, storing, committed,
     ),
     actions={
         "elect": ("elect", "supersede"),
@@ -213,7 +229,8 @@ REFINEMENT = Refinement(
         "flush_offsets": ("collect", STUTTER),
         "serve_offsets": ("store",),
         "serve_owners": ("hand_over", "hand_over_late"),
-        "lose_answer": ("fail", STUTTER),
+        "answered": ("hear", STUTTER),
+        "lose_answer": ("fail", "hear", STUTTER),
         "handle_start": ("start", "heed"),
         "handle_start_response": ("acknowledge", STUTTER),
         "finish_rebalance": ("settle", "reopen", "fail", STUTTER),

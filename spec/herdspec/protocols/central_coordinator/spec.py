@@ -27,7 +27,8 @@ only where a property says so: whom the coordinator takes for gone has closed it
 Not modelled: more than one group (they share nothing but the coordinator), streams and threads,
 consultation (a consumer asks any broker), the answer to an accepted Register, retries of a ping
 (copies of one request). A pause is a step that is put off. A topic has one partition; an interest
-in topics that do not exist yet stands for names and wildcards alike. A second commit under way
+in topics that do not exist yet stands for names and wildcards alike. Resets: where no offset is
+stored, a member begins with the first record. A second commit under way
 (`may_commit`: that is a bound of explorations, and nothing that the proof needs). A Register whose
 sender has hung up is read before that, or never. A member's next connection is another element, or
 the same one once nobody has it in its books or names it in a write. More than one write of a

@@ -454,7 +454,6 @@ CENTRAL: Mapping[str, str] = {
         "doubt: drop `self.seat == b`",
         "on_lost_connection: drop `not self.link[m]`",
         "time_out: drop `self.link[m]`",
-        "ask: drop `self.books[m] == b`",
     ),
     **because(
         CHANGES_NOTHING,

@@ -1,12 +1,13 @@
 """
 The contract's sentences, each under its number, and the two forms of the first.
 
-`CONTRACT` is the strict form, with every consumer seen. `FENCED` is the other, for protocols in
-which a paused member may consume on: at the handover, consumption of an older generation ceases to
-count, and nothing that its member does from then on is accepted (a map of such a protocol counts as
-consuming only who does so in the present generation). Sentence 7 is stated under the contract's own
-fairness, and says that what it owes can be had; that a protocol settles is its own to show, since
-no refinement tells it.
+`CONTRACT` is the strict form: every consumer is seen. `RESETTING` is it with starts that members
+resolve by themselves; a protocol that does not model these is held against `CONTRACT`, and what
+keeps that keeps the other. `FENCED` is for protocols in which a paused member may consume on: at
+the handover, consumption of an older generation ceases to count, and nothing that its member does
+from then on is accepted (a map of such a protocol counts as consuming only who does so in the
+present generation). Sentence 7 is stated under the contract's own fairness, and says that what it
+owes can be had; that a protocol settles is its own to show, since no refinement tells it.
 
 Source: PROTOCOLS.md, "The contract: what a group coordination protocol owes its users".
 """
@@ -20,6 +21,7 @@ from herdspec.language.surface import (
     command,
     leads_to,
     lemma,
+    require,
     sometimes,
     step,
 )
@@ -40,6 +42,12 @@ def exclusive(s: GroupContract) -> bool:
         for b in Member
         if a != b
     )
+
+
+@always
+def who_consumes_owns(s: GroupContract) -> bool:
+    """1: who consumes a partition is the owner that is stored."""
+    return all(not s.consumes[m, p] or s.owner[p] == m for m in Member for p in Partition)
 
 
 @step
@@ -92,7 +100,9 @@ def what_was_taken_is_stored_at_the_handover(before: GroupContract, after: Group
 @step
 def only_the_present_epoch_writes(before: GroupContract, after: GroupContract) -> bool:
     """2: owners and offsets are written by the coordinator of the current epoch alone."""
-    return any(before.term[b] > 0 and before.term[b] == before.epoch for b in Broker) or (
+    return any(
+        after.author == b and before.term[b] > 0 and before.term[b] == before.epoch for b in Broker
+    ) or (
         after.generation == before.generation
         and all(
             after.committed[p] == before.committed[p]
@@ -103,14 +113,27 @@ def only_the_present_epoch_writes(before: GroupContract, after: GroupContract) -
 
 
 @step
-def monotone(before: GroupContract, after: GroupContract) -> bool:
-    """3: generations, epochs, those that members follow, and committed offsets never go back."""
-    return (
-        before.generation <= after.generation
-        and before.epoch <= after.epoch
-        and all(before.heeded[m] <= after.heeded[m] for m in Member)
-        and all(before.committed[p] <= after.committed[p] for p in Partition)
-    )
+def epochs_never_go_back(before: GroupContract, after: GroupContract) -> bool:
+    """3: no epoch is followed by an older one."""
+    return before.epoch <= after.epoch
+
+
+@step
+def generations_never_go_back(before: GroupContract, after: GroupContract) -> bool:
+    """3: no generation is followed by an older one."""
+    return before.generation <= after.generation
+
+
+@step
+def members_follow_no_older_epoch(before: GroupContract, after: GroupContract) -> bool:
+    """3: a member follows no coordinator of an older epoch than it has followed before."""
+    return all(before.heeded[m] <= after.heeded[m] for m in Member)
+
+
+@step
+def committed_offsets_never_go_back(before: GroupContract, after: GroupContract) -> bool:
+    """3: no committed offset is followed by a smaller one."""
+    return all(before.committed[p] <= after.committed[p] for p in Partition)
 
 
 @step
@@ -122,11 +145,15 @@ def owners_change_with_the_generation(before: GroupContract, after: GroupContrac
 
 
 @always
-def nothing_skipped(s: GroupContract) -> bool:
-    """4: nobody is at, and nothing is committed of, a record before which one is unfinished."""
-    return all(s.committed[p] <= s.finished[p] for p in Partition) and all(
-        s.position[m, p] <= s.finished[p] for m in Member for p in Partition
-    )
+def only_finished_is_committed(s: GroupContract) -> bool:
+    """4: nothing is committed of a record before which one is unfinished."""
+    return all(s.committed[p] <= s.finished[p] for p in Partition)
+
+
+@always
+def nobody_is_past_the_unfinished(s: GroupContract) -> bool:
+    """4: nobody is at a record before which one is unfinished."""
+    return all(s.position[m, p] <= s.finished[p] for m in Member for p in Partition)
 
 
 @step
@@ -136,6 +163,20 @@ def who_begins_does_so_at_the_stored_offset(before: GroupContract, after: GroupC
         before.consumes[m, p]
         or not after.consumes[m, p]
         or after.position[m, p] == before.committed[p]
+        for m in Member
+        for p in Partition
+    )
+
+
+@step
+def a_resolved_start_is_stored_first(before: GroupContract, after: GroupContract) -> bool:
+    """4: who resolved by itself where to begin goes on once it knows that this is stored."""
+    return all(
+        not before.resolved[m, p]
+        or (
+            after.position[m, p] <= before.position[m, p]
+            and (after.resolved[m, p] or before.committed[p] > 0 or not after.consumes[m, p])
+        )
         for m in Member
         for p in Partition
     )
@@ -159,8 +200,16 @@ def has_begun(s: GroupContract, p: Partition) -> bool:
 
 @always
 def one_coordinator(s: GroupContract) -> bool:
-    """6: at most one broker coordinates in any epoch."""
-    return all(s.term[a] == 0 or s.term[a] != s.term[b] for a in Broker for b in Broker if a != b)
+    """6: at most one broker coordinates in any epoch, and in the present one who has won it."""
+    return all(
+        s.term[a] == 0 or s.term[a] != s.term[b] for a in Broker for b in Broker if a != b
+    ) and all(s.term[b] == 0 or s.term[b] != s.epoch or s.elected == b for b in Broker)
+
+
+@step
+def an_epoch_is_won_by_one(before: GroupContract, after: GroupContract) -> bool:
+    """6: an epoch that one broker has won is never another's."""
+    return after.elected == before.elected or before.epoch < after.epoch
 
 
 @leads_to
@@ -216,10 +265,10 @@ def a_second_owner_follows_the_first(s: GroupContract) -> bool:
 
 
 @lemma
-def who_consumes_owns(s: GroupContract) -> bool:
-    """Who consumes a partition is its owner; who does not is nowhere in it."""
+def who_does_not_consume_is_nowhere(s: GroupContract) -> bool:
+    """Who does not consume a partition is at no record of it, and has resolved nothing."""
     return all(
-        (not s.consumes[m, p] or s.owner[p] == m) and (s.consumes[m, p] or s.position[m, p] == 0)
+        s.consumes[m, p] or (s.position[m, p] == 0 and not s.resolved[m, p])
         for m in Member
         for p in Partition
     )
@@ -244,19 +293,52 @@ def terms_have_begun(s: GroupContract) -> bool:
 
 
 PROMISES = (
-    exclusive, exclusive_fenced, what_is_said_is_of_the_present_generation, stored_as_taken,
-    what_was_taken_is_stored_at_the_handover, only_the_present_epoch_writes, monotone,
-    owners_change_with_the_generation, nothing_skipped, who_begins_does_so_at_the_stored_offset,
-    complete, one_coordinator,
+    exclusive, who_consumes_owns, exclusive_fenced, what_is_said_is_of_the_present_generation,
+    stored_as_taken, what_was_taken_is_stored_at_the_handover, only_the_present_epoch_writes,
+    epochs_never_go_back, generations_never_go_back, members_follow_no_older_epoch,
+    committed_offsets_never_go_back, owners_change_with_the_generation, only_finished_is_committed,
+    nobody_is_past_the_unfinished, who_begins_does_so_at_the_stored_offset,
+    a_resolved_start_is_stored_first, complete, one_coordinator, an_epoch_is_won_by_one,
 )  # fmt: skip
 POSSIBLE = (
     a_partition_is_consumed, an_offset_is_stored, an_offset_waits_to_be_stored,
     a_group_with_members_is_stable, two_coordinate, a_second_owner_follows_the_first,
 )  # fmt: skip
-LEMMAS = (who_consumes_owns, reports_are_of_finished_records, terms_have_begun)
+LEMMAS = (who_does_not_consume_is_nowhere, reports_are_of_finished_records, terms_have_begun)
 
 CONTRACT = specification(GroupContract, *PROMISES, settles, *POSSIBLE, *LEMMAS)
 """The contract in its strict form: every consumer is seen."""
+
+# ── With resets ─────────────────────────────────────────────────────────────────────────────
+
+
+@action(kind=command, disturbs=True)
+def resolve(self: GroupContract, m: Member, p: Partition) -> None:
+    """No offset of {p} is stored: {m} resolves by itself where to begin."""
+    require(self.consumes[m, p] and not self.resolved[m, p])
+    require(self.position[m, p] == 0 and self.committed[p] == 0)
+    self.resolved[m, p] = True
+    self.position[m, p] = 1
+    self.finished[p] = max(self.finished[p], 1)
+
+
+@action
+def confirm(self: GroupContract, m: Member, p: Partition) -> None:
+    """{m} hears that where it begins in {p} is stored."""
+    require(self.resolved[m, p] and self.committed[p] > 0)
+    self.resolved[m, p] = False
+
+
+@sometimes
+def a_resolved_start_is_stored(s: GroupContract) -> bool:
+    """Where somebody has resolved to begin is stored, and it does not know yet."""
+    return any(s.resolved[m, p] and s.committed[p] > 0 for m in Member for p in Partition)
+
+
+RESETTING = specification(
+    GroupContract, *PROMISES, settles, *POSSIBLE, a_resolved_start_is_stored, *LEMMAS
+).add("ResettingContract", resolve=resolve, confirm=confirm)
+"""The contract whose members may resolve by themselves where to begin (`auto.offset.reset`)."""
 
 # ── The fenced form ─────────────────────────────────────────────────────────────────────────
 

@@ -15,7 +15,8 @@ against a variant (`.replace`, `.add`): the difference is then in writing.
 Source: PROTOCOLS.md, "The contract: what a group coordination protocol owes its users".
 
 Assumed: nothing; what a coordinator must know before it hands over, it may know by any means.
-Not modelled: more than one group, balance (the assignor's own promise), resets of offsets by users.
+Not modelled: more than one group, balance (the assignor's own promise), resets of offsets that
+are stored.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class GroupContract(Spec):
 
     # Who coordinates.
     epoch: Nat = 0  # the present epoch; 0 before the first
+    elected: Broker | None = None  # who won it
     term: dict[Broker, Nat] = each(0)  # the epoch that the broker coordinates in; 0: none
 
     # What the present coordinator knows.
@@ -62,6 +64,7 @@ class GroupContract(Spec):
     stage: Stage = Stage.OPEN
 
     # Who owns, and who consumes.
+    author: Broker | None = None  # whose write of owners or offsets was done, until it hears of it
     generation: Nat = 0
     owner: dict[Partition, Member | None] = each(None)
     told: dict[Member, Nat] = each(0)  # the epoch of whoever it listens to; 0: nobody
@@ -72,6 +75,7 @@ class GroupContract(Spec):
 
     # How far.
     position: dict[tuple[Member, Partition], Nat] = each(0)  # the next record of who consumes
+    resolved: dict[tuple[Member, Partition], bool] = each(False)  # its start, stored not yet
     finished: dict[Partition, Nat] = each(0)  # the first record that no application finished
     reported: dict[tuple[Member, Partition], Nat] = each(0)  # answered, and not yet read
     committing: dict[tuple[Member, Partition], Nat] = each(0)  # said unasked, and not yet read
@@ -197,23 +201,25 @@ class GroupContract(Spec):
     def hand_over(self, b: Broker, plan: dict[Partition, Member | None]) -> None:
         """{b} hands over: from now on {plan} are the owners; older reports count no more."""
         require(self.coordinates(b) and self.stage == Stage.OPEN)
+        require(self.author is None)
         require(all(self.accepted[p] <= self.committed[p] for p in Partition))
         require(all(self.is_right(p, plan[p]) for p in Partition))
         require(all(self.makes_way(m, p, plan[p]) for m in Member for p in Partition))
         for p in Partition:
             self.owner[p] = plan[p]
-        self.begin_generation()
+        self.begin_generation(b)
 
     @action(kind=fault)
     def hand_over_late(self, b: Broker, plan: dict[Partition, Member | None]) -> None:
         """{b} hands over to {plan}, who were right before somebody went, or something came."""
         require(self.coordinates(b) and self.stage == Stage.OPEN)
+        require(self.author is None)
         require(all(self.accepted[p] <= self.committed[p] for p in Partition))
         require(not all(self.is_right(p, plan[p]) for p in Partition))
         require(all(self.makes_way(m, p, plan[p]) for m in Member for p in Partition))
         for p in Partition:
             self.owner[p] = plan[p]
-        self.begin_generation()
+        self.begin_generation(b)
 
     @action(fair=weak)
     def start(self, m: Member, heard: bool) -> None:
@@ -225,6 +231,7 @@ class GroupContract(Spec):
             mine = self.owner[p] == m
             if not (mine and self.consumes[m, p]):
                 self.position[m, p] = self.committed[p] if mine else 0
+                self.resolved[m, p] = False
             self.consumes[m, p] = mine
 
     @action(fair=weak)
@@ -250,17 +257,19 @@ class GroupContract(Spec):
         self.stage = Stage.OPEN
 
     @action(kind=fault)
-    def fail(self, b: Broker) -> None:
-        """{b} gives the handover up, and begins it again."""
+    def fail(self, b: Broker, unheard: bool) -> None:
+        """{b} gives the handover up, and begins it again (it waits for no answer: {unheard})."""
         require(self.coordinates(b) and self.stage == Stage.HANDED)
         self.stage = Stage.OPEN
+        if unheard:
+            self.author = None
 
     # ── Records and offsets ─────────────────────────────────────────────────────────────────
 
     @action(kind=command, disturbs=True)
     def finish(self, m: Member, p: Partition) -> None:
         """The application of {m} finishes with its next record of {p}."""
-        require(self.consumes[m, p])
+        require(self.consumes[m, p] and not self.resolved[m, p])
         self.position[m, p] = self.position[m, p] + 1
         self.finished[p] = max(self.finished[p], self.position[m, p])
 
@@ -313,10 +322,18 @@ class GroupContract(Spec):
     def store(self, b: Broker) -> None:
         """{b} stores the offsets that it has put together, or they were stored already."""
         require(self.coordinates(b))
+        require(self.author is None)
         require(any(self.storing[p] > 0 for p in Partition))
+        self.author = b
         for p in Partition:
             self.committed[p] = max(self.committed[p], self.storing[p])
             self.storing[p] = 0
+
+    @action(fair=weak)
+    def hear(self, b: Broker) -> None:
+        """{b} hears that its write was done, or gives up waiting for that."""
+        require(self.author == b)
+        self.author = None
 
     # ── Parts of the actions ────────────────────────────────────────────────────────────────
 
@@ -363,8 +380,9 @@ class GroupContract(Spec):
         if self.stage == Stage.STABLE:
             self.stage = Stage.OPEN
 
-    def begin_generation(self) -> None:
+    def begin_generation(self, b: Broker) -> None:
         """The next owners are written: nobody has begun, and what was said before is no more."""
+        self.author = b
         self.generation = self.generation + 1
         self.stage = Stage.HANDED
         for m in Member:
@@ -379,11 +397,13 @@ class GroupContract(Spec):
         require(self.term[b] == 0)
         self.epoch = self.epoch + 1
         self.term[b] = self.epoch
+        self.elected = b
         self.forget()
 
     def forget(self) -> None:
         """What the coordinator knew, it knows no more."""
         self.stage = Stage.OPEN
+        self.author = None
         for p in Partition:
             self.known[p] = False
             self.accepted[p] = 0
@@ -416,3 +436,4 @@ class GroupContract(Spec):
         for p in Partition:
             self.consumes[m, p] = False
             self.position[m, p] = 0
+            self.resolved[m, p] = False

@@ -21,20 +21,17 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from herdproof.consuming.events import Assigned, Deliver, Revoked, StartFetchers, StopFetchers
+from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.protocols.central_coordinator.client.reports import What
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
 from herdproof.protocols.central_coordinator.client.topic_registry import Consumption, Registry
 from herdproof.protocols.central_coordinator.events import (
-    Assigned,
     CommitAsked,
     Committed,
     ConsumerEffect,
-    Deliver,
     Report,
-    Revoked,
     Send,
-    StartFetchers,
-    StopFetchers,
 )
 from herdproof.protocols.central_coordinator.steps import ConsumerAction, Step
 from herdproof.protocols.central_coordinator.wire.errors import WireError
@@ -46,7 +43,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
     Ping,
     PingResponse,
     Register,
@@ -55,7 +51,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     Stop,
     StopResponse,
-    WirePartition,
 )
 
 Effects = list[ConsumerEffect]
@@ -141,7 +136,7 @@ class Connector:
         self._request_deadline_ms = now_ms + settings.request_timeout_ms
         self._correlation_id = number * IDS_OF_A_CONNECTION % IDS
         self._pending: dict[int, Pending] = {}
-        self._unstored: dict[WirePartition, Unstored] = {}
+        self._unstored: dict[NamedPartition, Unstored] = {}
         self.is_told = True
         """Nothing that the lease depends on has changed since the last step."""
         self._told_until_ms = 0
@@ -491,7 +486,7 @@ class Connector:
 
     def _settle_start(self, offset: Offset, code: ErrorCode, now_ms: int) -> Effects:
         """Let a resolved start's records be delivered if it is stored."""
-        partition = WirePartition(offset.topic, offset.partition)
+        partition = NamedPartition(offset.topic, offset.partition)
         if self.consumption.fetcher_stopped:
             return []
         if code is ErrorCode.NONE:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, assert_never
 
+from herdproof.consuming.events import Consumed, Resolved, RevocationHandled
 from herdproof.protocols.central_coordinator.client.connector import Connector, Effects, Lost
 from herdproof.protocols.central_coordinator.client.reports import What
 from herdproof.protocols.central_coordinator.client.server_cluster import Address, ServerCluster
@@ -35,14 +36,11 @@ from herdproof.protocols.central_coordinator.events import (
     Connect,
     Connected,
     ConnectFailed,
-    Consumed,
     ConsumerEffect,
     ConsumerEvent,
     Failed,
     Received,
     Report,
-    Resolved,
-    RevocationHandled,
     Send,
     Shutdown,
     Subscribe,

@@ -18,16 +18,23 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import assert_never
 
+from herdproof.consuming.events import (
+    Assigned,
+    Deliver,
+    RevocationHandled,
+    Revoked,
+    StartFetchers,
+    StopFetchers,
+)
+from herdproof.consuming.fetchers import Fetchers
+from herdproof.consuming.listener import ListenerThread
+from herdproof.consuming.offsets import NamedPartition, Offset
+from herdproof.consuming.streams import Streams
 from herdproof.errors import HerdError, PeerError, WorldError
 from herdproof.protocols.central_coordinator.client.client_channel import ClientChannel
-from herdproof.protocols.central_coordinator.client.clock import now_ms
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase
-from herdproof.protocols.central_coordinator.client.fetchers import Fetchers
-from herdproof.protocols.central_coordinator.client.listener import ListenerThread
 from herdproof.protocols.central_coordinator.client.reports import What
-from herdproof.protocols.central_coordinator.client.streams import Streams
 from herdproof.protocols.central_coordinator.events import (
-    Assigned,
     Close,
     Closed,
     CommitAsked,
@@ -37,29 +44,20 @@ from herdproof.protocols.central_coordinator.events import (
     ConnectFailed,
     ConsumerEffect,
     ConsumerEvent,
-    Deliver,
     Failed,
     Received,
     Report,
-    RevocationHandled,
-    Revoked,
     Send,
     Shutdown,
-    StartFetchers,
-    StopFetchers,
     Subscribe,
     Tick,
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import (
-    ErrorCode,
-    Frame,
-    Offset,
-    WirePartition,
-)
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame
 from herdproof.protocols.central_coordinator.wire.partition import number_of
 from herdproof.record import TopicPartition
+from herdproof.shells.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +92,7 @@ def ignore_event(
     """Who observes a session that nobody observes."""
 
 
-def by_number(partition: WirePartition) -> TopicPartition:
+def by_number(partition: NamedPartition) -> TopicPartition:
     """A partition of the wire as applications call it."""
     return TopicPartition(partition.topic, number_of(partition.partition))
 

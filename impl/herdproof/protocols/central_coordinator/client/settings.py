@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from herdproof.consuming.offsets import OffsetReset
 from herdproof.protocols.central_coordinator.settings import BadSettings
-from herdproof.protocols.central_coordinator.wire.messages import OffsetReset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, WirePartition
+from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
 from herdproof.protocols.central_coordinator.wire.partition import number_of
 from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
 
@@ -99,10 +99,10 @@ class Consumption:
         """What is known of a partition; None if it is not consumed here."""
         return self.topic_registry.get(topic, {}).get(partition)
 
-    def partitions(self) -> tuple[WirePartition, ...]:
+    def partitions(self) -> tuple[NamedPartition, ...]:
         """What is consumed here, in order."""
         return tuple(
-            WirePartition(topic, partition)
+            NamedPartition(topic, partition)
             for topic, infos in self.topic_registry.items()
             for partition in infos
         )

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
+from herdproof.consuming.offsets import Offset, text_of
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
 from herdproof.protocols.central_coordinator.reports import What
@@ -23,9 +24,8 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     CommitResponse,
     ErrorCode,
     Frame,
-    Offset,
 )
-from herdproof.protocols.central_coordinator.wire.partition import number_of, text_of
+from herdproof.protocols.central_coordinator.wire.partition import number_of
 
 
 class Commits(CorePart):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Interests
 from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.expiry import Expired, Key, Purgatory
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.shells.expiry import Expired, Key, Purgatory
 
 if TYPE_CHECKING:
     from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets

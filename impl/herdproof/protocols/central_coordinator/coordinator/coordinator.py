@@ -23,6 +23,7 @@ from collections import Counter, deque
 from functools import partial
 from typing import ClassVar, assert_never
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
 from herdproof.protocols.central_coordinator.coordinator.context import Context
 from herdproof.protocols.central_coordinator.coordinator.directory import Directory
@@ -59,7 +60,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Frame,
     Leave,
     LeaveResponse,
-    Offset,
     PingResponse,
     Register,
     StartResponse,

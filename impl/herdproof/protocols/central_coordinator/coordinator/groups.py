@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
-from herdproof.protocols.central_coordinator.wire.messages import Offset
 from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
 
 

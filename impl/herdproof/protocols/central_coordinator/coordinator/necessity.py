@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Owner
 
 Plan = Mapping[Partition, str]

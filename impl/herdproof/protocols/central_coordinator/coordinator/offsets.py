@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
 from herdproof.zookeeper.operations import Answer, Data, Get, Refusal, Why
 
 Then = Callable[[bool], None]

@@ -26,7 +26,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from herdproof.protocols.central_coordinator.assignment import Partition, assign
+from herdproof.consuming.assignment import Partition, assign
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import (
     NEXT,
@@ -45,13 +46,7 @@ from herdproof.protocols.central_coordinator.coordinator.recovery import (
 from herdproof.protocols.central_coordinator.coordinator.store import CommitPoint, Outcome
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
-    ErrorCode,
-    Offset,
-    Start,
-    Stop,
-)
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Start, Stop
 
 Told: TypeAlias = Callable[[Group], None]
 Owners: TypeAlias = dict[Partition, Owner]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Member
 from herdproof.protocols.central_coordinator.events import Close, Send
@@ -25,7 +26,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
     Message,
-    Offset,
     Ping,
     PingResponse,
     Start,

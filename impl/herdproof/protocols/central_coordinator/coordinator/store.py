@@ -22,10 +22,10 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import Offset
 from herdproof.protocols.election.elector import fenced
 from herdproof.zookeeper.operations import (
     Answer,

@@ -16,11 +16,11 @@ import re
 from collections.abc import Callable, Mapping, Set
 from functools import partial
 
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription
 from herdproof.zookeeper.operations import Answer, Children, Data, Get, Names, Refusal, Why
 

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Adapter, Refused, forwards, varied
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase as CorePhase
 from herdproof.protocols.central_coordinator.coordinator.offsets import read_offset
@@ -34,9 +35,10 @@ from herdproof.protocols.central_coordinator.held.flawed import (
 )
 from herdproof.protocols.central_coordinator.held.gated import HIDDEN, GatedCentral
 from herdproof.protocols.central_coordinator.held.gates import GROUP, Connection, Request, topic_of
+from herdproof.protocols.central_coordinator.held.loaded import a_coordinator_has_just_begun, load
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire import messages
-from herdproof.protocols.central_coordinator.wire.messages import Frame, Offset
+from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.held.gated import Impossible
 from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator.properties import HELD
@@ -123,6 +125,7 @@ class CentralCores(Adapter):
     chosen: ClassVar = {"write_owners": ("plan",), "serve_owners": ("plan",)}
     switches: ClassVar[frozenset[str]] = frozenset()
     """The mistakes of the cores."""
+    loadable = a_coordinator_has_just_begun
     world_of: ClassVar[Callable[..., GatedCentral]] = GatedCentral
     """Makes the world; another one for cores with a mistake."""
 
@@ -136,6 +139,11 @@ class CentralCores(Adapter):
         world = self.world
         sizes = len(world.brokers), len(world.members), len(world.partitions)
         self.world = type(self).world_of(*sizes, there=there)
+
+    def load(self, state: Any) -> None:
+        """Be in a state in which whoever coordinates has just begun."""
+        self.start(state)
+        load(self.world, state)
 
     # ── The rebalance ───────────────────────────────────────────────────────────────────────
 

@@ -17,7 +17,8 @@ from functools import cache
 from typing import Any
 
 from herdproof.conformance.flawed import check_flaws, flawed
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.client.connector import Connector, Effects
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
@@ -33,7 +34,7 @@ from herdproof.protocols.central_coordinator.coordinator.necessity import (
 from herdproof.protocols.central_coordinator.coordinator.rebalance import Owners, Rebalancer
 from herdproof.protocols.central_coordinator.coordinator.store import Job, Outcome, Store, Write
 from herdproof.protocols.central_coordinator.events import CoordinatorEvent
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Frame, Offset
+from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.zookeeper.operations import Answer, Checked, Done, Multi, Refusal
 
 # ── The rebalance ───────────────────────────────────────────────────────────────────────────

@@ -23,13 +23,14 @@ from collections.abc import Collection
 from contextlib import suppress
 from functools import partial, partialmethod
 
+from herdproof.consuming.events import Consumed
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerPhase
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
 from herdproof.protocols.central_coordinator.events import (
     Closed,
     CommitAsked,
     Connected,
-    Consumed,
     Deposed,
     Elected,
     Fired,
@@ -55,7 +56,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     ConsultResponse,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
     PingResponse,
     Register,
@@ -85,7 +85,7 @@ class GatedCentral(CentralParts):
         """A broker wins the next epoch."""
         self._expect(self.seat is None and not self.brokers[b].leads, "somebody leads")
         self.epoch += 1
-        self._operate(Set(self.paths.election.epoch, str(b).encode()))
+        self.operate(Set(self.paths.election.epoch, str(b).encode()))
         self.seat = self.elected = b
         self.brokers[b].won = self.epoch
 

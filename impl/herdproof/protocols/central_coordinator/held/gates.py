@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from herdproof.protocols.central_coordinator.assignment import Partition
+from herdproof.consuming.assignment import Partition
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
@@ -249,8 +249,8 @@ class CentralParts:
     def appear(self, p: int) -> None:
         """A topic appears, with its partition; its offset is stored from the beginning."""
         self._expect(not self.exists(p), "it is there")
-        self._make(self.paths.offset(GROUP, topic_of(p), "0"), b"0")
-        self._make(self.paths.topic(topic_of(p)), b'{"partitions": {"0": [1]}}')
+        self.make(self.paths.offset(GROUP, topic_of(p), "0"), b"0")
+        self.make(self.paths.topic(topic_of(p)), b'{"partitions": {"0": [1]}}')
 
     def exists(self, p: int) -> bool:
         """Whether a partition is there."""
@@ -270,15 +270,16 @@ class CentralParts:
         paths = self.paths
         known = (paths.group(GROUP), paths.offsets(GROUP), paths.topics, paths.election.epoch)
         for path in known:
-            self._make(path)
+            self.make(path)
 
-    def _make(self, path: str, data: bytes = b"") -> None:
+    def make(self, path: str, data: bytes = b"") -> None:
         """Make a node, and what is missing above it."""
         for above in [*lineage(path)][:0:-1]:
-            self._operate(Create(above))
-        self._operate(Create(path, data))
+            self.operate(Create(above))
+        self.operate(Create(path, data))
 
-    def _operate(self, operation: Operation) -> None:
+    def operate(self, operation: Operation) -> None:
+        """An operator does something in ZooKeeper."""
         self.zookeeper.perform(self._operator, operation)
 
     def _core(self, b: int) -> Coordinator:

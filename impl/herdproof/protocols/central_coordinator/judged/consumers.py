@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.wire.subscription import (
     Subscription,
     parse,
 )
-from herdspec.check.observation.doubt import UNKNOWN, Told, as_told, is_lost
+from herdspec.check.observation.doubt import UNKNOWN, Told, as_told, is_lost, same
 from herdspec.check.observation.observed import Observed
 
 Partition = tuple[str, str]
@@ -25,7 +25,7 @@ Member = tuple[str, int]
 
 NOTHING_NEW = False
 """What a line comes to that says what was said before."""
-OF_CONSUMERS = ("consumes", "position", "heeded", "interest")
+OF_CONSUMERS = ("consumes", "position", "resolved", "heeded", "interest")
 """What the lines of consumers tell, each of its own members."""
 
 
@@ -44,6 +44,8 @@ class Consumers:
         """What it consumes, as which member, and from where on."""
         self._begun: dict[str, tuple[Member, int]] = {}
         """As which member, and in which generation, it began to."""
+        self._asked: set[tuple[Member, Partition]] = set()
+        """What it has asked to be stored, since it resolved where to begin."""
         self._had: dict[str, dict[Partition, tuple[Member, int]]] = {}
         """What it consumed before lines of it were missing."""
         self._lost: dict[str, bool] = {}
@@ -78,11 +80,14 @@ class Consumers:
         """A member begins without the partition."""
         key = (m, p)
         if self._entries["consumes"][key] is UNKNOWN:
-            self.seen.refine("position", key, 0)
-            self.seen.refine("consumes", key, False)
+            self._is_nowhere(m, p)
         subscription = self._subscribed[m]
         if subscription is not None:
             self.seen.refine("interest", key, is_wanted(subscription, p[0]))
+
+    def _is_nowhere(self, m: Member, p: Partition) -> None:
+        for field, value in (("position", 0), ("resolved", False), ("consumes", False)):
+            self.seen.refine(field, (m, p), value)
 
     def _member(self, line: CentralStep) -> Member:
         m = (line.consumer, line.connection)
@@ -116,6 +121,7 @@ class Consumers:
     def _drop(self, m: Member) -> None:
         """A member is needed no more: long runs have many."""
         self._dropped[m] = (self._entries["heeded"][m], self._subscribed.pop(m))
+        self._asked.difference_update((m, p) for p in self._partitions)
         self.seen.drop("Member", m)
         node = m[0]
         if m in self.members_of(node):
@@ -159,8 +165,10 @@ class Consumers:
         return is_new
 
     def consumer_commit(self, line: CentralStep) -> None:
-        """It is where it says."""
+        """It is where it says, and asks for that to be stored."""
         self._heeds(line)
+        m = self._member(line)
+        self._asked.update((m, (t, n)) for t, n, _ in line.partitions)
         self._renew(line)
 
     def consumer_handle_stop(self, line: CentralStep) -> None:
@@ -206,10 +214,10 @@ class Consumers:
             self._by_partition.setdefault(p, {})[node] = None
             self._learn("consumes", (m, p), True)
             self._learn("position", (m, p), o)
+            self._learn("resolved", (m, p), False)
         for p in self._partitions:
             if p not in given and self._entries["consumes"][m, p] is UNKNOWN:
-                self.seen.refine("position", (m, p), 0)
-                self.seen.refine("consumes", (m, p), False)
+                self._is_nowhere(m, p)
 
     def _heeds(self, line: CentralStep) -> None:
         m = self._member(line)
@@ -227,14 +235,28 @@ class Consumers:
             if o < 0 or is_known(positions[key], o + 1):
                 continue
             if has is not None and p in has:
-                self._learn("position", key, o + 1)
+                if positions[key] is UNKNOWN:
+                    self.seen.refine("position", key, o + 1)
+                else:
+                    self._resolves(m, p, positions[key], has[p][1], o + 1)
+                    self.seen.set("position", key, o + 1)
                 self._finishes(p, o + 1, has[p][1])
             elif self._entries["consumes"][key] is UNKNOWN and is_fetched:
                 self.seen.refine("consumes", key, True)
                 self.seen.refine("position", key, o + 1)
+                self.seen.refine("resolved", key, may_have_resolved(0))
                 self._consumed.setdefault(line.node, {})[p] = (m, 0)
                 self._by_partition.setdefault(p, {})[line.node] = None
                 self._finishes(p, o + 1, 0)
+
+    def _resolves(self, m: Member, p: Partition, position: Any, start: int, to: int) -> None:
+        """Where no offset was stored, the first that it tells is its start; then it goes on."""
+        if not start and same(position, 0):
+            self.seen.set("resolved", (m, p), True)
+            self._asked.discard((m, p))
+        elif (m, p) in self._asked and self._entries["resolved"][m, p] is True and position != to:
+            self.seen.set("resolved", (m, p), False)  # silent: it was told that this is stored
+            self.seen.step()
 
     def _finishes(self, p: Partition, to: int, since: int) -> None:
         """Who began no later than the first unfinished record has finished all before `to`."""
@@ -253,11 +275,12 @@ class Consumers:
         if node in self._lapsed and line.until_ns > line.time_ns:
             self.seen.step()
             self._lapsed.discard(node)
-            for p, (m, _) in self._consumed.get(node, {}).items():
+            for p, (m, start) in self._consumed.get(node, {}).items():
                 others = [x for x in self._by_partition.get(p, ()) if x != node]
                 self._lapse_all(others, line.time_ns)
                 self.seen.forget("position", (m, p))
                 self.seen.amend("consumes", (m, p), True)
+                self.seen.amend("resolved", (m, p), may_have_resolved(start))
 
     def _lapse_all(self, nodes: Iterable[str], time_ns: int) -> None:
         """Those of these whose lease is over consume nothing."""
@@ -283,14 +306,13 @@ class Consumers:
         for m in members:
             for p in self._partitions:
                 if self._entries["consumes"][m, p] is UNKNOWN:
-                    self.seen.refine("position", (m, p), 0)
-                    self.seen.refine("consumes", (m, p), False)
+                    self._is_nowhere(m, p)
 
     def _cease(self, node: str, had: Mapping[Partition, tuple[Member, int]]) -> None:
         is_heard = node not in self._unheard
         for p, (m, _) in had.items():
-            self.seen.set("consumes", (m, p), False if is_heard else Told(False))
-            self.seen.set("position", (m, p), 0 if is_heard else Told(0))
+            for field, value in (("consumes", False), ("position", 0), ("resolved", False)):
+                self.seen.set(field, (m, p), value if is_heard else Told(value))
 
     # ── Lines that are missing ──────────────────────────────────────────────────────────────
 
@@ -325,6 +347,9 @@ class Consumers:
                 self.seen.refine("consumes", (m, p), Told(p in had))
             if self._entries["position"][m, p] is UNKNOWN:
                 self.seen.refine("position", (m, p), Told(had[p][1] if p in had else 0))
+            if self._entries["resolved"][m, p] is UNKNOWN:
+                start = had[p][1] if p in had else 1
+                self.seen.refine("resolved", (m, p), may_have_resolved(start))
 
     def leave_consumer(self, node: str) -> None:
         """That was its process's last line, whether it has ended or its trace was cut."""
@@ -336,9 +361,14 @@ class Consumers:
 
     def _leave_member(self, m: Member) -> None:
         for p in self._partitions:
-            for field in ("consumes", "position", "interest"):
+            for field in ("consumes", "position", "resolved", "interest"):
                 self.seen.leave(field, (m, p))
         self.seen.leave("heeded", m)
+
+
+def may_have_resolved(start: int) -> Any:
+    """Whether who began there resolved that by itself: it need not have, where nobody knows."""
+    return False if start else Told(True)
 
 
 @cache

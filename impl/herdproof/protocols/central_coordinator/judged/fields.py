@@ -8,7 +8,8 @@ What each line of the central coordinator says of the contract's fields: no guar
   somebody relies on it, that an offset was taken where it is sent to be stored. What explains a
   line is supposed for that step alone.
 - A write that is not answered may have been done: until its answer, or until somebody reads what
-  it wrote, both are possible.
+  it wrote, both are possible. Whoever coordinates is taken for who wrote, but where an answer tells
+  whose the write was: that is judged by its own epoch, if no later one was there when it was sent.
 - Where lines are missing, what they could have told is unknown, until it is told again (`gaps.py`).
 """
 
@@ -31,10 +32,11 @@ from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
 INITIAL: Mapping[str, Any] = {
-    "epoch": 0, "term": 0, "known": False, "interest": UNKNOWN, "live": False, "informed": False,
-    "stage": Stage.OPEN, "generation": 0, "owner": None, "heeded": UNKNOWN, "current": False,
-    "consumes": UNKNOWN, "position": UNKNOWN, "finished": 0, "reported": 0, "committing": 0,
-    "accepted": 0, "storing": 0, "committed": 0,
+    "epoch": 0, "elected": None, "author": None, "term": 0, "known": False, "interest": UNKNOWN,
+    "live": False, "informed": False, "stage": Stage.OPEN, "generation": 0, "owner": None,
+    "heeded": UNKNOWN, "current": False, "consumes": UNKNOWN, "position": UNKNOWN,
+    "resolved": UNKNOWN, "finished": 0, "reported": 0, "committing": 0, "accepted": 0,
+    "storing": 0, "committed": 0,
 }  # fmt: skip
 """The fields that these lines fill, before anything is told."""
 
@@ -74,6 +76,8 @@ class CentralFields(Consumers):
         """The write that was sent last, if nothing has been told since."""
         self._in_doubt: list[CentralStep] = []
         """Writes of owners whose answer nobody knows."""
+        self._late: set[int] = set()
+        """Writes that were sent when a later epoch than theirs had begun."""
         self._left: set[int] = set()
         """Writes of processes of which no line comes any more: whatever came after is not told."""
         self._maybe: dict[Partition, set[tuple[str, int]]] = {}
@@ -112,7 +116,7 @@ class CentralFields(Consumers):
 
     # ── Their lines ─────────────────────────────────────────────────────────────────────────
 
-    def _is_present(self, line: CentralStep) -> bool:
+    def is_present(self, line: CentralStep) -> bool:
         """Whether nobody is known to coordinate in a later epoch."""
         return self._epochs.get(line.node) == self._epoch != 0
 
@@ -126,7 +130,7 @@ class CentralFields(Consumers):
     def coordinator_step_down(self, line: CentralStep) -> None:
         """It coordinates no more, and forgets."""
         self._doubt_writes_of(line.node)
-        if self._is_present(line):
+        if self.is_present(line):
             self._forget()
         self._epochs.pop(line.node, None)
         self.seen.set("term", line.node, 0)
@@ -140,7 +144,10 @@ class CentralFields(Consumers):
             self._winner = line.node
         if line.epoch > self._epoch:
             self._epoch = line.epoch
-            self._learn("epoch", (), line.epoch)
+            for field, value in (
+                ("epoch", line.epoch), ("elected", line.node), ("author", line.node)
+            ):  # fmt: skip
+                self._learn(field, (), value)
             self._forget()
 
     def _forget(self) -> None:
@@ -159,7 +166,7 @@ class CentralFields(Consumers):
 
     def coordinator_topic_change_listener(self, line: CentralStep) -> None:
         """It knows partitions."""
-        if self._is_present(line):
+        if self.is_present(line):
             for t, n, _ in line.partitions:
                 if (t, n) in self._partitions:
                     self.seen.set("known", (t, n), True)
@@ -169,7 +176,7 @@ class CentralFields(Consumers):
         """It counts a member as one."""
         if line.outcome == "accepted":
             m = self._registered[line.member] = self._member(line)
-            if self._is_present(line):
+            if self.is_present(line):
                 self.seen.set("live", m, True)
                 for field in ("informed", "current"):
                     self._learn(field, m, False)
@@ -177,7 +184,7 @@ class CentralFields(Consumers):
 
     def coordinator_handle_closed(self, line: CentralStep) -> None:
         """It counts a member no more."""
-        if self._is_present(line):
+        if self.is_present(line):
             m = self._member(line)
             self.seen.set("live", m, False)
             self.seen.set("informed", m, False)
@@ -187,12 +194,12 @@ class CentralFields(Consumers):
 
     def coordinator_send_stop(self, line: CentralStep) -> None:
         """It no longer counts on a member consuming."""
-        if self._is_present(line):
+        if self.is_present(line):
             self.seen.set("informed", self._member(line), False)
 
     def coordinator_send_start(self, line: CentralStep) -> None:
         """It has read where the partitions are stored."""
-        if not self._is_present(line):
+        if not self.is_present(line):
             return
         m = self._member(line)
         self.seen.set("informed", m, False)
@@ -209,7 +216,7 @@ class CentralFields(Consumers):
         if not line.partitions:
             return NOTHING_NEW
         said, name = (line.partitions, line.generation, line.connection), f" {line.consumer}"
-        if self._last.get(name) == said or not self._is_present(line):
+        if self._last.get(name) == said or not self.is_present(line):
             return NOTHING_NEW
         self._hears(line, self._member(line), "reported")
         self._last[name] = said
@@ -218,12 +225,12 @@ class CentralFields(Consumers):
     def coordinator_handle_stop_response(self, line: CentralStep) -> None:
         """It hears how far a member is that has stopped."""
         self._is_changed = False
-        if self._is_present(line):
+        if self.is_present(line):
             self._hears(line, self._member(line), "reported")
 
     def coordinator_handle_commit(self, line: CentralStep) -> None:
         """It hears how far a member is, and takes it."""
-        if line.outcome != "accepted" or not self._is_present(line):
+        if line.outcome != "accepted" or not self.is_present(line):
             return
         m = self._member(line)
         self._hears(line, m, "committing")
@@ -275,7 +282,7 @@ class CentralFields(Consumers):
 
     def coordinator_handle_start_response(self, line: CentralStep) -> None:
         """It learns that a member has begun."""
-        if not line.outcome and self._is_present(line):
+        if not line.outcome and self.is_present(line):
             m = self._member(line)
             generation = self._entries["generation"][()]
             self.seen.set("informed", m, True)
@@ -286,7 +293,7 @@ class CentralFields(Consumers):
 
     def coordinator_begin_rebalance(self, line: CentralStep) -> None:
         """It has read the generation: a write in doubt was done, or was not."""
-        if not self._is_present(line):
+        if not self.is_present(line):
             return
         self._reads(line)
         self._is_changed = False
@@ -295,27 +302,43 @@ class CentralFields(Consumers):
 
     def coordinator_finish_rebalance(self, line: CentralStep) -> None:
         """Every Start is acknowledged: stable, unless something has changed since the plan."""
-        if self._is_present(line):
+        if self.is_present(line):
             both = joined([Stage.STABLE, Stage.OPEN])
             self.seen.set("stage", (), both if self._is_changed else Stage.STABLE)
 
     def coordinator_fail_rebalance(self, line: CentralStep) -> None:
         """It will begin again."""
-        if self._is_present(line):
+        if self.is_present(line):
             self.seen.set("stage", (), Stage.OPEN)
+
+    def writes_owners(self, node: str) -> bool:
+        """Whether a write of owners that it has sent is not answered."""
+        return any(w.node == node and w.action == "write_owners" for w in self._writes.values())
 
     # ── Writes ──────────────────────────────────────────────────────────────────────────────
 
     def coordinator_flush_offsets(self, line: CentralStep) -> None:
         """Offsets are sent that it must have taken, and are stored now or later."""
-        self._writes[line.node, line.number] = line
+        self._sends(line)
         for t, n, o in line.partitions:
             p = self.partition((t, n))
-            if self._is_present(line):
+            if self.is_present(line):
                 self._takes(p, o + 1)
                 self.seen.set("storing", p, o + 1)
         self.seen.step()
         self._sending = line
+
+    def _sends(self, write: CentralStep) -> None:
+        self._writes[write.node, write.number] = write
+        if write.epoch < self._epoch:
+            self._late.add(id(write))
+
+    def _is_author(self, write: CentralStep) -> None:
+        """What the step in hand stores is this write: done in its epoch, unless it came late."""
+        self.seen.suppose("author", (), write.node)
+        self.seen.suppose("term", write.node, write.epoch)
+        if id(write) not in self._late:
+            self.seen.suppose("epoch", (), write.epoch)
 
     def _takes(self, p: Partition, offset: int) -> None:
         """Silent: what is sent was taken, of what its owner was heard to say."""
@@ -370,7 +393,8 @@ class CentralFields(Consumers):
 
     def coordinator_write_owners(self, line: CentralStep) -> None:
         """The next owners are sent, and are written now or later."""
-        self._writes[line.node, line.number] = self._sending = line
+        self._sends(line)
+        self._sending = line
 
     def _generation(self) -> tuple[Any, dict[Partition, Any]]:
         owners = {p: self._entries["owner"][p] for p in self._partitions}
@@ -400,6 +424,7 @@ class CentralFields(Consumers):
         elif line.outcome == "unknown":
             self._doubt(write)
         elif write.action == "flush_offsets":
+            self._is_author(write)
             self._stored_or_not(write, is_done=line.outcome == "done")
         elif line.outcome == "done":
             self._hand_over(write, line.time_ns)
@@ -471,6 +496,7 @@ class CentralFields(Consumers):
                 self.seen.refine("owner", p, owner)
         self._lapse_all(self._consumed, time_ns)
         self.seen.step()
+        self._is_author(write)
         is_heard = id(write) not in self._left
         for p, heir in self._heirs(write).items():
             self.seen.set("owner", p, heir if is_heard or heir is UNKNOWN else Told(heir))
@@ -517,7 +543,7 @@ class CentralFields(Consumers):
 
     def coordinator_send_ping(self, line: CentralStep) -> bool:
         """It counts a member as one, and knows the generation: told again after a gap."""
-        if self._is_whole or not self._is_present(line) or not line.generation:
+        if self._is_whole or not self.is_present(line) or not line.generation:
             return NOTHING_NEW
         if self._entries["generation"][()] is UNKNOWN:
             self.seen.refine("generation", (), line.generation)

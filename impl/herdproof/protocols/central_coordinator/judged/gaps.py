@@ -81,8 +81,16 @@ def _by_node(lines: Iterable[CentralStep]) -> dict[tuple[str, str], list[list[Ce
     return {node: processes(told, []) for node, told in sorted(of.items())}
 
 
-def untold(lines: Iterable[CentralStep], own: Sequence[CentralStep]) -> Iterator[MissingLines]:
-    """Where somebody coordinated of whom no line tells that it began to."""
+def untold(
+    lines: Iterable[CentralStep], own: Sequence[CentralStep], gaps: Sequence[MissingLines]
+) -> Iterator[MissingLines]:
+    """
+    Where somebody coordinated of whom no line tells that it began to.
+
+    Who has stepped down, and of whose lines since none is missing, did not begin to: it acts
+    without.
+    """
+    gaps = [g for g in gaps if g.role == COORDINATOR]
     begun = {x.epoch: k for k, x in enumerate(own) if x.action == "coordinator_startup"}
     named = {line.epoch for line in lines if line.epoch}
     every = named | ({*range(min(begun), max(begun))} if begun else set())
@@ -91,6 +99,7 @@ def untold(lines: Iterable[CentralStep], own: Sequence[CentralStep]) -> Iterator
         after = [k for e, k in begun.items() if e > epoch]
         yield _unknown(max(before, default=-1) + 1, min(after, default=len(own)))
     coordinates: set[str] = set()
+    deposed: dict[str, int] = {}
     latest = 0
     for index, line in enumerate(own):
         if line.action == "coordinator_startup":
@@ -98,7 +107,13 @@ def untold(lines: Iterable[CentralStep], own: Sequence[CentralStep]) -> Iterator
             latest = index
         elif line.role == COORDINATOR and line.action in ("start", "step_down"):
             coordinates.discard(line.node)
+            deposed[line.node] = index
         elif line.action in ACTS and line.node not in coordinates:
+            since = deposed.get(line.node, index)
+            if since < index and not any(
+                g.node == line.node and since <= g.begin and g.end <= index for g in gaps
+            ):
+                continue
             coordinates.add(line.node)
             later = [k for k in begun.values() if k > index]
             yield _unknown(latest, min(later, default=len(own)))

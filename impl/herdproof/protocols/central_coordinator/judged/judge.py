@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from herdproof.conformance.traces.ordering import ordered
+from herdproof.protocols.central_coordinator.judged import commands
+from herdproof.protocols.central_coordinator.judged.commands import CommandFields
 from herdproof.protocols.central_coordinator.judged.consumers import (
     OF_CONSUMERS,
     Partition,
@@ -37,12 +39,15 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Me
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import watches_of
-from herdspec.protocols.contract.properties import CONTRACT, PROMISES, who_consumes_owns
+from herdspec.protocols.contract.properties import CONTRACT, PROMISES
 
 TELLS = {CONSUMER: OF_CONSUMERS, COORDINATOR: OF_COORDINATORS}
 """By role, the fields of which its lines tell."""
-NAMES = {p.name for p in (*PROMISES, who_consumes_owns)}
-WATCHES = watches_of(CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in NAMES])
+OF_THE_CONTRACT = {p.name for p in PROMISES}
+NAMES = OF_THE_CONTRACT | commands.NAMES
+WATCHES = watches_of(
+    CONTRACT, INITIAL, [p for p in CONTRACT.properties if p.name in OF_THE_CONTRACT]
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class Judged:
 def judge(lines: Sequence[CentralStep], group: str, *, complete: bool = False) -> Judged:
     """Judge one group of a run; `complete` asserts that no process's trace was cut at its end."""
     own = ordered([x for x in lines if x.group in ("", group)], Messages()).lines
-    gaps = [*gaps_of(lines, own), *untold(lines, own)]
+    gaps = gaps_of(lines, own)
+    gaps += untold(lines, own, gaps)
     return judge_ordered(own, gaps, set() if complete else last_lines(lines, own))
 
 
@@ -67,34 +73,42 @@ def judge_ordered(
     seen = Observed(WATCHES)
     filled = with_untold(own, gaps, last)
     own, gaps, last = filled.own, filled.gaps, filled.last
-    for gap in filled.closed:
-        seen.gap(gap.lines, TELLS[gap.role], told=True)
     first_gap = min([g.begin for g in gaps], default=len(own))
     table = CentralFields(seen, *_stored_before(own[:first_gap]))
     for p in _wanted(own):
         table.partition(p)
-    losses = _Losses(table, own, gaps)
+    own_fields = CommandFields(table)
+    for gap in filled.closed:
+        seen.gap(gap.lines, TELLS[gap.role], told=True)
+        if gap.role == COORDINATOR:
+            own_fields.seen.gap(gap.lines, commands.FIELDS, told=True)
+    losses = _Losses(table, own_fields, own, gaps)
     violations: dict[str, tuple[CentralStep, Violation]] = {}
-    take, step, at = table.take, seen.step, losses.at
+    take, step, at, command = table.take, seen.step, losses.at, own_fields.take
     for index, line in enumerate(own):
         if index in at:
             losses.pass_by(index)
         if take(line) and step():
             for found in seen.broken():
                 violations.setdefault(found.promise.name, (line, found))
+        for found in command(line):
+            violations.setdefault(found.promise.name, (line, found))
         if index in last:
             losses.leave(line)
     table.settle()
-    return Judged({j.promise.name: j for j in seen.judgements()}, violations)
+    judgements = [*seen.judgements(), *own_fields.seen.judgements()]
+    return Judged({j.promise.name: j for j in judgements}, violations)
 
 
 class _Losses:
     """Forgets what missing lines could have told, while they could."""
 
     def __init__(
-        self, table: CentralFields, own: Sequence[CentralStep], gaps: Sequence[MissingLines]
-    ) -> None:
+        self, table: CentralFields, commands: CommandFields, own: Sequence[CentralStep],
+        gaps: Sequence[MissingLines],
+    ) -> None:  # fmt: skip
         self._table = table
+        self._commands = commands
         self._seen = table.seen
         self._begun = {CONSUMER} if has_untraced(own) else set[str]()
         """Of whose lines some are missing, or may be."""
@@ -129,6 +143,7 @@ class _Losses:
             for f in OF_COORDINATORS:
                 self._seen.blind(f)
             self._table.lose_coordinator()
+            self._commands.lose(gap.lines, begins=True)
         self._seen.gap(gap.lines, TELLS[gap.role])
         self._is_lost(gap.role)
 
@@ -142,6 +157,7 @@ class _Losses:
             for f in OF_COORDINATORS:
                 self._seen.sees(f)
             self._table.lose_coordinator()
+            self._commands.lose(gap.lines, begins=False)
 
     def leave(self, line: CentralStep) -> None:
         """The last line of a process."""

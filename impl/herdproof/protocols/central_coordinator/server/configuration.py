@@ -17,9 +17,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from herdproof.errors import CallerError
-from herdproof.protocols.central_coordinator.server.logs import LogForm
-from herdproof.protocols.central_coordinator.server.tls import Tls
 from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.shells.logs import LogForm
+from herdproof.shells.tls import Tls
 from herdproof.zookeeper.client import Digest
 
 EVERYWHERE = ("0.0.0.0", "::", "")

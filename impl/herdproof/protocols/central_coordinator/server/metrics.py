@@ -7,14 +7,8 @@ Nothing is labelled by group or consumer: their number has no bound that a monit
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
-from typing import Self
-from wsgiref.simple_server import WSGIServer
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
-
-from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.wire.messages import Frame
@@ -24,10 +18,6 @@ SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """The buckets of waits: for ZooKeeper, for a rebalance."""
 MOMENTS = (0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0)
 """The buckets of what the core itself takes for one event."""
-
-
-class MetricsPortTaken(WorldError):
-    """The metrics cannot be served where they should be."""
 
 
 class Metrics:
@@ -101,33 +91,3 @@ class Metrics:
         took_ms = dict(report.details).get("ms")
         if report.what == What.REBALANCE_DONE and took_ms is not None:
             self._rebalances.observe(float(took_ms) / 1000)
-
-
-class MetricsServer:
-    """Serves a registry over HTTP, below any path; port 0 chooses a free one."""
-
-    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
-        try:
-            served: tuple[WSGIServer, threading.Thread] = start_http_server(
-                port, addr=host, registry=metrics.registry
-            )
-        except OSError as problem:
-            raise MetricsPortTaken(
-                f"metrics cannot be served on {host}:{port}: {problem.strerror or problem}; choose "
-                f"another --metrics-port."
-            ) from problem
-        self._server, self._thread = served
-        self.port: int = self._server.server_port
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

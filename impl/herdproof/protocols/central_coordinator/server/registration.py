@@ -14,8 +14,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from herdproof.protocols.central_coordinator.server.logs import fields
 from herdproof.protocols.election.shell import parents
+from herdproof.shells.logs import fields
 from herdproof.zookeeper.operations import (
     Answer,
     Create,

@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Any, Self, assert_never
 
 from herdproof.errors import WorldError
-from herdproof.protocols.central_coordinator.client.clock import now_ms
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.events import (
     Answered,
@@ -45,6 +44,7 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.protocols.central_coordinator.reports import LEVELS
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import (
     BadConfiguration,
@@ -52,14 +52,15 @@ from herdproof.protocols.central_coordinator.server.configuration import (
     check_lease,
 )
 from herdproof.protocols.central_coordinator.server.keeper import Keeper
-from herdproof.protocols.central_coordinator.server.logs import LEVELS, fields
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.server.registration import Registration
-from herdproof.protocols.central_coordinator.server.tls import server_context
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.shell import ElectionOver
+from herdproof.shells.clock import now_ms
+from herdproof.shells.logs import fields
+from herdproof.shells.tls import server_context
 from herdproof.zookeeper.operations import Answer, Link, Operation, Watched
 
 log = logging.getLogger(__name__)

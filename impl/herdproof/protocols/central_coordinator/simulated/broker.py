@@ -34,13 +34,6 @@ from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.contract import Contract
-from herdproof.protocols.central_coordinator.simulated.network import Connection, Pipe
-from herdproof.protocols.central_coordinator.simulated.process import Process, World
-from herdproof.protocols.central_coordinator.simulated.session import (
-    FIRES,
-    SimulatedClient,
-    SimulatedService,
-)
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
@@ -54,6 +47,13 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 from herdproof.protocols.election.elector import Elector, LeaderChanged, LinkChanged, Resign, Stand
 from herdproof.protocols.election.gate import Shell
 from herdproof.simulator.clock import Clock
+from herdproof.simulator.network import Connection, Pipe
+from herdproof.simulator.process import Process, World
+from herdproof.simulator.session import (
+    FIRES,
+    SimulatedClient,
+    SimulatedService,
+)
 from herdproof.zookeeper.operations import Answer, Create, Link, Operation, Refusal, Watched, Why
 
 STAND_AGAIN_MS = 300.0

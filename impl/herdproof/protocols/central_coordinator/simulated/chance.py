@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
-from herdproof.protocols.central_coordinator.simulated.network import Lateness
-from herdproof.protocols.central_coordinator.wire.messages import OffsetReset
+from herdproof.consuming.offsets import OffsetReset
 from herdproof.protocols.sentences import Sentence
+from herdproof.simulator.network import Lateness
 
 
 class Kind(Enum):

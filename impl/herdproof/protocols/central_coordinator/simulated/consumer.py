@@ -13,11 +13,21 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol, assert_never
 
+from herdproof.consuming.events import (
+    Assigned,
+    Consumed,
+    Deliver,
+    Resolved,
+    RevocationHandled,
+    Revoked,
+    StartFetchers,
+    StopFetchers,
+)
+from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.client.server_cluster import Address
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
 from herdproof.protocols.central_coordinator.events import (
-    Assigned,
     Close,
     Closed,
     CommitAsked,
@@ -25,44 +35,34 @@ from herdproof.protocols.central_coordinator.events import (
     Connect,
     Connected,
     ConnectFailed,
-    Consumed,
     ConsumerEffect,
     ConsumerEvent,
-    Deliver,
     Failed,
     Received,
     Report,
-    Resolved,
-    RevocationHandled,
-    Revoked,
     Send,
     Shutdown,
-    StartFetchers,
-    StopFetchers,
     Subscribe,
     Tick,
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Member
 from herdproof.protocols.central_coordinator.simulated.contract import Contract
-from herdproof.protocols.central_coordinator.simulated.kafka import Kafka
-from herdproof.protocols.central_coordinator.simulated.network import Connection
-from herdproof.protocols.central_coordinator.simulated.process import Process, World
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
-    NO_OFFSET,
     ErrorCode,
     Frame,
-    Offset,
     Ping,
     PingResponse,
     Start,
     StartResponse,
     Stop,
     StopResponse,
-    WirePartition,
 )
 from herdproof.simulator.clock import Clock
+from herdproof.simulator.kafka import Kafka
+from herdproof.simulator.network import Connection
+from herdproof.simulator.process import Process, World
 
 THINKS_MS = (80.0, 420.0)
 """How long the application thinks about a record, or waits before it asks again."""
@@ -110,11 +110,11 @@ class SimulatedConsumer(Process):
         )  # fmt: skip
         self.generation = 0
         """Of the `StartFetchers` that was last carried out."""
-        self.positions: dict[WirePartition, int] = {}
+        self.positions: dict[NamedPartition, int] = {}
         """The next offset to deliver, of each partition that is fetched."""
-        self.ready_ms: dict[WirePartition, float] = {}
+        self.ready_ms: dict[NamedPartition, float] = {}
         """When the first records of a partition will have been fetched; absent: not yet asked."""
-        self.held: tuple[WirePartition, int, int] | None = None
+        self.held: tuple[NamedPartition, int, int] | None = None
         """The record that the application has taken: partition, offset, generation."""
         self.finished = 0
         self.commits = 0
@@ -256,15 +256,15 @@ class SimulatedConsumer(Process):
         resolved = tuple(p for p in partitions if p.offset != NO_OFFSET)
         self.here.contract.starts(self, partitions)
         for start in resolved:
-            partition = WirePartition(start.topic, start.partition)
+            partition = NamedPartition(start.topic, start.partition)
             self.positions[partition] = start.offset
             self.ready_ms[partition] = self.timeline.now + 80.0 * self.chance.random()
         for start in partitions:
             if start.offset == NO_OFFSET:
-                partition = WirePartition(start.topic, start.partition)
+                partition = NamedPartition(start.topic, start.partition)
                 self._later(120.0, self._resolve, partition, generation)
 
-    def _resolve(self, partition: WirePartition, generation: int) -> None:
+    def _resolve(self, partition: NamedPartition, generation: int) -> None:
         """A fetcher has looked up where a partition begins that had no offset."""
         if generation != self.generation or self.core.fetcher_stopped:
             return

@@ -17,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, WirePartition
+from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
 from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.clock import Timeline
 from herdproof.zookeeper.operations import Check, Create, Delete, Multi, Operation, Set
@@ -31,7 +31,7 @@ class Broken(Exception):
         self.sentence = sentence
 
 
-Owned: TypeAlias = tuple[str, WirePartition]
+Owned: TypeAlias = tuple[str, NamedPartition]
 """A group and a partition: what there is at most one consumer of."""
 
 
@@ -116,7 +116,7 @@ class Contract:
         """A consumer's fetchers start."""
         self.last_change_ms = self.timeline.now
         for offset in offsets:
-            owned = (consumer.group, WirePartition(offset.topic, offset.partition))
+            owned = (consumer.group, NamedPartition(offset.topic, offset.partition))
             self.consuming.setdefault(owned, []).append(consumer)
             self._exclusive(owned, consumer)
             self._nothing_skipped(owned, offset.offset, f"{consumer.name} starts")
@@ -147,7 +147,7 @@ class Contract:
 
     # ── Nothing skipped ─────────────────────────────────────────────────────────────────────
 
-    def delivers(self, consumer: Consumes, partition: WirePartition, offset: int) -> None:
+    def delivers(self, consumer: Consumes, partition: NamedPartition, offset: int) -> None:
         """A record is handed to a consumer's application."""
         owned = (consumer.group, partition)
         self._exclusive(owned, consumer)
@@ -161,7 +161,7 @@ class Contract:
             self.count("delivered again")
         self.count("delivered")
 
-    def finishes(self, consumer: Consumes, partition: WirePartition, offset: int) -> None:
+    def finishes(self, consumer: Consumes, partition: NamedPartition, offset: int) -> None:
         """A consumer's application has finished with a record."""
         owned = (consumer.group, partition)
         first = self.unfinished.get(owned)
@@ -190,7 +190,7 @@ class Contract:
     ) -> None:  # fmt: skip
         """A coordinator is told offsets by a consumer."""
         for offset in offsets:
-            owned = (group, WirePartition(offset.topic, offset.partition))
+            owned = (group, NamedPartition(offset.topic, offset.partition))
             told = Told(consumer, generation, self.owners.get(owned))
             known = self.told.setdefault((writer, owned), {})
             if told.by_owner or offset.offset not in known:
@@ -202,7 +202,7 @@ class Contract:
     ) -> None:  # fmt: skip
         """A coordinator answers a user's commit: accepted."""
         for offset in offsets:
-            owned = (group, WirePartition(offset.topic, offset.partition))
+            owned = (group, NamedPartition(offset.topic, offset.partition))
             if self.stored.get(owned, NO_OFFSET) < offset.offset:
                 self.breaks(
                     Sentence.FENCED_COMMIT,
@@ -227,7 +227,7 @@ class Contract:
         if now > generation:
             return  # a coordinator of the past speaks: its consumer's fence decides
         for offset in offsets:
-            owned = (group, WirePartition(offset.topic, offset.partition))
+            owned = (group, NamedPartition(offset.topic, offset.partition))
             if now < generation or self.owners.get(owned) != Owner(consumer, generation):
                 self.breaks(
                     Sentence.WRITTEN_FIRST,
@@ -302,7 +302,7 @@ class Contract:
             self._new_generation(found[1], data)
         elif (found := _PARTITION.fullmatch(path)) is not None and data:
             group, kind, topic, partition = found.groups()
-            owned = (group, WirePartition(topic, partition))
+            owned = (group, NamedPartition(topic, partition))
             if kind == "owners":
                 self.owners[owned] = read_owner(data)
             else:
@@ -313,7 +313,7 @@ class Contract:
         if found is None:
             return
         group, kind, topic, partition = found.groups()
-        owned = (group, WirePartition(topic, partition))
+        owned = (group, NamedPartition(topic, partition))
         if kind == "owners":
             self.owners.pop(owned, None)
         elif owned in self.stored:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from herdproof.protocols.central_coordinator.simulated.chance import Fault, Kind, draw_member
-from herdproof.protocols.central_coordinator.simulated.session import HOST
+from herdproof.simulator.session import HOST
 
 if TYPE_CHECKING:
     from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from herdproof.consuming.assignment import uneven_share
+from herdproof.consuming.offsets import NamedPartition
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.contract import Contract, Owned, shown
-from herdproof.protocols.central_coordinator.simulated.kafka import Log
-from herdproof.protocols.central_coordinator.wire.messages import WirePartition
 from herdproof.protocols.sentences import Sentence
+from herdproof.simulator.kafka import Log
 
 
 def settles(
@@ -36,7 +37,7 @@ def settles(
 
 
 def complete(
-    contract: Contract, consumers: Sequence[SimulatedConsumer], logs: Mapping[WirePartition, Log]
+    contract: Contract, consumers: Sequence[SimulatedConsumer], logs: Mapping[NamedPartition, Log]
 ) -> None:
     """Every partition of a subscribed topic is consumed by one member, all of it, and shared."""
     members = [consumer for consumer in consumers if consumer.alive and not consumer.leaving]
@@ -89,17 +90,15 @@ def _is_balanced(
     contract: Contract, members: Sequence[SimulatedConsumer], topic: str, owned: Sequence[Owned]
 ) -> None:
     """Each thread has as many partitions of a topic as any other, or one more or less."""
-    threads = sum(_streams(member, topic) for member in members)
-    least, most = len(owned) // threads, -(-len(owned) // threads)
-    for member in members:
-        own = sum(member in contract.consuming.get(one, ()) for one in owned)
-        streams = _streams(member, topic)
-        if not streams * least <= own <= streams * most:
-            contract.breaks(
-                Sentence.COMPLETE,
-                f"{member.name} has {own} of the {len(owned)} partitions of {topic} for "
-                f"{streams} of {threads} threads.",
-            )
+    threads = {member: _streams(member, topic) for member in members}
+    shares = {m: sum(m in contract.consuming.get(one, ()) for one in owned) for m in members}
+    member = uneven_share(len(owned), shares, threads)
+    if member is not None:
+        contract.breaks(
+            Sentence.COMPLETE,
+            f"{member.name} has {shares[member]} of the {len(owned)} partitions of {topic} for "
+            f"{threads[member]} of {sum(threads.values())} threads.",
+        )
 
 
 def committed(contract: Contract, consumers: Sequence[SimulatedConsumer]) -> None:

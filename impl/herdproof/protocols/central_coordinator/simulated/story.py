@@ -14,10 +14,11 @@ from enum import Enum
 from hashlib import blake2b
 from typing import TypeAlias
 
+from herdproof.consuming.events import Assigned, Consumed
+from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.protocols.central_coordinator.events import (
     Answered,
     Ask,
-    Assigned,
     Close,
     Closed,
     CommitAsked,
@@ -25,7 +26,6 @@ from herdproof.protocols.central_coordinator.events import (
     Connect,
     Connected,
     ConnectFailed,
-    Consumed,
     Fired,
     Opened,
     Received,
@@ -40,10 +40,8 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ConsultResponse,
     Frame,
-    Offset,
     Ping,
     PingResponse,
-    WirePartition,
 )
 from herdproof.zookeeper.operations import (
     Check,
@@ -134,7 +132,7 @@ def shown(what: object) -> str:
             return f"{shown(message)} ({header})"
         case Offset(topic, partition, offset):
             return f"{topic}-{partition}:{offset}"
-        case WirePartition(topic, partition):
+        case NamedPartition(topic, partition):
             return f"{topic}-{partition}"
         case Done():
             return "done"

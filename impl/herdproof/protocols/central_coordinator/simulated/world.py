@@ -33,19 +33,19 @@ from herdproof.protocols.central_coordinator.simulated.chance import (
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
 from herdproof.protocols.central_coordinator.simulated.contract import Broken, Contract
 from herdproof.protocols.central_coordinator.simulated.faults import strike
-from herdproof.protocols.central_coordinator.simulated.kafka import IDS, TOPICS, Kafka
-from herdproof.protocols.central_coordinator.simulated.network import Lateness, Network, Side
-from herdproof.protocols.central_coordinator.simulated.process import Process
-from herdproof.protocols.central_coordinator.simulated.session import (
-    Open,
-    SimulatedClient,
-    SimulatedService,
-)
 from herdproof.protocols.central_coordinator.simulated.settled import committed, complete, settles
 from herdproof.protocols.central_coordinator.simulated.story import Line, digest, story
 from herdproof.protocols.election.held.flawed import elector_with
 from herdproof.protocols.sentences import Sentence
 from herdproof.simulator.clock import Clock, Timeline
+from herdproof.simulator.kafka import IDS, TOPICS, Kafka
+from herdproof.simulator.network import Lateness, Network, Side
+from herdproof.simulator.process import Process
+from herdproof.simulator.session import (
+    Open,
+    SimulatedClient,
+    SimulatedService,
+)
 
 Observe: TypeAlias = Callable[[Process, object, Sequence[object]], None]
 """Told after every event of a core: whose, the event, and what it led to."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
 from herdproof.protocols.central_coordinator.simulated.consumer import SimulatedConsumer
-from herdproof.protocols.central_coordinator.simulated.process import Process
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Outcome, Run
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, lines_of
 from herdproof.protocols.central_coordinator.tracing import ConsumerTracer, CoordinatorTracer
+from herdproof.simulator.process import Process
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Generic, Protocol, TypeVar
 
+from herdproof.consuming.offsets import OffsetReset
 from herdproof.protocols.central_coordinator.wire import primitives
 from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, OffsetReset
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 from herdproof.protocols.central_coordinator.wire.primitives import (
     ByteReader,
     ByteWriter,

@@ -10,8 +10,10 @@ Source: system B's drafts `002` and `001`, as PROTOCOLS.md lays them out (Wire f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import TypeAlias
+
+from herdproof.consuming.offsets import Offset, OffsetReset
 
 NO_COORDINATOR = -1
 """The `coordinator_id` of an answer that knows of none."""
@@ -42,34 +44,6 @@ class ErrorCode(IntEnum):
     """Nobody knows whether the offsets were stored: ZooKeeper gave no answer in time."""
     INVALID_TIMEOUTS = 13
     """A Register whose ping interval, retries or session timeout the coordinator does not grant."""
-
-
-class OffsetReset(Enum):
-    """Where to begin where no offset is stored, or where it is out of range."""
-
-    SMALLEST = "smallest"
-    LARGEST = "largest"
-
-
-@dataclass(frozen=True, slots=True)
-class WirePartition:
-    """A partition; the wire's string already contains the broker id (`002`): "0-3"."""
-
-    topic: str
-    partition: str
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """The first offset of a partition that its consumer has not finished with."""
-
-    topic: str
-    partition: str
-    offset: int
-
-
-NO_OFFSET = -1
-"""In a Start: nothing is stored, begin where `auto_offset_reset` says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.wire import primitives
 from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.exchanges import (
@@ -37,7 +38,6 @@ from herdproof.protocols.central_coordinator.wire.layout import (
 )
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
-    NO_OFFSET,
     BrokerInfo,
     Commit,
     CommitResponse,
@@ -48,7 +48,6 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Leave,
     LeaveResponse,
     Message,
-    Offset,
     Ping,
     PingResponse,
     Register,

@@ -17,12 +17,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from herdproof.consuming.events import Consumed, StartFetchers
+from herdproof.consuming.offsets import NO_OFFSET, Offset, number_of
 from herdproof.errors import HerdError
-from herdproof.protocols.central_coordinator.client.clock import now_ms
-from herdproof.protocols.central_coordinator.events import Consumed, StartFetchers
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset
-from herdproof.protocols.central_coordinator.wire.partition import number_of
 from herdproof.record import Record
+from herdproof.shells.clock import now_ms
 
 Place: TypeAlias = tuple[str, int]
 """A topic, and the number of a partition."""

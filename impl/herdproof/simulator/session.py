@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from herdproof.protocols.central_coordinator.simulated.network import Network, Pipe
 from herdproof.simulator.clock import Timeline
+from herdproof.simulator.network import Network, Pipe
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
     Answer,

@@ -7,7 +7,7 @@ connection breaks and everything under way is lost; each side learns of that at 
 them; it comes late, or never, if the connection breaks in between. A process that is killed takes
 its connections with it; one that is paused does not read, but its kernel accepts.
 
-Frames are passed on as the values that they are: the wire's two forms have tests of their own.
+Frames are passed on as the values that they are: a protocol's wire has tests of its own.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
-from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.simulator.clock import Timeline
 
 CONNECT_TIMEOUT_MS = 1500
@@ -40,7 +39,7 @@ class Side(Protocol):
     def refused(self, channel: int) -> None:
         """A connection that it asked for cannot be had."""
 
-    def received(self, channel: int, frame: Frame) -> None:
+    def received(self, channel: int, frame: Any) -> None:
         """A frame came in."""
 
     def closed(self, channel: int) -> None:
@@ -119,7 +118,7 @@ class Connection:
         """The end opposite."""
         return self.server if end is self.client else self.client
 
-    def send(self, end: End, frame: Frame) -> None:
+    def send(self, end: End, frame: Any) -> None:
         """Send from this end; dropped if it is over there, or broken."""
         if not (end.over or end.hung_up):
             end.pipe.put(self.network.delay(), self._arrive, self.other(end), frame)
@@ -153,7 +152,7 @@ class Connection:
         self.network.timeline.after(client_learns_ms, self._learn, self.client)
         self.network.timeline.after(server_learns_ms, self._learn, self.server)
 
-    def _arrive(self, end: End, frame: Frame) -> None:
+    def _arrive(self, end: End, frame: Any) -> None:
         if not (end.over or end.hung_up):
             end.side.received(end.channel, frame)
 

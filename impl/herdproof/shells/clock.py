@@ -1,4 +1,4 @@
-"""The clock that a process of system B goes by: it never goes back, nor stands still."""
+"""The clock that a process goes by: it never goes back, nor stands still."""
 
 from __future__ import annotations
 

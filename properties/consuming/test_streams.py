@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herdproof.consuming.events import Consumed, StartFetchers
+from herdproof.consuming.offsets import Offset
+from herdproof.consuming.streams import RecordReader, Streams
 from herdproof.errors import HerdError
-from herdproof.protocols.central_coordinator.client.streams import RecordReader, Streams
-from herdproof.protocols.central_coordinator.events import Consumed, StartFetchers
-from herdproof.protocols.central_coordinator.wire.messages import Offset
 from herdproof.record import Record
 
 LEASE_MS = 1_000

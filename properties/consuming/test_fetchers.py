@@ -19,14 +19,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from herdproof import Consumer
 from herdproof.consumer import KafkaUnusable
-from herdproof.protocols.central_coordinator.client import fetchers
+from herdproof.consuming import fetchers
+from herdproof.consuming.fetchers import Fetchers
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase
-from herdproof.protocols.central_coordinator.client.fetchers import Fetchers
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent, Send
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Leave,
-    Offset,
     Start,
     StartResponse,
 )

@@ -1,5 +1,5 @@
 """
-A coordinator's log: the standard library's records, with their fields beside the message.
+A service's log: the standard library's records, with their fields beside the message.
 
     log.info("registered", extra=fields(group="g", consumer="c1"))
 
@@ -17,26 +17,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from herdproof.protocols.central_coordinator.reports import What
-
 Value = str | int | float | bool | None
-
-
-LEVELS: Mapping[str, int] = {
-    What.PING_RETRIED: logging.DEBUG,
-    What.OFFSETS_STORED: logging.DEBUG,
-    What.REBALANCE_UNNECESSARY: logging.DEBUG,
-    What.STEPPED_DOWN: logging.WARNING,
-    What.CHANNEL_REFUSED: logging.WARNING,
-    What.PEER_AT_FAULT: logging.WARNING,
-    What.REGISTRATION_REFUSED: logging.WARNING,
-    What.BAD_TOPIC: logging.WARNING,
-    What.REBALANCE_FAILED: logging.WARNING,
-    What.COMMIT_REFUSED: logging.WARNING,
-    What.ZOOKEEPER_TROUBLE: logging.WARNING,
-    What.REBALANCE_EXHAUSTED: logging.ERROR,
-}
-"""How grave what the core reports is; INFO where it is not said."""
 
 
 class LogForm(Enum):

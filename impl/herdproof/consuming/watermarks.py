@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from herdproof.consuming.assignment import Partition
 from herdproof.errors import WorldError
-from herdproof.protocols.central_coordinator.assignment import Partition
 
 PATIENCE_S = 10.0
 """How long Kafka may take to answer."""

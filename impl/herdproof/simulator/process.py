@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from herdproof.protocols.central_coordinator.simulated.network import Connection, End, Network
 from herdproof.simulator.clock import Clock, Timeline
+from herdproof.simulator.network import Connection, End, Network
 
 SOON_MS = 1.0
 """How soon, at the earliest, a timer goes off."""

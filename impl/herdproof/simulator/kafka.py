@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from herdproof.protocols.central_coordinator.simulated.session import SimulatedService
-from herdproof.protocols.central_coordinator.wire.messages import OffsetReset, WirePartition
+from herdproof.consuming.offsets import NamedPartition, OffsetReset
+from herdproof.simulator.session import SimulatedService
 from herdproof.zookeeper.operations import Create, Operation, Refusal, Set, Why
 
 TOPICS = "/brokers/topics"
@@ -33,7 +33,7 @@ class Kafka:
     def __init__(self, service: SimulatedService) -> None:
         self._service = service
         self._operator = service.zookeeper.open()
-        self.logs: dict[WirePartition, Log] = {}
+        self.logs: dict[NamedPartition, Log] = {}
         self.topics: dict[str, int] = {}
         """How many partitions each topic has."""
 
@@ -59,18 +59,18 @@ class Kafka:
         self._add_logs(topic, range(before, before + more), 0)
         self._write(Set(f"{TOPICS}/{topic}", self._described(topic)))
 
-    def append(self, partition: WirePartition, records: int) -> None:
+    def append(self, partition: NamedPartition, records: int) -> None:
         """Records are produced."""
         self.logs[partition].end += records
 
-    def reset(self, partition: WirePartition, rule: OffsetReset) -> int:
+    def reset(self, partition: NamedPartition, rule: OffsetReset) -> int:
         """Where a consumer begins that has no stored offset."""
         log = self.logs[partition]
         return log.start if rule is OffsetReset.SMALLEST else log.end
 
     def _add_logs(self, topic: str, numbers: range, start: int) -> None:
         for number in numbers:
-            self.logs[WirePartition(topic, str(number))] = Log(start, start)
+            self.logs[NamedPartition(topic, str(number))] = Log(start, start)
 
     def _described(self, topic: str) -> bytes:
         partitions = {str(number): [1] for number in range(self.topics[topic])}

@@ -31,18 +31,11 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from herdproof.consuming.events import Deliver, Resolved, StartFetchers, StopFetchers
+from herdproof.consuming.offsets import NO_OFFSET, Offset, OffsetReset, number_of
+from herdproof.consuming.streams import Place, Streams
+from herdproof.consuming.watermarks import silent
 from herdproof.errors import HerdError, PeerError
-from herdproof.protocols.central_coordinator.client.streams import Place, Streams
-from herdproof.protocols.central_coordinator.client.watermarks import silent
-from herdproof.protocols.central_coordinator.events import (
-    ConsumerEvent,
-    Deliver,
-    Resolved,
-    StartFetchers,
-    StopFetchers,
-)
-from herdproof.protocols.central_coordinator.wire.messages import NO_OFFSET, Offset, OffsetReset
-from herdproof.protocols.central_coordinator.wire.partition import number_of
 from herdproof.record import Record
 
 log = logging.getLogger(__name__)
@@ -107,7 +100,7 @@ class Fetchers:
 
     def __init__(
         self, settings: Mapping[str, str | int | float | bool], reset: OffsetReset,
-        streams: Streams, post: Callable[[ConsumerEvent], None], fail: Callable[[HerdError], None],
+        streams: Streams, post: Callable[[Resolved], None], fail: Callable[[HerdError], None],
     ) -> None:  # fmt: skip
         self._reset = reset
         self._streams = streams

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.protocols.central_coordinator.assignment import assign, range_assign
+from herdproof.consuming.assignment import assign, range_assign
 from herdproof.protocols.central_coordinator.wire.subscription import Named, Subscription, Wildcard
 
 TOPICS = ("events", "orders", "payments", "other")

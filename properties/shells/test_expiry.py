@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herdproof.protocols.central_coordinator import expiry
 from herdproof.protocols.central_coordinator.events import Closed, Tick, WakeAt
-from herdproof.protocols.central_coordinator.expiry import AT_ONCE, Purgatory
 from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.shells import expiry
+from herdproof.shells.expiry import AT_ONCE, Purgatory
 from properties.protocols.central_coordinator.coordinator.core_world import LEASE_MS, World, elected
 
 CROWD = 2 * AT_ONCE + 88

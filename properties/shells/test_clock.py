@@ -12,16 +12,12 @@ import time
 
 import pytest
 
-from herdproof.protocols.central_coordinator.client.clock import now_ms
-from herdproof.protocols.central_coordinator.events import (
-    CoordinatorEvent,
-    StopFetchers,
-    Tick,
-    WakeAt,
-)
+from herdproof.consuming.events import StopFetchers
+from herdproof.protocols.central_coordinator.events import CoordinatorEvent, Tick, WakeAt
 from herdproof.protocols.central_coordinator.server.configuration import Configuration
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.server.server import Server
+from herdproof.shells.clock import now_ms
 from properties.protocols.central_coordinator.client.test_central_session import (
     PlayedFetchers,
     Stage,

@@ -8,6 +8,13 @@ The worked example of the documents, five partitions for two consumers with two 
 >>> range_assign(["P0", "P1", "P2", "P3", "P4"], ["C1_0", "C1_1", "C2_0", "C2_1"])
 {'P0': 'C1_0', 'P1': 'C1_0', 'P2': 'C1_1', 'P3': 'C2_0', 'P4': 'C2_1'}
 
+It promises that the shares of a topic are even:
+
+>>> shares_are_even(5, {"C1": 3, "C2": 2}, {"C1": 2, "C2": 2})
+True
+>>> uneven_share(5, {"C1": 4, "C2": 1}, {"C1": 2, "C2": 2})
+'C2'
+
 Source: `004` (the document misprints the last P4 as P3), and `002`, step 1.3 of rebalance.
 """
 
@@ -46,6 +53,23 @@ def range_assign(partitions: Sequence[P], threads: Sequence[T]) -> dict[P, T]:
             plan[partition] = thread
         begin = end
     return plan
+
+
+def shares_are_even(partitions: int, shares: Mapping[T, int], threads: Mapping[T, int]) -> bool:
+    """Each thread has as many partitions of a topic as any other, or one more or less."""
+    return uneven_share(partitions, shares, threads) is None
+
+
+def uneven_share(partitions: int, shares: Mapping[T, int], threads: Mapping[T, int]) -> T | None:
+    """A member that has more partitions of a topic, or fewer, than its threads may share out."""
+    every = sum(threads.values())
+    if not every:
+        return None
+    least, most = partitions // every, -(-partitions // every)
+    for member, many in threads.items():
+        if not many * least <= shares.get(member, 0) <= many * most:
+            return member
+    return None
 
 
 def assign(

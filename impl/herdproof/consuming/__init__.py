@@ -1,0 +1,1 @@
+"""Consuming, whatever the protocol: from Kafka, by partition, to the application."""

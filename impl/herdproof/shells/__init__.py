@@ -1,0 +1,1 @@
+"""What the shells of every protocol are made of: clock, timers, TLS, logs, metrics."""
