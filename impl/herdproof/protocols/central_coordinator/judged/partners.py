@@ -147,7 +147,7 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
         hosts = {x.node for _, x in lines if x.role == COORDINATOR}
         members = {x.member for _, x in lines if x.member}
         if len(obeyed) == len(hosts) == len(members) == 1:
-            known = _Connection(epoch=obeyed.pop(), host=hosts.pop(), member=members.pop())
+            known = _Dialogue(epoch=obeyed.pop(), host=hosts.pop(), member=members.pop())
             yield from known.exchanges([x for x in lines if x[1].action in PARTS])
             yield from known.commits(lines)
             yield from known.admission(lines)
@@ -157,8 +157,8 @@ _OVER_CONNECTIONS = {*PARTS, "commit", "handle_commit", "register", "handle_regi
 
 
 @dataclass(frozen=True)
-class _Connection:
-    """What all lines of a connection have in common."""
+class _Dialogue:
+    """The lines over one connection, and what all have in common."""
 
     epoch: int
     host: str
