@@ -137,3 +137,16 @@ def test_what_others_tell_of_is_named_as_missing() -> None:
     assert more.why == (
         "3 lines are missing; but for 2 of which others tell, before and after them it holds"
     )
+
+
+def test_what_a_start_gave_is_not_told_by_its_answer() -> None:
+    """Where the Start and its obeying are both missing, nobody tells of what was given."""
+    lines = run_of(0)
+    start = next(x for x in lines if x.action == "send_start" and x.group == "g1" and x.partitions)
+    of = [x for x in lines if x.connection == start.connection and x.generation == start.generation]
+    gone = [x for x in of if x.action in ("send_start", "handle_start")]
+    assert len(gone) == 2
+
+    found = filled([x for x in lines if x not in gone])
+
+    assert not {x.action for x in put(found)} & {"send_start", "handle_start"}
