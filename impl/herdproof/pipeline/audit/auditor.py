@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from herdproof.conformance.traces.ordering import Ordered
 from herdproof.errors import PeerError
+from herdproof.pipeline.judging.gaps import Filled, Gap
 from herdproof.pipeline.judging.judging import Judging
 
 
@@ -73,6 +74,10 @@ class Auditor(Protocol):
     def order(self, lines: Sequence[Any]) -> list[Any]:
         """A group's lines in the order in which things happened, each once."""
         return self.ordered(lines).lines
+
+    def filled(self, lines: Sequence[Any], gaps: Sequence[Gap], last: set[int]) -> Filled:
+        """A group's ordered lines, and in their places those missing ones of which others tell."""
+        return Filled(lines, gaps, last)
 
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines, and makes its tables."""

@@ -40,7 +40,8 @@ def judge(
     found = auditor.ordered(lines)
     gaps = gaps_of(found, alone=alone, missing=missing)
     judging = auditor.judging(run, group)
-    rows = go_through(judging, found.lines, gaps, last_lines(found.lines)).close()
+    filled = auditor.filled(found.lines, gaps, last_lines(found.lines))
+    rows = go_through(judging, filled).close()
     rows["quarantine"] = [duplicate(run, group, line) for line in found.twice]
     if replay:
         add_replay(rows, auditor, run, group, found.lines, [gap.why for gap in gaps])

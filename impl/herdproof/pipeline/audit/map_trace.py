@@ -40,6 +40,9 @@ class ReplayedAlone:
     def find(self, gap: Gap) -> None:
         """They are missing no more."""
 
+    def knows(self, gap: Gap) -> None:
+        """Others tell of them."""
+
     def leave(self, line: Any) -> None:
         """A process has ended."""
 

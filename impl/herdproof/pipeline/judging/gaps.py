@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -35,6 +36,18 @@ class Gap(NamedTuple):
     role: str
     node: str
     lines: int
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A group's lines with those that others tell of, and what is missing all the same."""
+
+    own: Sequence[Any]
+    gaps: Sequence[Gap]
+    last: set[int]
+    """Each process's last line."""
+    closed: Sequence[Gap] = ()
+    """Gaps that are none: all that is missing in them is told by others."""
 
 
 def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumbers]) -> list[Gap]:

@@ -67,6 +67,10 @@ class GroupJudging:
         """From here on, they can have been no more."""
         self._judge.find(gap)
 
+    def knows(self, gap: Gap) -> None:
+        """These lines are missing, and others tell what they said."""
+        self._judge.knows(gap)
+
     def leave(self, line: Any) -> None:
         """That was the last line of a process, as far as is known."""
         self._judge.leave(line)

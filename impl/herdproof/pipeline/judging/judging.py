@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from herdproof.pipeline.judging.changes import Changes
-from herdproof.pipeline.judging.gaps import Gap
+from herdproof.pipeline.judging.gaps import Filled, Gap
 from herdproof.pipeline.spark.tables import Rows
 from herdspec.check.observation.observed import Observed, Ruling
 
@@ -31,6 +31,9 @@ class Takes(Protocol):
 
     def find(self, gap: Gap) -> None:
         """From here on, they can have been no more."""
+
+    def knows(self, gap: Gap) -> None:
+        """These lines are missing, and others tell what they said: that is among what comes."""
 
     def leave(self, line: Any) -> None:
         """That was the last line of a process, as far as is known: it has ended, or is cut."""
@@ -116,14 +119,16 @@ T = TypeVar("T", bound=Takes)
 
 
 def go_through(
-    judge: T, lines: Sequence[Any], gaps: Sequence[Gap], last: set[int],
-    after: Callable[[Any], None] = lambda _: None,
-) -> T:  # fmt: skip
+    judge: T, filled: Filled, after: Callable[[Any], None] = lambda _: None
+) -> T:
     """
     All lines of a group in their order, of which some are missing.
 
-    `last` are the indices of each process's last line; `after` is told of each line once taken.
+    `after` is told of each line once taken.
     """
+    lines, gaps = filled.own, filled.gaps
+    for gap in filled.closed:
+        judge.knows(gap)
     judge.foresee(lines, min((gap.begin for gap in gaps), default=len(lines)))
     at = _by_index(gaps, len(lines))
     for index, line in enumerate(lines):
@@ -132,7 +137,7 @@ def go_through(
                 passes(judge, gap)
         judge.take(line)
         after(line)
-        if index in last:
+        if index in filled.last:
             judge.leave(line)
     for passes, gap in at.get(len(lines), ()):
         passes(judge, gap)

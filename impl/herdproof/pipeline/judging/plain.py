@@ -38,6 +38,9 @@ class PlainJudge:
     def find(self, gap: Gap) -> None:
         """What is told from now on is so."""
 
+    def knows(self, gap: Gap) -> None:
+        """Nobody tells of another's lines."""
+
     def leave(self, line: Any) -> None:
         """Nothing is violated that who is not heard any more could mend."""
 

@@ -174,5 +174,5 @@ def test_what_is_missing_is_named_where_it_is_bridged() -> None:
         "a_resolved_start_is_stored_first", "members_follow_no_older_epoch",
     ):  # fmt: skip
         assert found[name].ruling is Ruling.HOLDS
-        assert found[name].why == "2 lines are missing; before and after them it holds"
+        assert found[name].why == "2 lines are missing, of which others tell"
     assert found["complete"].why != ""

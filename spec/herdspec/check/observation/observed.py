@@ -5,12 +5,13 @@ Whoever reads what a system has told fills the fields of a spec, step by step; t
 properties judge. An entry that nobody has told is unknown, and what depends on it is open:
 
 - *violated*: whatever the unknown entries were, some instance of the promise fails.
-- *unknown*: not violated, and an entry that the promise speaks of is never told again, or it is,
-  and the step from what it was before to what it is then need not be allowed; or something fails,
-  if what was told last by somebody is still so.
-- *holds*: all that was decided holds, and every gap is bridged: what was known before it, and is
-  known after it, could be one step. What lies in between is sampled, not seen: `open` says how
-  many instances were, and `why` how many lines are missing.
+- *unknown*: not violated, but an entry whose change could break it is never told again after a gap,
+  or what is told of it then cannot follow from what was known before; or something fails, if what
+  was told last by somebody is still so; or nothing of it could be decided.
+- *holds*: something of it was decided, and holds; each entry whose change could break it is known
+  in the end; and over each gap, what is known after it can follow, by one step of which nothing
+  else is known, from what was known before. What lies within is sampled, not seen: `open` says how
+  many instances nobody could decide, and `why` how many lines are missing.
 - *not observable*: the source does not fill its fields, or nothing of it has happened.
 """
 
@@ -21,6 +22,7 @@ from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from itertools import product
 from math import prod
 from types import FunctionType
@@ -38,6 +40,7 @@ from herdspec.check.observation.doubt import (
     joined,
     same,
 )
+from herdspec.check.observation.readings import ANYTHING, Readings
 from herdspec.check.observation.watches import JUDGED, SPACE, Watches, keys_of, word
 from herdspec.language.specification import Promise
 from herdspec.language.types import Bool, EnumOf, Range, SortOf, Type
@@ -49,7 +52,10 @@ Entry = tuple[str, Any]
 Instance = tuple[Any, ...]
 Hears = Callable[[Collection[tuple[str, Any, Any]], Collection[Entry]], None]
 """Of a step: the entries that it has changed, with what they were, and those now known."""
-CODE = frozenset({"_watches", "_slow", "_over_gaps", "_on", "_is", "_new_one", "_read"})
+CODE = frozenset({
+    "_watches", "_slow", "_over_gaps", "_on", "_is", "_new_one", "_read", "_readings",
+    "_since_known",
+})  # fmt: skip
 """What is not pickled."""
 
 
@@ -94,19 +100,6 @@ class Entries(dict[Any, Any]):
         return self.default
 
 
-class _Slow(dict[str, Callable[..., Any]]):
-    """Emitted functions over a state, made where they are needed: few are."""
-
-    def __init__(self, code: Mapping[str, Any], space: dict[str, Any]) -> None:
-        super().__init__()
-        self._code = code
-        self._space = space
-
-    def __missing__(self, name: str) -> Callable[..., Any]:
-        made = self[name] = FunctionType(self._code[name], self._space)
-        return made
-
-
 class Observed:
     """The fields of a spec, as they are filled; each `step` is held against the promises."""
 
@@ -131,7 +124,7 @@ class Observed:
         """Elements of whose entries in a field even those are unknown that are not there yet."""
         self._gone: set[str] = set()
         """Fields of whose entries some left with their element before they were told again."""
-        self._gaps: list[tuple[int, frozenset[str]]] = []
+        self._gaps: list[tuple[int, frozenset[str], bool]] = []
         self._violations: list[Violation] = []
         many = len(watches.clauses)
         self._broken = [0] * many
@@ -155,15 +148,23 @@ class Observed:
             {name: FunctionType(code, space) for name, code in some.items()}
             for some in (watches.on, watches.of_state, watches.on_new)
         )
-        self._slow = _Slow(watches.slow, space)
-        self._over_gaps = _Slow(watches.slow, self._space({
-            name: ChainMap(self._last[name], before) for name, before in self._before.items()
-        }))  # fmt: skip
+        self._slow = Readings(watches.slow, space)
+        self._readings: dict[int, tuple[Callable[..., Any], ...]] = {}
+        """Of a clause, what looks at one instance: as told, and in three values."""
+        self._over_gaps: dict[int, Readings] = {}
+        """Of a clause, the same over a gap."""
         self._read: dict[tuple[int, Place], tuple[int | Collection[Any], ...]] = {}
         """By clause and place: for each bound a part of the key, or what it ranges over."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in CODE}
+
+    @cached_property
+    def _since_known(self) -> Readings:
+        """The same since what is lost was known last."""
+        return Readings(self._watches.slow, self._space({
+            name: ChainMap(self._last[name], before) for name, before in self._before.items()
+        }))  # fmt: skip
 
     def _space(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What emitted functions know of this state."""
@@ -233,7 +234,8 @@ class Observed:
         """An entry is this already: no step, but it is known (again)."""
         entries = self.entries[field]
         old = entries[key]
-        if same(old, value) or (self._blind and self._is_blind(field, key)):
+        is_same = value is UNKNOWN if old is UNKNOWN else same(old, value)
+        if is_same or (self._blind and self._is_blind(field, key)):
             return
         entries[key] = value
         if field in self._is:
@@ -316,9 +318,9 @@ class Observed:
         if not isinstance(entries.default, Doubtful):
             entries.default = Told(entries.default)
 
-    def gap(self, lines: int, fields: Collection[str]) -> None:
-        """So many lines are missing that could have told something of these fields."""
-        self._gaps.append((lines, frozenset(fields)))
+    def gap(self, lines: int, fields: Collection[str], *, told: bool = False) -> None:
+        """So many lines are missing that could have told of these fields; others may `told` it."""
+        self._gaps.append((lines, frozenset(fields), told))
 
     def _is_blind(self, field: str, key: Any) -> bool:
         first = key[0] if self._widths[field] > 1 else key
@@ -431,25 +433,24 @@ class Observed:
     def _look(self, block: int, key: Any) -> None:
         """A clause meets something that is not known: look at its instances one by one."""
         number, place = self._watches.blocks[block]
+        if number not in self._readings:
+            self._readings[number] = tuple(
+                self._slow[f"{reading}_{number}"] for reading in ("plain", "may", "sure", "told")
+            )
         for instance in self._instances(number, place, key):
             self._judge(number, instance)
 
     def _judge(self, number: int, instance: Instance) -> None:
-        slow = self._slow
-        try:
-            holds = slow[f"plain_{number}"](*instance)
-        except Doubt:
-            holds = False
-        if holds:
+        plain, may, sure, told = self._readings[number]
+        if plain(*instance):
             self._held[number] += 1
-            return
-        if not slow[f"may_{number}"](*instance):
+        elif not may(*instance):
             self._found(number, instance)
-        elif slow[f"sure_{number}"](*instance):
+        elif sure(*instance):
             self._held[number] += 1
         else:
             self._open[number] += 1
-            self._doubted[number] += not slow[f"told_{number}"](*instance)
+            self._doubted[number] += not told(*instance)
 
     def _instances(self, number: int, place: Place, key: Any) -> Iterator[Instance]:
         """Those instances of a clause that read an entry at such a place."""
@@ -475,7 +476,7 @@ class Observed:
         self._found_again.clear()
 
     def _steps_of(self, field: str, key: Any) -> Iterator[tuple[int, Instance]]:
-        """The instances of clauses about steps that read an entry."""
+        """The instances of clauses about steps that an entry can break."""
         for number, place in self._watches.steps[field]:
             for instance in self._instances(number, place, key):
                 yield number, instance
@@ -491,45 +492,78 @@ class Observed:
                 for one in few.values if type(few) is Among else ():
                     entries[key] = one
                     for number, instance in self._steps_of(field, key):
-                        if not self._over_gaps[f"sure_{number}"](*instance):
+                        if not self._since_known[f"sure_{number}"](*instance):
                             found[number] = None
                     entries[key] = value
         return frozenset(found)
 
     def _bridged(self, number: int, instance: Instance, entry: Entry) -> None:
         name = (number, instance)
-        if self._over_gaps[f"sure_{number}"](*instance):
-            self._pending.pop(name, None)
-        elif self._over_gaps[f"told_{number}"](*instance):
+        over_gaps = self._can_follow(number)
+        if self._waits(number, instance) and over_gaps[f"told_{number}"](*instance):
             self._pending.setdefault(name, set()).add(entry)
-        else:
-            self._unbridged[number] += 1
-            self._pending.pop(name, None)
+            return
+        self._unbridged[number] += not over_gaps[f"told_{number}"](*instance)
+        self._pending.pop(name, None)
+
+    def _can_follow(self, number: int) -> Readings:
+        """A clause over a gap: what it reads of the state before a step may have been anything."""
+        if number not in self._over_gaps:
+            watched = self._watches.clauses[number].watched
+            self._over_gaps[number] = Readings(self._watches.slow, self._space({
+                name: ChainMap(self._last[name], before) if name in watched else ANYTHING
+                for name, before in self._before.items()
+            }))  # fmt: skip
+        return self._over_gaps[number]
+
+    def _at(self, field: str, place: Place, of: Mapping[Any, Any]) -> Iterable[Any]:
+        """The keys of the entries at a place that an instance reads."""
+        if all(part in of for part in place):
+            key = tuple(of[part] for part in place)
+            return [key[0] if len(key) == 1 else key]
+        return self._keys(field)
+
+    def _waits(self, number: int, instance: Instance) -> bool:
+        """Whether something that may break an instance is not known again."""
+        clause = self._watches.clauses[number]
+        of = dict(zip(clause.bounds, instance, strict=True))
+        return any(
+            is_lost(self.entries[field][key])
+            for field, places in clause.watched.items()
+            for place in places
+            for key in self._at(field, place, of)
+        )
 
     # ── Judgements ──────────────────────────────────────────────────────────────────────────
 
     def judgements(self) -> list[Judgement]:
         """What came of each promise that can be seen to be violated."""
         open_ends = self._unsettled() | {number for number, _ in self._pending}
+        lost = frozenset(field for field in self.entries if self._is_lost(field))
         chosen = [p for p in self._watches.promises if p.expectation in JUDGED]
-        return [self._of(promise, open_ends) for promise in chosen]
+        return [self._of(promise, lost, open_ends) for promise in chosen]
 
-    def _of(self, promise: Promise, open_ends: frozenset[int]) -> Judgement:
+    def _of(self, promise: Promise, lost: frozenset[str], open_ends: frozenset[int]) -> Judgement:
         if missing := self._watches.missing(promise):
             why = f"{', '.join(missing)}: not in this source"
             return Judgement(promise=promise, ruling=Ruling.NOT_OBSERVABLE, why=why)
         own = self._of_promise(promise)
         held, opened = sum(self._held[n] for n in own), sum(self._open[n] for n in own)
-        ruling, why = self._ruling(promise, own, open_ends)
+        ruling, why = self._ruling(promise, own, lost, open_ends)
         return Judgement(promise=promise, ruling=ruling, held=held, open=opened, why=why)
 
     def _ruling(
-        self, promise: Promise, own: list[int], open_ends: frozenset[int]
+        self,
+        promise: Promise,
+        own: list[int],
+        all_lost: frozenset[str],
+        open_ends: frozenset[int],
     ) -> tuple[Ruling, str]:
         needs = self._watches.needs[promise.name]
         if any(self._broken[n] for n in own):
             return Ruling.VIOLATED, ""
-        lost = sorted(field for field in needs if self._is_lost(field))
+        watched = {field for n in own for field in self._watches.clauses[n].watched}
+        lost = sorted(watched & all_lost)
         if lost:
             return Ruling.UNKNOWN, f"{', '.join(lost)}: some of it was not told, to the end"
         if any(self._unbridged[n] or n in open_ends for n in own):
@@ -537,16 +571,28 @@ class Observed:
         if any(self._doubted[n] for n in own):
             return Ruling.UNKNOWN, "it fails, if what was told last by somebody was still so"
         if not any(self._held[n] for n in own):
+            if any(self._open[n] for n in own):
+                return Ruling.UNKNOWN, "whatever has happened of it is open"
             return Ruling.NOT_OBSERVABLE, "nothing of it has happened"
-        missing = sum(lines for lines, fields in self._gaps if fields & needs)
-        why = f"{missing} lines are missing; before and after them it holds" if missing else ""
-        return Ruling.HOLDS, why
+        return Ruling.HOLDS, self._missing(needs)
+
+    def _missing(self, needs: frozenset[str]) -> str:
+        """What is missing, though it holds."""
+        gaps = [(lines, told) for lines, fields, told in self._gaps if fields & needs]
+        every, told = sum(n for n, _ in gaps), sum(n for n, told in gaps if told)
+        if told == every:
+            return f"{every} lines are missing, of which others tell" if every else ""
+        but_for = f" but for {told} of which others tell," if told else ""
+        return f"{every} lines are missing;{but_for} before and after them it holds"
 
     def _is_lost(self, field: str) -> bool:
         """Whether there is an entry that was never told, or not since it was lost."""
         entries = self.entries[field]
-        if field in self._gone or any(x is UNKNOWN for x in entries.values()):
+        if field in self._gone:
             return True
+        for value in entries.values():
+            if value is UNKNOWN:
+                return True
         kinds = keys_of(self._watches.fields[field])
         all_entries = prod(len(self._elements(kind)) for kind in kinds)
         return entries.default is UNKNOWN and len(entries) < all_entries

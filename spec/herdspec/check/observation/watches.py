@@ -77,7 +77,7 @@ class Watches:
     needs: Mapping[str, frozenset[str]]
     """By a promise's name, the fields that it speaks of."""
     steps: Mapping[str, tuple[tuple[int, Place], ...]]
-    """By field, the clauses about steps that read it, and what they read."""
+    """By field, the clauses about steps that watch it, and which entries."""
 
     def keyed_by(self, sort: str) -> tuple[tuple[str, tuple[Type, ...], int], ...]:
         """The fields that have elements of a sort in their keys: the types of these, and where."""
@@ -127,7 +127,7 @@ def watches_of(
             name: tuple(
                 (k, place)
                 for k, c in enumerate(clauses) if c.is_step
-                for place in c.read.get(name, ())
+                for place in c.watched.get(name, ())
             )
             for name in initial
         },
@@ -150,8 +150,15 @@ class _Emitter:
         """A clause in plain Python, as told; and the three where that is in doubt, or fails."""
         arguments = ", ".join(_name(b) for b in clause.bounds)
         plain = _AsTold(self.constants, clause)
-        holds = " or ".join(plain.of(part) for part in _parts(clause))
-        yield f"plain_{number}", _function(f"plain_{number}({arguments})", [f"return {holds}"])
+        parts = [
+            line
+            for part in _parts(clause)
+            for line in (
+                "try:", f"    if {plain.of(part)}: return True", "except Doubt: pass"
+            )
+        ]  # fmt: skip
+        head = f"plain_{number}({arguments})"
+        yield f"plain_{number}", _function(head, [*parts, "return False"])
         for name, seen, negated in (
             ("may", "untold", False), ("told", "as_told", False), ("sure", "as_told", True)
         ):  # fmt: skip
@@ -261,7 +268,7 @@ def _loops(reader: _Plain, number: int, clause: Clause, place: Place) -> list[st
     bound = {b for b in place if b in clause.bounds}
     for key, e in zip(_keys(len(place)), place, strict=True):
         if e is not None and e not in bound:  # an instance that reads another entry
-            parts.append(_Part(f"{reader.of(e)} != {key}", _bounds_in(e, clause), 0))
+            parts.insert(0, _Part(f"as_told({reader.of(e)}) != {key}", _bounds_in(e, clause), 0))
     return _nested(reader, number, clause, parts, bound, is_inside=False)
 
 

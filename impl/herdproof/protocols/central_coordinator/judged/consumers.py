@@ -23,6 +23,8 @@ from herdspec.check.observation.observed import Observed
 Partition = tuple[str, str]
 Member = tuple[str, int]
 
+NOTHING_NEW = False
+"""What a line comes to that says what was said before."""
 OF_CONSUMERS = ("consumes", "position", "resolved", "heeded", "interest")
 """What the lines of consumers tell, each of its own members."""
 
@@ -136,7 +138,7 @@ class Consumers:
         self._dropped[m] = (self._entries["heeded"][m], self._subscribed.pop(m))
         if len(self._dropped) > DROPPED:
             del self._dropped[next(iter(self._dropped))]
-        self._asked = {(x, p) for x, p in self._asked if x != m}
+        self._asked.difference_update((m, p) for p in self._partitions)
         self.seen.drop("Member", m)
         node = m[0]
         if m in self.members_of(node):
@@ -168,13 +170,16 @@ class Consumers:
         self.seen.refine("heeded", m, line.epoch)
         self._renew(line)
 
-    def consumer_handle_ping(self, line: CentralStep) -> None:
+    def consumer_handle_ping(self, line: CentralStep) -> bool:
         """It heeds an epoch, and is where it says."""
         said = (line.partitions, line.epoch, line.connection)
-        if self._last.get(line.node) != said:
+        is_new = self._last.get(line.node) != said
+        if is_new:
             self._heeds(line)
             self._last[line.node] = said
+        is_new = is_new or line.node in self._lapsed
         self._renew(line)
+        return is_new
 
     def consumer_commit(self, line: CentralStep) -> None:
         """It is where it says, and asks for that to be stored."""
@@ -233,27 +238,30 @@ class Consumers:
 
     def _heeds(self, line: CentralStep) -> None:
         m = self._member(line)
-        self._learn("heeded", m, line.epoch)
+        if not is_known(self._entries["heeded"][m], line.epoch):
+            self._learn("heeded", m, line.epoch)
         is_fetched = line.action != "commit"  # which may be of what it has stopped fetching
         if line.node in self._had and is_fetched:
             self._goes_on(line, m)
         has = self._consumed.get(line.node)
         positions = self._entries["position"]
         for t, n, o in line.partitions:
-            p = self.partition((t, n))
-            if o < 0:
+            p, key = (t, n), (m, (t, n))
+            if p not in self._partitions:
+                self.partition(p)
+            if o < 0 or is_known(positions[key], o + 1):
                 continue
             if has is not None and p in has:
-                if positions[m, p] is UNKNOWN:
-                    self.seen.refine("position", (m, p), o + 1)
+                if positions[key] is UNKNOWN:
+                    self.seen.refine("position", key, o + 1)
                 else:
-                    self._resolves(m, p, positions[m, p], has[p][1], o + 1)
-                    self.seen.set("position", (m, p), o + 1)
+                    self._resolves(m, p, positions[key], has[p][1], o + 1)
+                    self.seen.set("position", key, o + 1)
                 self._finishes(p, o + 1, has[p][1])
-            elif self._entries["consumes"][m, p] is UNKNOWN and is_fetched:
-                self.seen.refine("consumes", (m, p), True)
-                self.seen.refine("position", (m, p), o + 1)
-                self.seen.refine("resolved", (m, p), may_have_resolved(0))
+            elif self._entries["consumes"][key] is UNKNOWN and is_fetched:
+                self.seen.refine("consumes", key, True)
+                self.seen.refine("position", key, o + 1)
+                self.seen.refine("resolved", key, may_have_resolved(0))
                 self._consumed.setdefault(line.node, {})[p] = (m, 0)
                 self._by_partition.setdefault(p, {})[line.node] = None
                 self._finishes(p, o + 1, 0)
@@ -399,3 +407,8 @@ def subscribed(text: str) -> Subscription | None:
 def is_wanted(subscription: Subscription, topic: str) -> bool:
     """Whether a subscription is for a topic."""
     return subscription.streams(topic) > 0
+
+
+def is_known(value: Any, number: int) -> bool:
+    """Whether a value is known to be this number."""
+    return type(value) is int and value == number

@@ -16,9 +16,15 @@ What each line of the central coordinator says of the contract's fields: no guar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
-from herdproof.protocols.central_coordinator.judged.consumers import Consumers, Member, Partition
+from herdproof.protocols.central_coordinator.judged.consumers import (
+    NOTHING_NEW,
+    Consumers,
+    Member,
+    Partition,
+)
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told, is_lost, joined
@@ -95,8 +101,7 @@ class CentralFields(Consumers):
             return False
         if self._sending is not None and line.action != "answered":
             self.settle()
-        tell(line)
-        return True
+        return tell(line) is not NOTHING_NEW
 
     def settle(self) -> None:
         """The write that was sent last may be done by the time that something else is told."""
@@ -210,14 +215,16 @@ class CentralFields(Consumers):
                 self.seen.step()
                 self.seen.refine("owner", p, m)
 
-    def coordinator_handle_ping_response(self, line: CentralStep) -> None:
+    def coordinator_handle_ping_response(self, line: CentralStep) -> bool:
         """It hears how far a member is."""
         if not line.partitions:
-            return
+            return NOTHING_NEW
         said, name = (line.partitions, line.generation, line.connection), f" {line.consumer}"
-        if self._last.get(name) != said and self.is_present(line):
-            self._hears(line, self._member(line), "reported")
-            self._last[name] = said
+        if self._last.get(name) == said or not self.is_present(line):
+            return NOTHING_NEW
+        self._hears(line, self._member(line), "reported")
+        self._last[name] = said
+        return True
 
     def coordinator_handle_stop_response(self, line: CentralStep) -> None:
         """It hears how far a member is that has stopped."""
@@ -536,15 +543,16 @@ class CentralFields(Consumers):
 
     # ── Lines that are missing ──────────────────────────────────────────────────────────────────
 
-    def coordinator_send_ping(self, line: CentralStep) -> None:
+    def coordinator_send_ping(self, line: CentralStep) -> bool:
         """It counts a member as one, and knows the generation: told again after a gap."""
         if self._is_whole or not self.is_present(line) or not line.generation:
-            return
+            return NOTHING_NEW
         if self._entries["generation"][()] is UNKNOWN:
             self.seen.refine("generation", (), line.generation)
         m = self._member(line)
         if self._entries["live"][m] is UNKNOWN:
             self.seen.refine("live", m, True)
+        return True
 
     def lose_coordinator(self) -> None:
         """Of whoever coordinates lines are missing from here on: no write is known."""
@@ -592,7 +600,13 @@ def is_unsure(value: Any) -> bool:
     return is_lost(value) or type(value) is Told
 
 
-def _methods(table: CentralFields, role: str) -> dict[str, Callable[[Any], None]]:
+def _methods(table: CentralFields, role: str) -> dict[str, Callable[[Any], bool | None]]:
     """By action, what takes a line of a role."""
-    names = [name for name in dir(table) if name.startswith(f"{role}_")]
-    return {name.removeprefix(f"{role}_"): getattr(table, name) for name in names}
+    return {action: getattr(table, f"{role}_{action}") for action in _actions(role)}
+
+
+@cache
+def _actions(role: str) -> list[str]:
+    """The actions of a role that are taken."""
+    names = [name for name in dir(CentralFields) if name.startswith(f"{role}_")]
+    return [name.removeprefix(f"{role}_") for name in names]

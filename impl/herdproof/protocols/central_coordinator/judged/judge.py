@@ -29,6 +29,8 @@ from herdproof.protocols.central_coordinator.judged.consumers import (
 from herdproof.protocols.central_coordinator.judged.fields import INITIAL, OF_COORDINATORS
 from herdproof.protocols.central_coordinator.judged.gaps import Untold
 from herdproof.protocols.central_coordinator.judged.own import (
+    BOOKS,
+    LEADS,
     OF_OWN,
     SHARES,
     Requests,
@@ -37,6 +39,7 @@ from herdproof.protocols.central_coordinator.judged.own import (
     Uneven,
 )
 from herdproof.protocols.central_coordinator.judged.own import WATCHES as OF_REQUESTS
+from herdproof.protocols.central_coordinator.judged.partners import with_untold
 from herdproof.protocols.central_coordinator.judged.telling import TellingFields
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
@@ -94,7 +97,7 @@ def judge_ordered(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int
         for found in judging.broken():
             violations.setdefault(found.promise.name, (line, found))
 
-    go_through(judging, own, gaps, last, after)
+    go_through(judging, with_untold(own, gaps, last), after)
     return Judged({j.promise.name: j for j in judging.judgements()}, violations)
 
 
@@ -258,6 +261,13 @@ class CentralJudge:
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
         if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
             self.seen.forget_all("finished")
+
+    def knows(self, gap: Gap) -> None:
+        """These lines are missing, and others tell what they said."""
+        fields = OF_CONSUMERS if gap.role == CONSUMER else OF_COORDINATORS
+        self.seen.gap(gap.lines, fields, told=True)
+        if gap.role != CONSUMER:
+            self._requests.seen.gap(gap.lines, (BOOKS, LEADS), told=True)
 
     def find(self, gap: Gap) -> None:
         """What is told from now on is so."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.pipeline.audit.auditor import Auditor, Malformed, Replayed
 from herdproof.pipeline.audit.lines import Reader
+from herdproof.pipeline.judging.gaps import Filled, Gap
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.judging import Judging
 from herdproof.protocols.central_coordinator.judged.judge import (
@@ -19,6 +20,7 @@ from herdproof.protocols.central_coordinator.judged.judge import (
     UNDECIDED,
     CentralJudge,
 )
+from herdproof.protocols.central_coordinator.judged.partners import with_untold
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
 from herdproof.protocols.central_coordinator.traces.replays import replay_central
 from herdproof.protocols.central_coordinator.traces.trace_map import untraced
@@ -84,6 +86,12 @@ class CentralAuditor(Auditor):
     def undecided(self) -> Mapping[str, str]:
         """What no trace can decide."""
         return UNDECIDED
+
+    def filled(
+        self, lines: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]
+    ) -> Filled:
+        """A group's lines, and those missing ones of which others over a connection tell."""
+        return with_untold(lines, gaps, last)
 
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines: by the contract's own properties."""
