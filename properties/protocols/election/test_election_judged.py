@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from herdproof.conformance.traces.line import read_files
 from herdproof.conformance.traces.ordering import ordered
-from herdproof.pipeline.judging.gaps import gaps_of, last_lines
+from herdproof.pipeline.judging.gaps import Filled, gaps_of, last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.election.judged.judge import ElectionJudge
 from herdproof.protocols.election.tracing import FORMATS, TraceLine
@@ -48,7 +48,7 @@ def judged(lines: Sequence[TraceLine]) -> dict[str, Ruling]:
     def note(_: TraceLine) -> None:
         broken.update(found.promise.name for found in judge.broken())
 
-    go_through(judge, found.lines, gaps, last_lines(found.lines), note)
+    go_through(judge, Filled(found.lines, gaps, last_lines(found.lines)), note)
     again = pickle.loads(pickle.dumps(judge))
     rulings = {j.promise.name: j.ruling for j in again.judgements()}
     assert broken == {name for name, ruling in rulings.items() if ruling is Ruling.VIOLATED}

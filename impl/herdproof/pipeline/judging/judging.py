@@ -118,9 +118,7 @@ class Judging(Takes, Protocol):
 T = TypeVar("T", bound=Takes)
 
 
-def go_through(
-    judge: T, filled: Filled, after: Callable[[Any], None] = lambda _: None
-) -> T:
+def go_through(judge: T, filled: Filled, after: Callable[[Any], None] = lambda _: None) -> T:
     """
     All lines of a group in their order, of which some are missing.
 

@@ -14,12 +14,10 @@ from typing import Any
 
 import pytest
 
-from herdproof.conformance.traces.ordering import ordered
-from herdproof.protocols.central_coordinator.judged.gaps import gaps_of, last_lines
-from herdproof.protocols.central_coordinator.judged.judge import judge
-from herdproof.protocols.central_coordinator.judged.partners import PARTS, Filled, with_untold
+from herdproof.pipeline.judging.gaps import Filled, last_lines
+from herdproof.protocols.central_coordinator.judged.judge import judge, lines_of
+from herdproof.protocols.central_coordinator.judged.partners import PARTS, with_untold
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
-from herdproof.protocols.central_coordinator.traces.lines import Messages
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
 from herdspec.check.observation.observed import Ruling
 from properties.pipeline.pipeline_traces import Trace, run_of
@@ -28,8 +26,8 @@ from properties.protocols.central_coordinator.judged.test_central_judging import
 
 def filled(lines: Trace, group: str = "g1") -> Filled:
     """A group's lines, where those are put that others tell of."""
-    own = ordered([x for x in lines if x.group in ("", group)], Messages()).lines
-    return with_untold(own, gaps_of(lines, own), last_lines(lines, own))
+    own, gaps = lines_of(lines, group)
+    return with_untold(own, gaps, last_lines(own))
 
 
 def said(line: Line) -> tuple[Any, ...]:

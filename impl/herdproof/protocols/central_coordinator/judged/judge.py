@@ -79,13 +79,18 @@ class Judged:
 
 def judge(lines: Sequence[CentralStep], group: str, *, complete: bool = False) -> Judged:
     """Judge one group of a run; `complete` asserts that no process's trace was cut at its end."""
+    own, gaps = lines_of(lines, group)
+    return judge_ordered(own, gaps, set() if complete else last_lines(own))
+
+
+def lines_of(lines: Sequence[CentralStep], group: str) -> tuple[list[CentralStep], list[Gap]]:
+    """One group's lines of a run, in their order, and what is missing among them."""
     numbers = Numbers()
     for line in sorted(lines, key=lambda line: line.time_ns):
         if line.shared:
             numbers.note(line.role, line.node, line.sequence, line.time_ns)
     found = ordered([x for x in lines if x.group in ("", group)], Messages())
-    gaps = gaps_of(found, alone=False, missing=numbers.gaps())
-    return judge_ordered(found.lines, gaps, set() if complete else last_lines(found.lines))
+    return found.lines, gaps_of(found, alone=False, missing=numbers.gaps())
 
 
 def judge_ordered(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Judged:

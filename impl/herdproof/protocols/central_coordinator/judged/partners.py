@@ -103,9 +103,7 @@ def _inserted(
     return found
 
 
-def _assigned(
-    untold: Sequence[_Untold], gaps: Sequence[Gap]
-) -> dict[Gap, list[_Untold]]:
+def _assigned(untold: Sequence[_Untold], gaps: Sequence[Gap]) -> dict[Gap, list[_Untold]]:
     """By gap, the lines that must be in it: there is no other place for them."""
     found: dict[Gap, list[_Untold]] = {gap: [] for gap in gaps}
     left = [(x, [gap for gap in gaps if x.places(gap)]) for x in untold]

@@ -87,9 +87,7 @@ class CentralAuditor(Auditor):
         """What no trace can decide."""
         return UNDECIDED
 
-    def filled(
-        self, lines: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]
-    ) -> Filled:
+    def filled(self, lines: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
         """A group's lines, and those missing ones of which others over a connection tell."""
         return with_untold(lines, gaps, last)
 
