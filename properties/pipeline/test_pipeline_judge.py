@@ -340,13 +340,20 @@ def without(lines: Trace, which: Line) -> Trace:
     return [line for line in lines if line is not which]
 
 
+TOLD = "1 lines are missing, of which others tell"
+
+
 def test_a_missing_line_leaves_unknown_what_it_could_have_told() -> None:
-    """Without what a consumer said of its Stop nobody knows; all else holds."""
+    """Without what a consumer said of its Stop only its coordinator knows; all else holds."""
     lines = trace(1)
     stop = next(x for x in lines if x.action == "handle_stop" and x.partitions)
 
-    rows = judged(without(lines, stop))
+    known = judged(without(lines, stop))
+    rows = judged(without(lines, stop), fills=False)
 
+    whys = {row["property"]: (row["verdict"], row["why"]) for row in known["verdicts"]}
+    assert whys["exclusive"] == ("holds", TOLD)
+    assert {row["known"] for row in known["ownership"]} == {True}
     found = {row["property"]: (row["verdict"], row["why"]) for row in rows["verdicts"]}
     verdict, why = found["exclusive"]
     assert verdict == "unknown"
@@ -448,16 +455,14 @@ def test_a_coordinators_gap_is_another_groups_line_or_is_not() -> None:
     lines = trace(1)
     ping = next(line for line in lines if line.action == "send_ping")
     gap = without(lines, ping)
-    one = "1 lines are missing; before and after them it holds"
-
     assert {row["why"] for row in judged(gap)["verdicts"]} == {None, NEVER}
-    assert one in {row["why"] for row in judged(gap, alone=True)["verdicts"]}
+    assert TOLD in {row["why"] for row in judged(gap, alone=True)["verdicts"]}
     at = ping.time_ns
     missed = MissingNumbers(
         at, "somebody knows", at, ping.role, ping.node, ping.sequence, ping.sequence
     )
     told = judged(gap, missing=[missed])
-    assert one in {row["why"] for row in told["verdicts"]}
+    assert TOLD in {row["why"] for row in told["verdicts"]}
 
 
 NEVER = "a trace cannot show what is left undone for ever"

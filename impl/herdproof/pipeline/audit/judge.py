@@ -15,7 +15,7 @@ from typing import Any
 
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.protocols import auditors
-from herdproof.pipeline.judging.gaps import MissingNumbers, gaps_of, last_lines
+from herdproof.pipeline.judging.gaps import Filled, MissingNumbers, gaps_of, last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 
@@ -28,20 +28,22 @@ RAW = 64 * 1024
 
 def judge(
     protocol: str, run: str, group: str, lines: Sequence[Any], *, replay: bool = True,
-    alone: bool = False, missing: Sequence[MissingNumbers] = (),
+    alone: bool = False, missing: Sequence[MissingNumbers] = (), fills: bool = True,
 ) -> Rows:  # fmt: skip
     """
     Judge one group of one run; the same rows for any order of its lines.
 
     `alone` says that the run has no other group: then a gap in a coordinator's numbers is one, and
-    not another group's lines. `missing` says which lines are missing that others know of.
+    not another group's lines. `missing` says which lines are missing that others know of. Missing
+    lines of which others tell are put into their places if it `fills`: who follows lines as they
+    come cannot.
     """
     auditor = auditors()[protocol]
     found = auditor.ordered(lines)
     gaps = gaps_of(found, alone=alone, missing=missing)
     judging = auditor.judging(run, group)
-    filled = auditor.filled(found.lines, gaps, last_lines(found.lines))
-    rows = go_through(judging, filled).close()
+    fill = auditor.filled if fills else Filled
+    rows = go_through(judging, fill(found.lines, gaps, last_lines(found.lines))).close()
     rows["quarantine"] = [duplicate(run, group, line) for line in found.twice]
     if replay:
         add_replay(rows, auditor, run, group, found.lines, [gap.why for gap in gaps])
