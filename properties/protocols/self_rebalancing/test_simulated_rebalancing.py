@@ -3,7 +3,7 @@
 import pytest
 
 from herdproof.protocols.self_rebalancing.entry import IMPLEMENTATION
-from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
+from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, FLAWS_OF_SHELLS, connector_with
 from herdproof.protocols.self_rebalancing.judged.eyes import (
     FENCED,
     OF_THE_LEASE,
@@ -172,3 +172,10 @@ def test_verify_looks_at_the_code() -> None:
     (finding,) = check.run(lambda _what, _share: None).findings
 
     assert finding.mark is Mark.CONFORMS, finding.story
+
+
+def test_a_shell_that_counts_what_it_hands_out_is_seen() -> None:
+    """Consumed and fetched offset taken for each other: what is unfinished is committed."""
+    found = judged(0, STORMY, member=FLAWS_OF_SHELLS["fetched_for_consumed"])
+
+    assert "only_finished_is_committed" in found.broken

@@ -23,6 +23,7 @@ from herdproof.consuming.offsets import Offset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.simulated.chance import Trouble, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
+from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
 from herdproof.simulator.tree import Nodes
 from herdspec.check.observation.observed import Judgement, Observed, Violation
@@ -210,11 +211,11 @@ def told(found: Violation, now_ms: float) -> BrokenPromise:
 def judged(
     seed: int, config: WorldConfig = DEFAULT,
     connector: type[ConsumerConnector] = ConsumerConnector,
-    troubles: Sequence[Trouble] | None = None,
+    troubles: Sequence[Trouble] | None = None, member: type[SimulatedMember] = SimulatedMember,
 ) -> JudgedRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = ContractEyes()
-    run = RebalancingRun(seed, config, eyes, connector, troubles)
+    run = RebalancingRun(seed, config, eyes, connector, troubles, member)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}
