@@ -191,6 +191,7 @@ class ClaimedGroup(GroupContract):
         """The member does not consume the partition."""
         self.consumes[m, p] = False
         self.position[m, p] = 0
+        self.resolved[m, p] = False
 
     def forget_all(self, m: Member) -> None:
         """The member is no more: it consumes nothing, and has nothing to say."""

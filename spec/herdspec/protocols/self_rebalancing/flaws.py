@@ -117,6 +117,7 @@ READINGS = {
     "fetched_for_consumed": _flaw(
         {
             "only_finished_is_committed": Failure(11, "shutdown"),
+            "nobody_is_past_the_unfinished": Failure(19, "read_offsets"),
             "committed_offsets_never_go_back": Failure(14, "commit_offsets"),
         },
         _but("fetched_for_consumed", progress=mistakes.fetched_offset),
