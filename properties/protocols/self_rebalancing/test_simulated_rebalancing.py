@@ -3,7 +3,7 @@
 import pytest
 
 from herdproof.protocols.self_rebalancing.entry import IMPLEMENTATION
-from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
+from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, FLAWS_OF_SHELLS, connector_with
 from herdproof.protocols.self_rebalancing.judged.eyes import (
     FENCED,
     OF_THE_LEASE,
@@ -32,7 +32,7 @@ PAUSES = WorldConfig(
 CAUGHT: dict[str, tuple[str, WorldConfig, int]] = {
     "split_brain": ("exclusive", PAUSES, 0),
     "stale_start": ("who_begins_does_so_at_the_stored_offset", PAUSES, 1),
-    "zombie_commit": ("monotone", PAUSES, 0),
+    "zombie_commit": ("committed_offsets_never_go_back", PAUSES, 0),
     "zombie_release": ("exclusive", PAUSES, 2),
     "lost_wake_up": ("settles", STORMY, 2),
     "retries_exhausted": ("settles", STORMY, 2),
@@ -100,7 +100,11 @@ def test_a_seed_is_a_run() -> None:
 def test_the_eyes_see_what_they_judge() -> None:
     """Partitions pass from member to member, and offsets are stored: nothing holds in vain."""
     found = judged(1, STORMY)
-    seen = found.violations, found.rulings["exclusive"].held, found.rulings["monotone"].held
+    seen = (
+        found.violations,
+        found.rulings["exclusive"].held,
+        found.rulings["committed_offsets_never_go_back"].held,
+    )
 
     assert seen[0] == []
     assert min(seen[1:]) > 20
@@ -168,3 +172,10 @@ def test_verify_looks_at_the_code() -> None:
     (finding,) = check.run(lambda _what, _share: None).findings
 
     assert finding.mark is Mark.CONFORMS, finding.story
+
+
+def test_a_shell_that_counts_what_it_hands_out_is_seen() -> None:
+    """Consumed and fetched offset taken for each other: what is unfinished is committed."""
+    found = judged(0, STORMY, member=FLAWS_OF_SHELLS["fetched_for_consumed"])
+
+    assert "only_finished_is_committed" in found.broken

@@ -15,6 +15,8 @@ from typing import Any
 
 from herdproof.conformance.flawed import check_flaws, flawed
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.events import Consumed
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.context import Round, Then
 from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits
@@ -24,6 +26,7 @@ from herdproof.protocols.self_rebalancing.core.rebalance import (
     RebalancePhase,
     ZKRebalanceListener,
 )
+from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
 from herdproof.zookeeper.operations import (
     ANY_VERSION,
     Answer,
@@ -240,6 +243,21 @@ class SuspendedForGood(ZKRebalanceListener):
             self.is_due = False
         else:
             super().reconnected()
+
+
+class FetchedForConsumed(SimulatedMember):
+    """Its shell takes a record for consumed that was handed to the application."""
+
+    def _deliver(self) -> None:
+        """Hand it over, and count it."""
+        super()._deliver()
+        if self.held is not None:
+            partition, offset, generation = self.held
+            self.give(Consumed(Offset(*partition, offset + 1), generation))
+
+
+FLAWS_OF_SHELLS: Mapping[str, type[SimulatedMember]] = {"fetched_for_consumed": FetchedForConsumed}
+"""Flaws of the simulated member, by name."""
 
 
 def ignore(answer: Answer) -> None:

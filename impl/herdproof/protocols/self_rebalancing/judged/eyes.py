@@ -7,7 +7,8 @@ Simulated runs, held against the contract's own properties as they happen.
 What the eyes see fills the contract's fields, without a guard: a record that is delivered is
 consumed, whatever anybody believes. Offsets are one more than told, 0 is "none stored". Of the
 sentences, those are left out that speak of a coordinator, and that who has stopped says nothing: a
-record that was taken before may be finished with after.
+record that was taken before may be finished with after. What lies before a start that the reset has
+found counts as finished.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from herdproof.consuming.offsets import Offset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.simulated.chance import Trouble, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
+from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
 from herdproof.simulator.tree import Nodes
 from herdspec.check.observation.observed import Judgement, Observed, Violation
@@ -35,13 +37,13 @@ INITIAL: Mapping[str, Any] = {
 OF_THE_LEASE = frozenset({"exclusive", "who_consumes_owns"})
 """What is owed only where a session lasts for its time-out."""
 FENCED = frozenset({
-    "monotone", "nothing_skipped", "who_begins_does_so_at_the_stored_offset",
+    "committed_offsets_never_go_back", "only_finished_is_committed",
+    "nobody_is_past_the_unfinished", "who_begins_does_so_at_the_stored_offset",
     "only_the_latest_claim_stores", "owners_change_with_a_claim",
 })  # fmt: skip
 """What is owed whatever becomes of sessions."""
-WATCHES = watches_of(
-    CLAIMED, INITIAL, [p for p in CLAIMED.properties if p.name in OF_THE_LEASE | FENCED]
-)
+_PROMISES = {promise.name: promise for promise in CLAIMED.properties}
+WATCHES = watches_of(CLAIMED, INITIAL, [_PROMISES[name] for name in sorted(OF_THE_LEASE | FENCED)])
 
 
 @dataclass(frozen=True)
@@ -209,11 +211,11 @@ def told(found: Violation, now_ms: float) -> BrokenPromise:
 def judged(
     seed: int, config: WorldConfig = DEFAULT,
     connector: type[ConsumerConnector] = ConsumerConnector,
-    troubles: Sequence[Trouble] | None = None,
+    troubles: Sequence[Trouble] | None = None, member: type[SimulatedMember] = SimulatedMember,
 ) -> JudgedRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = ContractEyes()
-    run = RebalancingRun(seed, config, eyes, connector, troubles)
+    run = RebalancingRun(seed, config, eyes, connector, troubles, member)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}

@@ -52,12 +52,13 @@ class RebalancingRun:
     def __init__(
         self, seed: int, config: WorldConfig = DEFAULT, eyes: Eyes = NOBODY,
         connector: type[ConsumerConnector] = ConsumerConnector,
-        troubles: Sequence[Trouble] | None = None,
+        troubles: Sequence[Trouble] | None = None, member: type[SimulatedMember] = SimulatedMember,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.config = config
         self.eyes = eyes
         self.connector = connector
+        self.member = member
         self.troubles = draw_troubles(config, seed) if troubles is None else tuple(troubles)
         self.chance = Random(f"{seed}/world")
         self.fate = Random(f"{seed}/fate")
@@ -128,7 +129,7 @@ class RebalancingRun:
             start_ms=self.chance.uniform(1_000.0, 1_000_000.0),
             rate=self.chance.uniform(1 - self.config.drift, 1 + self.config.drift),
         )
-        member = SimulatedMember(self, number, self._lives, wants, settings, clock)
+        member = self.member(self, number, self._lives, wants, settings, clock)
         if number > len(self.members):
             self.members.append(member)
         else:
