@@ -12,10 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-SETTLES = (
-    "`settles` notices it; mutants are judged by exploring alone, which looks at nothing that "
-    "must happen"
-)
 LARGER = "a promise fails with 2 members, 2 partitions and 1 fault"
 UNBOUNDED = (
     "it goes on for ever, beyond every bound, and breaks no promise up to there; a promise "
@@ -152,7 +148,6 @@ SURVIVORS: Mapping[str, str] = {
     ): WORLD,
     "kill: drop `self.session[m] == Session.CONNECTED`": WORLD,
     "kill: drop `self.session[m] == Session.SUSPENDED`": WORLD,
-    "expire_dead: remove its fairness": SETTLES,
     "appear: drop `not self.exists[p]`": WORLD,
     "appear: negate `not self.exists[p]`": WORLD,
     "appear: skip `self.exists[p] = True`": WORLD,
@@ -168,17 +163,13 @@ SURVIVORS: Mapping[str, str] = {
         "`all(self.fetching[m, p] for p in Partition)`"
     ): IMPLIED,
     "suspend: skip `self.close_fetchers_for_queues(m)`": WORLD,
-    "reconnect: remove its fairness": SETTLES,
-    "reconnect: skip `self.session[m] = Session.CONNECTED`": SETTLES,
     "expire: negate `self.session[m] == Session.SUSPENDED`": UNBOUNDED,
     "expire: drop `self.session[m] == Session.SUSPENDED`": UNBOUNDED,
-    "handle_new_session: remove its fairness": SETTLES,
     "handle_new_session: drop `self.session[m] == Session.EXPIRED`": UNBOUNDED,
     "handle_new_session: negate `self.session[m] == Session.EXPIRED`": UNBOUNDED,
     "handle_new_session: skip `self.close_fetchers_for_queues(m)`": IMPLIED,
     "handle_new_session: skip `self.seen[m, p] = False`": CLEAN,
     "handle_new_session: skip `self.planned[m, p] = False`": CLEAN,
-    "close_fetchers: remove its fairness": SETTLES,
     "close_fetchers: drop `self.session[m] == Session.CONNECTED`": TOO_MANY,
     (
         "close_fetchers: drop `self.phase[m] == Rebalance.BACKING_OFF or (self.due[m] and "
@@ -192,8 +183,6 @@ SURVIVORS: Mapping[str, str] = {
     "close_fetchers: drop `self.phase[m] == Rebalance.RESTING or self.is_waiting(m)`": TOO_MANY,
     "close_fetchers: skip `self.due[m] = False`": UNBOUNDED,
     "close_fetchers: skip `self.waits[m, p] = False`": WAITS,
-    "commit_offsets: remove its fairness": SETTLES,
-    "release: remove its fairness": SETTLES,
     "release: drop `not any(self.in_doubt(m, p) for p in Partition)`": LARGER,
     (
         "release: `any(self.in_doubt(m, p) for p in Partition)` becomes "
@@ -204,28 +193,21 @@ SURVIVORS: Mapping[str, str] = {
     "release: `self.fetched[m, p] = 0` becomes `self.fetched[m, p] = 1`": CLEAN,
     "release: skip `self.consumed[m, p] = 0`": CLEAN,
     "release: skip `self.planned[m, p] = False`": CLEAN,
-    "read_topics: remove its fairness": SETTLES,
-    "read_ids: remove its fairness": SETTLES,
     (
         "read_ids: `all(self.agrees(m, p, p in mine) for p in Partition)` becomes "
         "`any(self.agrees(m, p, p in mine) for p in Partition)`"
     ): PLANS,
     "read_ids: skip `self.seen[m, p] = False`": CLEAN,
-    "claim: remove its fairness": SETTLES,
     "claim: skip `self.token[m, p] = self.version[p]`": CLAIMS,
-    "refuse_claim: remove its fairness": SETTLES,
     "refuse_claim: skip `self.may_claim(m, p)`": CLAIMS,
     "refuse_claim: drop `self.owner[p] != m`": CLAIMS,
     "swallow_claim: skip `self.session[m] = Session.SUSPENDED`": WORLD,
-    "recall: remove its fairness": SETTLES,
     "recall: drop `self.session[m] == Session.CONNECTED`": IMPLIED,
     (
         "recall: drop `self.phase[m] == Rebalance.CLAIMING or self.phase[m] == "
         "Rebalance.RELEASING`"
     ): IMPLIED,
     "recall: drop `self.phase[m] == Rebalance.RELEASING`": LARGER,
-    "read_offsets: remove its fairness": SETTLES,
-    "start_fetchers: remove its fairness": SETTLES,
     "start_fetchers: skip `self.attempts[m] = 0`": CLEAN,
     "start_fetchers: `self.attempts[m] = 0` becomes `self.attempts[m] = 1`": CLEAN,
     (
