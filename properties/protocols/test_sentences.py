@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from herdproof.consuming.assignment import range_assign, shares_are_even, uneven_share
-from herdproof.protocols.sentences import OLD_NAMES, Sentence
+from herdproof.protocols.sentences import OLD_NAMES
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES, settles
 
@@ -14,10 +14,10 @@ OF_THE_PROTOCOL = {p.name for p in OF_ITS_OWN}
 
 
 def test_every_older_name_is_said_by_properties() -> None:
-    """None is left without, and no property of the contract has no older name but the news."""
+    """No older name stands for nothing, and no property of the contract is without one."""
     said = {name for names in OLD_NAMES.values() for name in names}
 
-    assert [*OLD_NAMES] == [s.name for s in Sentence]
+    assert all(OLD_NAMES.values())
     assert said == OF_THE_CONTRACT | OF_THE_PROTOCOL | {shares_are_even.__name__}
 
 
