@@ -45,10 +45,10 @@ OURS = ("FrameError", "RecordsLost", "SessionFailed")
 PACKAGES = ("spec/herdspec", "impl/herdproof")
 SHARED = frozenset({
     "Answered", "Ask", "Assigned", "Broken", "Broker", "Carried", "Case", "Change",
-    "Column", "Committed", "Compared", "Connection", "Consumer", "Consumption", "Coordinator",
+    "Column", "Committed", "Compared", "Connection",
     "Declared", "Deposed", "Elected", "Failed", "Figure", "Following", "Generation", "Group",
-    "Held", "History", "Instance", "Interval", "Kind", "Line", "Link", "Member", "Missing",
-    "Node", "Offsets", "Outcome", "Owner", "Paths", "Place", "Process",
+    "Held", "Instance", "Interval", "Kind", "Line", "Link", "Member",
+    "Node", "Outcome", "Paths", "Place", "Process",
     "Promise", "Recovery", "Report", "Row", "Run", "Session", "Settled", "Snapshot",
     "Step", "Store", "Summary", "Table", "Taken", "Timeline", "Told",
     "TraceLine", "Tracer", "Tracers", "Verdict", "Violation", "Walk", "What", "_Reader",
