@@ -47,6 +47,12 @@ class OneWorkerForIntegration(LoadScopeScheduling):  # type: ignore[misc]
         return "integration" if nodeid.startswith("integration/") else nodeid
 
 
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks are carried out here, in turn: tests run beside each other, with threads of theirs."""
+    monkeypatch.setattr("herdspec.check.side_by_side.processors", lambda: 1)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForIntegration:
     """Give integration to one worker, the properties one by one to whoever is free."""

@@ -11,6 +11,7 @@ unset (Docker where it can be had, else child processes).
 """
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -125,6 +126,7 @@ def broker_image(announce: Callable[[str], None] = print) -> str:
                 context / "project" / package,
                 ignore=shutil.ignore_patterns("__pycache__"),
             )
+        declare_entry_points(context / "project")
         return built("herdproof-broker", context, announce, complete=install_libraries)
 
 
@@ -202,6 +204,15 @@ def install_libraries(context: Path) -> None:
         *("--no-deps", "--only-binary=:all:", f"--python-version={BASE_PYTHON}", *platforms),
         *("--no-compile", f"--target={context / 'libraries'}"),
     )
+
+
+def declare_entry_points(folder: Path) -> None:
+    """Say beside the packages what an installation says of them: who is found by entry points."""
+    installed = importlib.metadata.distribution("herdproof")
+    told = folder / f"herdproof-{installed.version}.dist-info"
+    told.mkdir()
+    for name in ("METADATA", "entry_points.txt"):
+        (told / name).write_text(installed.read_text(name) or "")
 
 
 def package_folder(name: str) -> Path:

@@ -19,7 +19,6 @@ from herdproof.conformance import findings as checks
 from herdproof.protocols.election import entry as election
 from herdspec import from_source
 from herdspec.check import digest as digests
-from herdspec.check import side_by_side
 from herdspec.check.cache import Cache, Coverage, Memory, finding_of, key_of, result_json, result_of
 from herdspec.check.cache import Result as Found
 from herdspec.check.digest import digest, digest_of, sources
@@ -116,7 +115,6 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is really done here from now on: explorations, questions to z3 that are not trivial."""
     done: list[str] = []
-    monkeypatch.setattr(side_by_side, "processors", lambda: 1)
     explore, solve = explorer.explore, induction.Prover.solve
 
     def noted_explore(spec: Any, *args: Any, **more: Any) -> Any:

@@ -136,7 +136,7 @@ def joining(protocol: str) -> Joining:
     """How one joins a group of this protocol; `BadArgument` where nobody can."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if protocol not in found:
-        known = ", ".join(map(repr, sorted(found)))
+        known = ", ".join(map(repr, sorted(found))) or "none, since Herdproof is not installed here"
         raise BadArgument(f"protocol is {protocol!r}: what is known is {known}")
     return cast(Joining, found[protocol].load())
 

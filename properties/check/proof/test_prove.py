@@ -591,5 +591,5 @@ def test_the_contract_is_proved() -> None:
     proof = prove(CONTRACT)
 
     assert proof.proved
-    assert len(proof.obligations) == 3 + 6 * 4
+    assert len(proof.obligations) == 4 + 6 * 5
     assert REFINEMENT.abstract is CONTRACT

@@ -139,7 +139,8 @@ class Stories:
         """What happened at a line that broke a promise, and the steps that led to it."""
         whose = {*about.values()}
         often = [c for c in self._often if whose.intersection(elements(c[4]))]
-        every = {c[:5]: c for one in (GROUP, *whose) for c in self.kept.get(one, ())}
+        in_order = (GROUP, *about.values())  # a set's order differs from process to process
+        every = {c[:5]: c for one in in_order for c in self.kept.get(one, ())}
         every |= {c[:5]: c for c in often[-KEPT:]}
         chosen = [every[name] for name in sorted(every, key=_FIRST)][-LONGEST_STORY:]
         told = [(change, sentence) for change in chosen if (sentence := told_of(change))]
