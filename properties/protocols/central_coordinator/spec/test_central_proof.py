@@ -150,21 +150,26 @@ def test_each_lemma_is_needed_without_the_lease_too(lemma: str) -> None:
     assert breaks(without_lease(), lemma, *NEEDED[lemma])
 
 
+HARD = frozenset({
+    "nobody_fetches_while_owners_are_written", "what_is_missed_is_remembered", "who_fetches_owns",
+    "one_write_at_a_time", "offsets_are_of_finished_records", "starts_are_told_once",
+    "who_has_stopped_does_not_fetch",
+})  # fmt: skip
+"""Promises that with few resources are not proved after every action."""
+
+
 def test_models_settle_what_matching_drowns_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Ping is answered in no future generation: models prove it, matching does not."""
+    """With few resources each way of asking z3 proves what the other does not."""
     spec = CENTRAL_COORDINATOR.for_proof
     prover = prover_of(spec, resources=induction.AT_FIRST)
-    action = next(a for a in spec.actions if a.name == "handle_ping")
+    kept = []
+    for way in induction.WAYS:
+        monkeypatch.setattr(induction, "WAYS", (way,))
+        kept.append({q.name for q in prover.questions() if q.promise in HARD and prover.keeps(q)})
 
-    def keeps() -> bool:
-        """Whether it is proved, with few resources, by some of several askings."""
-        # What z3 finds so soon depends on how the terms are numbered.
-        questions = (prover.after(action, spec.promise("generations_have_been")) for _ in range(8))
-        return any(prover.keeps(question) for question in questions)
-
-    assert keeps()
-    monkeypatch.setattr(induction, "WAYS", induction.WAYS[1:])
-    assert not keeps()
+    by_models, by_matching = kept
+    assert by_models - by_matching
+    assert by_matching - by_models
 
 
 # ── It can fail ─────────────────────────────────────────────────────────────────────────────
