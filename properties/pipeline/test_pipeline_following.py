@@ -263,7 +263,7 @@ def test_a_missing_line_of_a_coordinator_is_noticed_though_it_has_two_groups(par
     for group in groups:
         assert any(why in (row["why"] or "") for row in found[group]["verdicts"])
         told = {row["property"]: (row["verdict"], row["why"]) for row in found[group]["verdicts"]}
-        assert told["complete"] == ("holds", "1 lines are missing; before and after them it holds")
+        assert told["complete"] == ("holds", "1 line is missing; before and after that it holds")
         assert told["exclusive"] == ("holds", None)
 
 

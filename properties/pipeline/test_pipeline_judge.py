@@ -340,7 +340,7 @@ def without(lines: Trace, which: Line) -> Trace:
     return [line for line in lines if line is not which]
 
 
-TOLD = "1 lines are missing, of which others tell"
+TOLD = "1 line is missing, of which others tell"
 
 
 def test_a_missing_line_leaves_unknown_what_it_could_have_told() -> None:

@@ -200,7 +200,7 @@ def test_a_gap_is_bridged_by_a_step_that_is_allowed() -> None:
     assert stepped(seen) == []
     found = judgement(seen, "epochs_never_go_back")
     assert (found.ruling, found.open) == (Ruling.HOLDS, 0)
-    assert found.why == "4 lines are missing; before and after them it holds"
+    assert found.why == "4 lines are missing; before and after that it holds"
 
 
 @pytest.mark.parametrize("how", ["refine", "set"])

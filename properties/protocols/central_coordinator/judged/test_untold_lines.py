@@ -133,7 +133,7 @@ def test_what_others_tell_of_is_named_as_missing() -> None:
 
     assert more.ruling is Ruling.HOLDS
     assert more.why == (
-        "3 lines are missing; but for 2 of which others tell, before and after them it holds"
+        "3 lines are missing; but for 2 of which others tell, before and after that it holds"
     )
 
 

@@ -580,10 +580,11 @@ class Observed:
         """What is missing, though it holds."""
         gaps = [(lines, told) for lines, fields, told in self._gaps if fields & needs]
         every, told = sum(n for n, _ in gaps), sum(n for n, told in gaps if told)
+        missing = "1 line is missing" if every == 1 else f"{every} lines are missing"
         if told == every:
-            return f"{every} lines are missing, of which others tell" if every else ""
+            return f"{missing}, of which others tell" if every else ""
         but_for = f" but for {told} of which others tell," if told else ""
-        return f"{every} lines are missing;{but_for} before and after them it holds"
+        return f"{missing};{but_for} before and after that it holds"
 
     def _is_lost(self, field: str) -> bool:
         """Whether there is an entry that was never told, or not since it was lost."""
