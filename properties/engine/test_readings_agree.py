@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from herdspec import Spec, Specification, from_source, specification
@@ -24,8 +24,8 @@ from herdspec.engine.columns import Columns
 from herdspec.engine.smt import Emitter
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
-from herdspec.language.surface import Expectation, Undefined
-from herdspec.language.types import BOOL
+from herdspec.language.surface import Expectation, Undefined, sizes_of_sorts
+from herdspec.language.types import BOOL, ChannelOf, Table
 from herdspec.protocols.election.contract import CONTRACT
 from herdspec.protocols.election.flaws import DRAFTED, FLAWS
 from herdspec.protocols.election.properties import ELECTION
@@ -142,6 +142,17 @@ def counts(spec: Specification) -> bool:
     return any(g.leaves(e, "number") for e in [*formulas, *(p.formula for p in spec.properties)])
 
 
+class Channel(list[Any]):
+    """A channel of a state while an action runs; it knows the most that it ever held."""
+
+    most = 0
+
+    def append(self, item: Any) -> None:
+        """Send."""
+        super().append(item)
+        self.most = max(self.most, len(self))
+
+
 CAP = 300
 """How many states a random spec may have to be explored by the plain Python too."""
 
@@ -167,6 +178,22 @@ class ByHand:
             self.depth += bool(level)
         self.states = len(self.seen)
         self.cut = bool(level)
+
+    def overflows(self, state: Spec, action: str, arguments: tuple[Any, ...]) -> bool:
+        """Whether a step sends more than a channel holds, though it may then receive again."""
+        after, channels = state.copy(), []
+        for name, kind in self.spec.rich.items():
+            value = after.__dict__[name]
+            if isinstance(kind, ChannelOf):
+                channels.append((kind, Channel(value)))
+                after.__dict__[name] = channels[-1][1]
+            elif isinstance(kind, Table) and isinstance(kind.value, ChannelOf):
+                for key in value:
+                    channels.append((kind.value, Channel(value[key])))
+                    value[key] = channels[-1][1]
+        with sizes_of_sorts(self.machine.sizes):
+            self.machine.method(after, action, arguments)
+        return any(channel.most > kind.capacity for kind, channel in channels)
 
     def expand(self, level: list[Numbers]) -> list[Numbers]:
         """The next level."""
@@ -208,8 +235,9 @@ class ByHand:
             if beyond[-1]:
                 continue
             stuck = False
-            self.dropped += any(beyond)
-            if not any(beyond):
+            if any(beyond) or self.overflows(state, action.name, arguments):
+                self.dropped += 1
+            else:
                 found.append(made)
                 self.promised(state, step.state)
         self.stuck |= stuck
@@ -222,8 +250,33 @@ class ByHand:
                 self.failures.setdefault(p.name, self.depth + 1)
 
 
+OVERFLOWS_ON_THE_WAY = """
+from typing import Annotated
+from herdspec import *
+
+class Random(Spec):
+    \"\"\"Sends twice and receives once, in one step: a queue of two is too small for that.\"\"\"
+
+    queue: Annotated[list[bool], Capacity(2)] = empty()
+
+    @action
+    def send(self) -> None:
+        \"\"\"One is sent.\"\"\"
+        require(len(self.queue) < 2)
+        self.queue.append(True)
+
+    @action
+    def turn(self) -> None:
+        \"\"\"Two are sent, one is received.\"\"\"
+        self.queue.append(True)
+        self.queue.append(False)
+        self.queue.pop(0)
+"""
+
+
 @settings(max_examples=60, suppress_health_check=QUIET)
 @given(text=sources())
+@example(text=OVERFLOWS_ON_THE_WAY)
 def test_exploration_agrees_with_a_search_by_hand(text: str) -> None:
     """Of a random spec, exploration finds what a search by the plain Python finds."""
     ex = explorer(read(text))
