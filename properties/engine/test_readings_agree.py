@@ -171,13 +171,19 @@ class ByHand:
         self.machine, self.spec = ex.machine, ex.ground.spec
         self.slots = ex.ground.slots.values()
         self.failures: dict[str, int] = {}
-        self.seen = {self.machine.numbers(state) for state in self.machine.starts()}
+        starts = [self.machine.numbers(state) for state in self.machine.starts()]
+        self.seen = {row for row in starts if not any(self.beyond(row))}
+        self.dropped = sum(any(self.beyond(row)) for row in starts)
         level = list(self.seen)
         while level and len(self.seen) < CAP:
             level = self.expand(level)
             self.depth += bool(level)
         self.states = len(self.seen)
         self.cut = bool(level)
+
+    def beyond(self, row: Numbers) -> list[bool]:
+        """Of each number of a state, whether it is beyond its bound."""
+        return [n >= slot.values for n, slot in zip(row, self.slots, strict=True)]
 
     def overflows(self, state: Spec, action: str, arguments: tuple[Any, ...]) -> bool:
         """Whether a step sends more than a channel holds, though it may then receive again."""
@@ -231,7 +237,7 @@ class ByHand:
                 continue
             step = Step(action, arguments, after)
             made = self.machine.numbers(step.state, row[-1] + step.action.disturbs)
-            beyond = [n >= slot.values for n, slot in zip(made, self.slots, strict=True)]
+            beyond = self.beyond(made)
             if beyond[-1]:
                 continue
             stuck = False
