@@ -9,8 +9,9 @@ the graph and snapshots that bring back less than they should are so told from r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, TypeVar
 
 from herdproof.conformance.adapter import method_of
@@ -99,7 +100,9 @@ class EdgeWalk:
         """The edges that it perhaps went along."""
         self.refused: dict[str, int] = {}
         self.disturbed: dict[str, int] = {}
-        self.starts = self.steps = self.outside = 0
+        self.outside: set[tuple[int, str]] = set()
+        """The states from which the code perhaps went beyond the bounds, and by which action."""
+        self.starts = self.steps = 0
         self.held = Held(graph.machine, graph.adapter)
         self.seen = Seen(graph.machine, graph.adapter)
         self.path: Path = None
@@ -169,8 +172,7 @@ class EdgeWalk:
         before = graph.closed(at, silent)
         after = {e.target for k in before for e in graph.leaving(k) if e.instance == instance}
         if instance is None or not after:
-            if graph.leaks(before, {*silent, name}):
-                raise Outside
+            self._leave(before, {*silent, name})
             raise self.wrong("The code did it, though the spec does not allow it.")
         names = (*silent, *self.adapter.follows.get(name, ()))
         found = self._filtered(graph.closed(after, names), names)
@@ -222,6 +224,12 @@ class EdgeWalk:
         self._count(at, None, found, names)
         return found
 
+    def _leave(self, states: set[int], names: Collection[str]) -> None:
+        """Raise `Outside` if the code may be beyond the bounds, by these actions."""
+        if self.graph.leaks(states, names):
+            self.outside.update(product(states, names))
+            raise Outside
+
     def _did(self, deed: Deed) -> None:
         self.steps += 1
         self.path = (self.path, deed)
@@ -261,8 +269,7 @@ class EdgeWalk:
             until = now + self.adapter.patience if until is None else until
             goes_on = owing is not None and look != last and pumped < PUMPED
             if now >= until and not goes_on:
-                if self.graph.leaks(states, names):
-                    raise Outside
+                self._leave(states, names)
                 self.seen.check(look)
                 raise self.wrong("It does not do what is due." if found else "It is elsewhere.")
             last = {name: twin(seen) for name, seen in look.items()}  # the code may change it

@@ -225,11 +225,12 @@ def missed(walk: EdgeWalk, left: list[int]) -> Iterator[Missed]:
     """Why these edges were not taken, by action and reason."""
     graph = walk.graph
     passed = {*graph.initial, *graph.edges.target[np.frombuffer(walk.taken, bool)].tolist()}
+    beyond = _only_from(walk, passed)
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for number in left:
         source, instance = int(graph.edges.source[number]), int(graph.edges.instance[number])
         action = graph.instances[instance][0].name
-        reason = _reason(walk, number, source, instance, passed)
+        reason = _reason(walk, number, passed, beyond)
         found.setdefault((action, reason), []).append((source, instance))
     for (action, reason), edges in found.items():
         source, instance = min(edges)
@@ -237,9 +238,27 @@ def missed(walk: EdgeWalk, left: list[int]) -> Iterator[Missed]:
         yield Missed(action, reason, len(edges), tuple(labels))
 
 
-def _reason(walk: EdgeWalk, number: int, source: int, instance: int, passed: set[int]) -> str:
+def _only_from(walk: EdgeWalk, passed: set[int]) -> set[int]:
+    """The states to which steps lead that the code perhaps took beyond the bounds instead."""
+    graph, found = walk.graph, set[int]()
+    todo = [
+        edge.target
+        for state, name in walk.outside
+        for edge in graph.leaving(state)
+        if graph.instances[edge.instance][0].name == name
+    ]
+    while todo:
+        state = todo.pop()
+        if state not in passed and state not in found:
+            found.add(state)
+            todo += [edge.target for edge in graph.leaving(state)]
+    return found
+
+
+def _reason(walk: EdgeWalk, number: int, passed: set[int], beyond: set[int]) -> str:
     """Why an edge was not taken."""
     graph, adapter = walk.graph, walk.adapter
+    source, instance = int(graph.edges.source[number]), int(graph.edges.instance[number])
     name = graph.instances[instance][0].name
     if name in adapter.absent and graph.given[instance] is None:
         return f"{ABSENT}{adapter.absent[name]}"
@@ -259,4 +278,4 @@ def _reason(walk: EdgeWalk, number: int, source: int, instance: int, passed: set
         return UNTOLD
     if source in passed:
         return RESTLESS if source not in graph.initial or source in walk.possibly else FIRST
-    return BEYOND if walk.outside else BEHIND
+    return BEYOND if source in beyond else BEHIND

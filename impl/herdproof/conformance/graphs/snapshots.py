@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -71,10 +72,8 @@ class Snapshots(EdgeWalk):
             for attempt in self._tries(at):
                 self.path = path
                 self.call("restore", self.code.restore, snapshot, may_refuse=False)
-                try:
+                with suppress(Outside):
                     self._arrive(attempt(at))
-                except Outside:
-                    self.outside += 1
             if not self._unseen(at):
                 self._known[at].clear()
         for at, *_ in self._todo:  # whoever was not tried, as it is over, may come there again

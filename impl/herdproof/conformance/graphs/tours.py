@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from herdproof.conformance.graphs.edge_walk import Belief, EdgeWalk, Outside
@@ -47,14 +48,12 @@ class Tours(EdgeWalk):
     def _tour(self, at: Belief) -> bool:
         """One tour, to its end; whether there was anything to take."""
         is_some = bool(self._plan(at))
-        try:
+        with suppress(Outside):
             at = self._refuse(at)
             plan = self._plan(at)
             while plan and not self.is_over:
                 at = self._follow(at, plan)
                 plan = self._plan(at)
-        except Outside:
-            self.outside += 1
         return is_some
 
     def _follow(self, at: Belief, plan: list[Leg]) -> Belief:
