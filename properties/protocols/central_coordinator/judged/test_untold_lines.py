@@ -81,6 +81,28 @@ def test_its_place_is_between_those_that_tell_of_it() -> None:
         assert at + 1 == len(found.own) or new.time_ns <= found.own[at + 1].time_ns
 
 
+@pytest.mark.parametrize("role", ["consumer", "coordinator"])
+def test_lines_that_are_missing_together_are_put_in_as_they_were_told(role: str) -> None:
+    """Over each connection in the order in which its process did what they say."""
+    chance, put_in = Random(role), 0
+    for seed in range(6):
+        lines = run_of(seed)
+        own = [x for x in lines if x.role == role and x.group == "g1"]
+        for at in range(0, len(own) - 6, 9):
+            gone = [x for x in own[at : at + chance.randint(2, 6)] if x.node == own[at].node]
+            ids = {id(x) for x in gone}
+            new = put(filled([x for x in lines if id(x) not in ids]))
+            if len(new) != len(gone):
+                continue
+            put_in += len(new)
+            for connection in sorted({x.connection for x in gone}):
+                wanted, found = (
+                    [said(x) for x in some if x.connection == connection] for some in (gone, new)
+                )
+                assert found == wanted, (seed, [x.place for x in gone])
+    assert put_in > 30
+
+
 def neighbours(own: Sequence[Line], line: Line) -> list[str]:
     """The lines of its process before it, and after it."""
     process = [x for x in own if (x.role, x.node) == (line.role, line.node)]
