@@ -30,7 +30,7 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep, re
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
 from herdproof.protocols.central_coordinator.tracing import NAMES as WRITTEN
 from herdproof.protocols.election.tracing import ELECTION, FORMATS
-from properties.pipeline.pipeline_traces import run_of, trace, violated
+from properties.pipeline.pipeline_traces import judged, run_of, trace, violated
 from properties.protocols.election.test_conform import walk
 
 ELECTIONS = auditor(ELECTION)
@@ -242,6 +242,39 @@ def test_a_later_process_without_its_first_line_is_known_by_its_numbers() -> Non
     assert [(line.sequence, line.time_ns) for line in found.lines] == told
     assert found.gaps == {3: "of a, lines 1 to 1"}
     assert found.twice == []
+
+
+def test_a_process_that_begins_at_once_is_known_by_its_numbers_too() -> None:
+    """A number comes again at another time, and what came just before it belongs to it."""
+    some, ms = run_of(0)[0], 1_000_000
+    told = [(1, 0), (2, 10), (4, 30), (5, 40), (3, 60), (4, 70), (5, 80), (6, 90)]
+    lines = [replace(some, node="a", sequence=n, time_ns=t * ms, place=f"f:{t}") for n, t in told]
+
+    found = ordered(lines)
+
+    assert [(line.sequence, line.time_ns // ms) for line in found.lines] == told
+    assert found.gaps == {2: "of a, lines 3 to 3", 4: "of a, lines 1 to 2"}
+    assert found.twice == []
+
+
+def test_numbers_that_go_on_in_a_later_process_are_a_gap() -> None:
+    """Who speaks of a connection has registered there, and has told so in a line."""
+    tried = 0
+    for seed in range(12):
+        lines = trace(seed)
+        for node in sorted({x.node for x in lines if x.role == "consumer"}):
+            own = [x for x in lines if (x.role, x.node) == ("consumer", node)]
+            at = next((k for k, x in enumerate(own) if k and x.action == "start"), len(own))
+            for kept in range(5, min(at, len(own) - at), 9):
+                gone = {id(x) for x in own[kept : at + kept]}
+                left = [x for x in lines if id(x) not in gone]
+                gaps = [*auditor(CENTRAL).ordered(left).gaps.values()]
+                goes_on = own[at + kept].sequence == kept + 1
+                if goes_on and own[kept - 1].action != "on_lost_connection":
+                    assert gaps == [f"of {node}, what came before line {kept + 1}"]
+                    tried += 1
+                assert violated(judged(left)) == set()
+    assert tried > 5
 
 
 def test_who_has_heard_a_missing_line_waits_for_no_later_one_that_says_the_same() -> None:

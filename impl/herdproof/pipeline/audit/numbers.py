@@ -88,7 +88,7 @@ def _gaps(intervals: list[Interval]) -> Iterator[tuple[int, int, Interval]]:
     for interval in sorted(intervals):
         if interval.first == 1 and interval.since_ns != began_ns:
             began_ns, last = interval.since_ns, 0  # a process starts
-        elif interval.first <= last and interval.since_ns >= since_ns + RESTART_NS:
+        elif interval.first <= last and interval.since_ns > since_ns:
             last = 0  # so does one of which the first line is missing
         if interval.first > last + 1:
             yield last, since_ns, interval

@@ -138,6 +138,19 @@ def test_a_gap_of_more_lines_than_others_tell_of_stays_one() -> None:
     raise AssertionError("no such neighbours")
 
 
+def test_before_a_process_that_was_not_seen_to_begin_nobody_knows_how_much_is_missing() -> None:
+    """Two lines are missing before its first one, and as many of its predecessor's are told of."""
+    lines = run_of(57)
+    own = [x for x in lines if (x.role, x.node) == (CONSUMER, "c1")]
+    at = next(k for k, x in enumerate(own) if k and x.action == "start")
+    gone = {id(x) for x in own[at - 3 : at + 2]}
+
+    found = filled([x for x in lines if id(x) not in gone])
+
+    assert [gap.lines for gap in found.gaps] == [2]
+    assert put(found) == []
+
+
 def test_what_others_tell_of_is_named_as_missing() -> None:
     """The verdict says how many lines are missing, and of how many of them others tell."""
     lines = run_of(0)

@@ -52,7 +52,7 @@ class _Untold:
 
 def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
     """Put the missing lines of which others tell into their places."""
-    counted = [gap for gap in gaps if gap.lines]
+    counted = [gap for gap in gaps if gap.lines and gap.exact]
     if not counted:
         return Filled(own, gaps, last)
     closed = {

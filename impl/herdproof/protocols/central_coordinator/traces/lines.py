@@ -54,6 +54,19 @@ class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg
         """Whether its process's numbers run through the lines of several groups."""
         return self.role == COORDINATOR
 
+    def follows(self, before: CentralStep, /) -> bool:
+        """
+        Whether it can be the next line of the process that has told the other one.
+
+        A consumer speaks of one connection until it has lost it, and of no other before it
+        registers there.
+        """
+        if self.role == COORDINATOR:
+            return True
+        if self.action == "register":
+            return before.action in ("start", "on_lost_connection")
+        return bool(self.connection == before.connection)
+
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
         return written({name: getattr(self, name) for name in NAMES})
