@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, permutations
 from random import Random
@@ -291,6 +292,34 @@ def test_who_has_heard_a_missing_line_waits_for_no_later_one_that_says_the_same(
     found = auditor(CENTRAL).ordered([x for x in lines if x is not said[0]])
 
     assert all(a.time_ns <= b.time_ns for a, b in pairwise(found.lines))
+
+
+def test_of_two_connections_that_go_by_one_number_each_is_ordered_by_itself() -> None:
+    """Two processes of a consumer drew the same: the first one's Stop was before any Start."""
+    consumer, coordinator = ("consumer", "c1"), ("coordinator", "")
+    first = [
+        (*consumer, "start", 0), (*consumer, "register", 0), (*coordinator, "handle_register", 0),
+        (*consumer, "handle_stop", 0), (*coordinator, "handle_stop_response", 0),
+    ]  # fmt: skip
+    second = [
+        *first[:3], (*coordinator, "send_start", 9), (*consumer, "handle_start", 9),
+        (*coordinator, "handle_start_response", 9), *first[3:],
+    ]  # fmt: skip
+    steps = [(role, node or "broker2", action, made) for role, node, action, made in first]
+    steps += [(role, node or "broker1", action, made) for role, node, action, made in second]
+    number = Counter[str]()
+    lines = []
+    for time_ns, (role, node, action, generation) in enumerate(steps, start=1):
+        number[node] = 1 if action == "start" else number[node] + 1
+        lines.append(
+            replace(
+                run_of(0)[0], role=role, node=node, action=action, sequence=number[node],
+                time_ns=time_ns * 1_000_000_000, consumer="c1", connection=4097,
+                generation=generation, outcome="accepted" if role == "coordinator" else "",
+            )
+        )  # fmt: skip
+
+    assert auditor(CENTRAL).ordered(lines).lines == lines
 
 
 def test_of_many_copies_the_first_place_counts_however_they_come() -> None:

@@ -141,7 +141,8 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
         obeyed = {x.epoch for _, x in lines if x.role == CONSUMER and x.action != "register"}
         hosts = {x.node for _, x in lines if x.role == COORDINATOR}
         members = {x.member for _, x in lines if x.member}
-        if len(obeyed) == len(hosts) == len(members) == 1:
+        is_one = sum(x.action == "register" for _, x in lines) <= 1
+        if is_one and len(obeyed) == len(hosts) == len(members) == 1:
             known = _Dialogue(epoch=obeyed.pop(), host=hosts.pop(), member=members.pop())
             yield from known.admission(lines)
             yield from known.exchanges([x for x in lines if x[1].action in PARTS])

@@ -98,8 +98,8 @@ class Messages:
     """
 
     def __init__(self) -> None:
-        self._started: dict[tuple[str, str, int], int] = {}
-        """By role and connection, the generation of the last Start."""
+        self._started: dict[tuple[str, str, str, int], int] = {}
+        """By node and connection, the generation of the last Start."""
 
     def __call__(self, line: CentralStep) -> Link | None:
         """What a line needs to have been said before, and what it says; told in a node's order."""
@@ -111,19 +111,21 @@ class Messages:
             says = line.action == "write_owners"
             return ((), ((kind, number),)) if says else (((kind, number),), ())
         if kind == "start":
-            self._started[line.role, consumer, connection] = number
+            self._started[line.role, line.node, consumer, connection] = number
             begins, begun = (kind, consumer, connection, number), (consumer, connection, number)
             return ((), (begins,)) if line.action == "send_start" else ((begins,), (begun,))
         if kind == "started":
             return ((consumer, connection, number),), ()
+        accepted = ("accepted", consumer, connection)
+        if kind in ("register", "registered"):  # another connection may have had its number
+            self._started.pop((line.role, line.node, consumer, connection), None)
         if kind == "register":
             return (), ((kind, consumer, connection),)
-        accepted = ("accepted", consumer, connection)
         if kind == "registered":
             said = (accepted,) if line.outcome == "accepted" else ()
             return (("register", consumer, connection),), said
         if kind == "stopped":
-            number = self._started.get((line.role, consumer, connection), 0)
+            number = self._started.get((line.role, line.node, consumer, connection), 0)
         told = (kind, consumer, connection, number if kind == "stopped" else 0, line.partitions)
         return ((accepted,), (told,)) if line.role == CONSUMER else ((told,), ())
 
