@@ -19,7 +19,7 @@ REMEMBERED = 4096
 """So many numbers of connections are known when they come again."""
 
 
-class Alike(Struct):
+class Namesakes(Struct):
     """The connections of one number, counted from 0."""
 
     many: int = 0
@@ -48,7 +48,7 @@ class Connections:
     """Tells them apart, line by line, in their order."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], Alike] = {}
+        self._known: dict[tuple[str, int], Namesakes] = {}
         self._again: set[tuple[str, int]] = set()
         """Numbers that were drawn twice."""
 
@@ -61,21 +61,21 @@ class Connections:
             self._of(name).is_registered(line.member)
         elif name not in self._again:
             return line
-        alike = self._of(name)
-        if alike.many > 1:
+        same = self._of(name)
+        if same.many > 1:
             self._again.add(name)
-        last = alike.many - 1
+        last = same.many - 1
         is_own = line.role == CONSUMER
         number = (
-            alike.of_node.get(line.node, last) if is_own else alike.of_name.get(line.member, last)
+            same.of_node.get(line.node, last) if is_own else same.of_name.get(line.member, last)
         )
         return replace(line, connection=line.connection + number * IDS) if number else line
 
-    def _of(self, name: tuple[str, int]) -> Alike:
+    def _of(self, name: tuple[str, int]) -> Namesakes:
         if name not in self._known:
             if len(self._known) == REMEMBERED:
                 oldest = next(iter(self._known))
                 del self._known[oldest]
                 self._again.discard(oldest)
-            self._known[name] = Alike()
+            self._known[name] = Namesakes()
         return self._known[name]
