@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -128,3 +129,14 @@ def test_the_zip_for_spark_enters_every_protocol(tmp_path: Path) -> None:
     assert text.splitlines()[0] == f"[{GROUP}]"
     for name, entry in protocols.entries().items():
         assert f"{name} = {entry.value}" in text
+
+
+def test_what_failures_are_declared_for_is_said_in_the_specs_own_sorts() -> None:
+    """How many of each, and how many faults; where none is declared there is nothing to say."""
+    wrong = Flaw(LEASE.drop("write"), frozenset(), {"somebody_is_late": Failure(0, "")})
+
+    with entered(lease=Protocol("lease", lambda: LEASE, flaws=lambda: {"no_write": wrong})):
+        assert find("lease").expected == ""
+        subject = replace(find("lease/no_write"), sizes={"Client": 3}, faults=1)
+
+    assert "are declared for 3 clients and 1 fault; at this size" in subject.expected

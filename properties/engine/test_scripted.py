@@ -116,6 +116,11 @@ RENAMED = {
         "require(self.knows[x[a], a])\nself.who = x[a]\n"
         "self.up = {y for y in Node if self.knows[x[y], y] or x[y] == a}",
     ),
+    "a map to optional elements": (
+        "x: dict[Node, Node | None], a: Node",
+        "require(x[a] is not None)\nself.knows[x[a], a] = not self.knows[a, x[a]]\n"
+        "self.up = {y for y in Node if x[y] == self.who or x[y] is None}\nself.who = x[x[a]]",
+    ),
     "a map of a map": ("x: dict[Node, Node], a: Node", "self.who = x[x[a]]"),
     "a written entry of a map": (
         "x: dict[Node, Node], a: Node", "self.knows[x[a], a] = not self.knows[a, x[a]]"
@@ -142,7 +147,12 @@ def test_a_step_is_the_same_for_other_elements(construct: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "construct"),
-    [(Element, "an optional one"), (Place, "two of a sort"), (Place, "a map to elements")],
+    [
+        (Element, "an optional one"),
+        (Place, "two of a sort"),
+        (Place, "a map to elements"),
+        (Place, "a map to optional elements"),
+    ],
 )
 def test_elements_that_are_not_exchanged_are_noticed(
     kind: type[Element | Place], construct: str, monkeypatch: pytest.MonkeyPatch
@@ -162,10 +172,14 @@ def test_elements_that_are_not_exchanged_are_noticed(
 
 
 @pytest.mark.parametrize(
-    ("construct", "emitted"), [("two of a sort", 2), ("a set", 6), ("a map to elements", 1)]
-)
+    ("construct", "emitted"),
+    [
+        ("two of a sort", 2), ("a set", 6), ("a map to elements", 1),
+        ("a map to optional elements", 6),
+    ],
+)  # fmt: skip
 def test_steps_that_differ_by_renaming_are_emitted_once(construct: str, emitted: int) -> None:
-    """One of two that are the same or not; of a set with an element; of any map to elements."""
+    """One of two that are the same or not; of a set with an element; of a map: what has none."""
     ex, _ = three(construct)
     scripts = Scripts(ex.ground)
     (action,) = ex.ground.spec.actions

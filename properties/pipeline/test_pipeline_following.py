@@ -291,6 +291,22 @@ def test_numbers_are_without_a_gap_however_they_are_noted(seed: int) -> None:
     assert lacking.gaps() == [MissingNumbers(13 * tick, why, 10 * tick, "coordinator", "b", 11, 12)]
 
 
+def test_a_process_whose_first_line_is_missing_counts_from_one_all_the_same() -> None:
+    """What is missing of it later is not taken for numbers of the process before it."""
+    tick = 10_000_000
+    lines = [(n, n * tick) for n in range(1, 40)] + [(n, (100 + n) * tick) for n in range(1, 30)]
+    lacking = Numbers()
+    for number, time_ns in lines:
+        if time_ns not in (101 * tick, 110 * tick):
+            lacking.note("coordinator", "b", number, time_ns)
+
+    whose = ("coordinator", "b")
+    assert lacking.gaps() == [
+        MissingNumbers(102 * tick, "of b, lines 1 to 1", 39 * tick, *whose, 1, 1),
+        MissingNumbers(111 * tick, "of b, lines 10 to 10", 109 * tick, *whose, 10, 10),
+    ]
+
+
 def test_a_part_of_a_stream_can_be_made_again() -> None:
     """The same state and the same rows give the same rows: what was cut short is repeated."""
     lines, work = lines_of(1), protocol_work()

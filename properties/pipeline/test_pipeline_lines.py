@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, permutations
 from random import Random
@@ -30,7 +31,7 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep, re
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
 from herdproof.protocols.central_coordinator.tracing import NAMES as WRITTEN
 from herdproof.protocols.election.tracing import ELECTION, FORMATS
-from properties.pipeline.pipeline_traces import run_of, trace, violated
+from properties.pipeline.pipeline_traces import judged, run_of, trace, violated
 from properties.protocols.election.test_conform import walk
 
 ELECTIONS = auditor(ELECTION)
@@ -244,6 +245,39 @@ def test_a_later_process_without_its_first_line_is_known_by_its_numbers() -> Non
     assert found.twice == []
 
 
+def test_a_process_that_begins_at_once_is_known_by_its_numbers_too() -> None:
+    """A number comes again at another time, and what came just before it belongs to it."""
+    some, ms = run_of(0)[0], 1_000_000
+    told = [(1, 0), (2, 10), (4, 30), (5, 40), (3, 60), (4, 70), (5, 80), (6, 90)]
+    lines = [replace(some, node="a", sequence=n, time_ns=t * ms, place=f"f:{t}") for n, t in told]
+
+    found = ordered(lines)
+
+    assert [(line.sequence, line.time_ns // ms) for line in found.lines] == told
+    assert found.gaps == {2: "of a, lines 3 to 3", 4: "of a, lines 1 to 2"}
+    assert found.twice == []
+
+
+def test_numbers_that_go_on_in_a_later_process_are_a_gap() -> None:
+    """Who speaks of a connection has registered there, and has told so in a line."""
+    tried = 0
+    for seed in range(12):
+        lines = trace(seed)
+        for node in sorted({x.node for x in lines if x.role == "consumer"}):
+            own = [x for x in lines if (x.role, x.node) == ("consumer", node)]
+            at = next((k for k, x in enumerate(own) if k and x.action == "start"), len(own))
+            for kept in range(5, min(at, len(own) - at), 9):
+                gone = {id(x) for x in own[kept : at + kept]}
+                left = [x for x in lines if id(x) not in gone]
+                gaps = [*auditor(CENTRAL).ordered(left).gaps.values()]
+                goes_on = own[at + kept].sequence == kept + 1
+                if goes_on and own[kept - 1].action != "on_lost_connection":
+                    assert gaps == [f"of {node}, what came before line {kept + 1}"]
+                    tried += 1
+                assert violated(judged(left)) == set()
+    assert tried > 5
+
+
 def test_who_has_heard_a_missing_line_waits_for_no_later_one_that_says_the_same() -> None:
     """Heartbeats say the same again and again: each is heard at its time, missing or not."""
     lines = trace(0)
@@ -258,6 +292,34 @@ def test_who_has_heard_a_missing_line_waits_for_no_later_one_that_says_the_same(
     found = auditor(CENTRAL).ordered([x for x in lines if x is not said[0]])
 
     assert all(a.time_ns <= b.time_ns for a, b in pairwise(found.lines))
+
+
+def test_of_two_connections_that_go_by_one_number_each_is_ordered_by_itself() -> None:
+    """Two processes of a consumer drew the same: the first one's Stop was before any Start."""
+    consumer, coordinator = ("consumer", "c1"), ("coordinator", "")
+    first = [
+        (*consumer, "start", 0), (*consumer, "register", 0), (*coordinator, "handle_register", 0),
+        (*consumer, "handle_stop", 0), (*coordinator, "handle_stop_response", 0),
+    ]  # fmt: skip
+    second = [
+        *first[:3], (*coordinator, "send_start", 9), (*consumer, "handle_start", 9),
+        (*coordinator, "handle_start_response", 9), *first[3:],
+    ]  # fmt: skip
+    steps = [(role, node or "broker2", action, made) for role, node, action, made in first]
+    steps += [(role, node or "broker1", action, made) for role, node, action, made in second]
+    number = Counter[str]()
+    lines = []
+    for time_ns, (role, node, action, generation) in enumerate(steps, start=1):
+        number[node] = 1 if action == "start" else number[node] + 1
+        lines.append(
+            replace(
+                run_of(0)[0], role=role, node=node, action=action, sequence=number[node],
+                time_ns=time_ns * 1_000_000_000, consumer="c1", connection=4097,
+                generation=generation, outcome="accepted" if role == "coordinator" else "",
+            )
+        )  # fmt: skip
+
+    assert auditor(CENTRAL).ordered(lines).lines == lines
 
 
 def test_of_many_copies_the_first_place_counts_however_they_come() -> None:

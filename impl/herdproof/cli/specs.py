@@ -23,7 +23,7 @@ from herdspec.check.protocol import (
     protocol,
     variant_of,
 )
-from herdspec.check.verdict import Declared
+from herdspec.check.verdict import Declared, counted
 from herdspec.language.bodies import check_module
 from herdspec.language.declared import defined
 from herdspec.language.errors import UsageError
@@ -72,15 +72,20 @@ class Subject:
         """What is to be said where it is explored at a size for which no failure is declared."""
         if not self.declared:
             return ""
+        size = self._declared_for(self.spec.sorts)
+        elements = [counted(many, sort.lower()) for sort, many in size.items()]
         return (
-            f"Failures of {self.name} are declared for 2 brokers and {self.faults} faults; "
-            "at this size the declared ones may have any length, or be missing."
+            f"Failures of {self.name} are declared for {', '.join(elements)} and"
+            f" {counted(self.faults, 'fault')}; at this size the declared ones may have any"
+            f" length, or be missing."
         )
 
     def exactly_at(self, sizes: Mapping[str, int], faults: int) -> bool:
         """Whether the failures are declared for just this size."""
-        declared_for = {name: self.sizes.get(name, DEFAULT_SIZE) for name in sizes}
-        return faults == self.faults and dict(sizes) == declared_for
+        return faults == self.faults and dict(sizes) == self._declared_for(sizes)
+
+    def _declared_for(self, sorts: Iterable[str]) -> dict[str, int]:
+        return {sort: self.sizes.get(sort, DEFAULT_SIZE) for sort in sorts}
 
 
 def find(name: str) -> Subject:

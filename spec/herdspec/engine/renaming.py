@@ -141,11 +141,15 @@ def renamed(
             entries[tuple([_value(k, n, sorts) for k, n in zip(kind.keys, i, strict=True)])]
             for i in indices
         ]
-        if isinstance(kind.value, SortOf):
-            names[f"{name}[]"] = stood_for
-            shared.append(tuple([Element(f"{name}[]", k) for k in range(len(indices))]))
+        sort, within = _sort(kind.value)
+        if sort:
+            names[f"{name}[]"] = [n - within for n in stood_for]
+            shared.append(tuple([
+                n if n < within else Element(f"{name}[]", k, within)
+                for k, n in enumerate(stood_for)
+            ]))  # fmt: skip
         else:
-            shared.append(tuple([_value(kind.value, n, back) for n in stood_for]))
+            shared.append(tuple(stood_for))
     return tuple(shared), names
 
 
@@ -158,10 +162,11 @@ def _order(ground: Ground, given: Iterable[tuple[str, Type, Any]]) -> dict[str, 
         if isinstance(kind, SortOf):
             for n, about in enumerate(said[kind.name]):
                 about.append(n != argument)
-        elif isinstance(kind, MapOf) and len(kind.keys) == 1 and not isinstance(kind.value, SortOf):
+        elif isinstance(kind, MapOf) and len(kind.keys) == 1:
             sort, _ = _sort(kind.keys[0])
+            to, within = _sort(kind.value)
             for n, about in zip(argument, said.get(sort, ()), strict=False):
-                about.append(n)
+                about.append(min(n, within) if to else n)
     return {name: sorted(range(len(of)), key=of.__getitem__) for name, of in said.items()}
 
 

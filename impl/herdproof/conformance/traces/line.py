@@ -93,6 +93,10 @@ class Line(Struct, kw_only=True, gc=False):
         """Whether its process's numbers run through the lines of several groups."""
         return False
 
+    def follows(self, _before: Any, /) -> bool:
+        """Whether it can be the next line of the process that has told the other one."""
+        return True
+
     @property
     def sent(self) -> tuple[str, ...]:
         """Messages that the step sent, by ids that are unique in the run."""

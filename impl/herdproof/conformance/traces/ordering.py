@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from herdproof.conformance.traces.line import MOST, TraceError, TraceLine
 
@@ -68,6 +68,9 @@ class Numbered(Protocol):
     def shared(self) -> bool:
         """Whether its process's numbers run through the lines of several groups."""
 
+    def follows(self, before: Any, /) -> bool:
+        """Whether it can be the next line of the process that has told the other one."""
+
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
 
@@ -107,14 +110,12 @@ def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
     for number, node in enumerate(sorted(of)):
         time, index = -MOST, 0  # a clock of a test's own may begin below 0
         for process in processes(of[node], found.twice):
-            expected = 1
+            before: L | None = None
             for line in process:
                 if line.time_ns > time:
                     time = line.time_ns
-                missing = ""
-                if line.sequence != expected:
-                    missing = f"of {line.node}, lines {expected} to {line.sequence - 1}"
-                expected = line.sequence + 1
+                missing = missing_between(before, line)
+                before = line
                 link = links(line) if links is not None else None
                 merged.append((time, number, index, line, missing, link))
                 index += 1
@@ -125,6 +126,16 @@ def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
     found.gaps = {at: entry[4] for at, entry in enumerate(merged) if entry[4]}
     found.twice.sort(key=lambda line: (line.time_ns, line.role, line.node, line.sequence))
     return found
+
+
+def missing_between(before: Numbered | None, line: Numbered) -> str:
+    """Which lines of a process are missing between two of it (None: its beginning), if any are."""
+    expected = 1 if before is None else before.sequence + 1
+    if line.sequence != expected:
+        return f"of {line.node}, lines {expected} to {line.sequence - 1}"
+    if before is not None and not line.follows(before):
+        return f"of {line.node}, what came before line {line.sequence}"
+    return ""
 
 
 def numbered(found: Ordered[L], start: str) -> list[L]:
@@ -266,20 +277,37 @@ def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
 
 
 RESTART_NS = 500_000_000
-"""No process is up again sooner after its last line."""
+"""No process is silent for so long when its clock is set back."""
 
 
 def _restarted(lines: list[L]) -> list[list[L]]:
-    """One process's lines; or several's, where some began by a line that is missing."""
-    by_number = sorted(lines, key=attrgetter("sequence"))
-    if all(a.time_ns < b.time_ns + RESTART_NS for a, b in pairwise(by_number)):
+    """
+    One process's lines; or several's, where some began by a line that is missing.
+
+    Another one has begun where numbers go back after a pause, or a number comes again at another
+    time: then where they went back last.
+    """
+    by_number = sorted(lines, key=attrgetter("sequence", "time_ns"))
+    if all(
+        a.time_ns < b.time_ns + RESTART_NS if a.sequence < b.sequence else a.time_ns == b.time_ns
+        for a, b in pairwise(by_number)
+    ):
         return [lines]
-    found = [lines[:1]]
-    for before, line in pairwise(lines):
-        begins = line.sequence <= before.sequence and line.time_ns >= before.time_ns + RESTART_NS
-        if begins:
-            found.append([])
+    found: list[list[L]] = [[]]
+    told: dict[int, int] = {}
+    back = 0
+    for line in lines:
+        own = found[-1]
+        goes_back = bool(own) and line.sequence <= own[-1].sequence
+        back = len(own) if goes_back else back
+        if (goes_back and line.time_ns >= own[-1].time_ns + RESTART_NS) or (
+            told.get(line.sequence, line.time_ns) != line.time_ns
+        ):
+            found.append(own[back:])
+            del own[back:]
+            told, back = {x.sequence: x.time_ns for x in found[-1]}, 0
         found[-1].append(line)
+        told[line.sequence] = line.time_ns
     return found
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from herdproof.conformance.traces.ordering import processes
+from herdproof.conformance.traces.ordering import missing_between, processes
 from herdproof.pipeline.audit.judge import CONFORMS, RAW, duplicate
 from herdproof.pipeline.audit.numbers import Node, Numbers
 from herdproof.pipeline.audit.protocols import auditors
@@ -53,8 +53,8 @@ class Gaps:
     def __init__(self) -> None:
         self.perhaps: Sequence[MissingNumbers] = ()
         """In numbers through all groups: what is not there yet, but can still come in time."""
-        self._last: dict[Node, int] = {}
-        """By role and node, the number of its last line that was told."""
+        self._last: dict[Node, Any] = {}
+        """By role and node, its last line that was told."""
         self._after: dict[Name, Gap] = {}
         """By line that waits: what is missing after it."""
         self._begin: list[Gap] = []
@@ -98,18 +98,18 @@ class Gaps:
     ) -> Iterator[int]:
         """One node's lines: their turns; since when a number is awaited that can still come."""
         before: Any = None
-        turn_ns, number = told_ns, self._last.get(node, 0)
+        turn_ns, last = told_ns, self._last.get(node)
         for line in _by_number(lines, turns):
             since_ns, turn_ns = turn_ns, max(turn_ns, line.time_ns)
             turns[id(line)] = turn_ns
-            gap = _gap(number, line)
+            gap = _gap(last, line)
             if gap is not None and turn_ns >= until_ns:
                 yield since_ns
             elif gap is not None and before is not None:
                 self._after[_name(before)] = gap
             elif gap is not None and node not in self._open:
                 self._opens(node, gap)
-            before, number = line, line.sequence
+            before = last = line
 
     def place(self, coming: Sequence[Any], rest: Sequence[Any]) -> tuple[Passes, int]:
         """
@@ -140,12 +140,12 @@ class Gaps:
         """What begins (or else ends) to be missing at the next line that is told."""
         node = (line.role, line.node)
         found = self._open.pop(node, None)
-        if found is None and (found := _gap(self._last.get(node, 0), line)) is not None:
+        if found is None and (found := _gap(self._last.get(node), line)) is not None:
             self._begin.append(found)  # the line after has come too late to say so before
         for gap in self._begin:
             yield True, gap
         self._begin.clear()
-        self._last[node] = line.sequence
+        self._last[node] = line
         if found is not None:
             self._found.append(found.why)
             yield False, found
@@ -170,11 +170,14 @@ Passes = dict[int, list[tuple[bool, Gap]]]
 """By a line's index, what begins (or else ends) to be missing before it."""
 
 
-def _gap(last: int, line: Any) -> Gap | None:
-    """What is missing between a node's line of this number and its next one."""
-    if line.sequence in (1, last + 1) or not is_gap(line, alone=False):
+def _gap(before: Any, line: Any) -> Gap | None:
+    """What is missing between two lines of a node (None: before its first one), if anything is."""
+    if line.sequence == 1 or not is_gap(line, alone=False):
         return None
-    why = f"of {line.node}, lines {last + 1} to {line.sequence - 1}"
+    why = missing_between(before, line)
+    if not why:
+        return None
+    last = 0 if before is None else before.sequence
     if line.sequence <= last:
         why = f"of {line.node}, what came before line {line.sequence}"
     many = lines_between(last, line.sequence)

@@ -88,6 +88,8 @@ def _gaps(intervals: list[Interval]) -> Iterator[tuple[int, int, Interval]]:
     for interval in sorted(intervals):
         if interval.first == 1 and interval.since_ns != began_ns:
             began_ns, last = interval.since_ns, 0  # a process starts
+        elif interval.first <= last and interval.since_ns > since_ns:
+            last = 0  # so does one of which the first line is missing
         if interval.first > last + 1:
             yield last, since_ns, interval
         last, since_ns = max(last, interval.last), max(since_ns, interval.until_ns)

@@ -36,6 +36,8 @@ class Gap(NamedTuple):
     role: str
     node: str
     lines: int
+    exact: bool = True
+    """Whether no more than these can be missing."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumber
             before = _before(found.lines, index)
             last = 0 if before is None else found.lines[before].sequence
             begin = 0 if before is None else before + 1
-            gaps.append(
-                Gap(begin, index, why, line.role, line.node, lines_between(last, line.sequence))
-            )
+            many = lines_between(last, line.sequence)
+            exact = 0 < last < line.sequence  # else a former process may have gone on
+            gaps.append(Gap(begin, index, why, line.role, line.node, many, exact))
     return [*gaps, *placed(found.lines, missing)]
 
 
@@ -82,7 +84,8 @@ def placed(lines: Sequence[Any], missing: Iterable[MissingNumbers]) -> list[Gap]
                 end = min(end, index)
                 break
         many = missed.last - missed.first + 1
-        gaps.append(Gap(begin, end, missed.why, missed.role, missed.node, many))
+        exact = missed.first > 1
+        gaps.append(Gap(begin, end, missed.why, missed.role, missed.node, many, exact))
     return gaps
 
 

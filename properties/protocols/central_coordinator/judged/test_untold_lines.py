@@ -81,6 +81,28 @@ def test_its_place_is_between_those_that_tell_of_it() -> None:
         assert at + 1 == len(found.own) or new.time_ns <= found.own[at + 1].time_ns
 
 
+@pytest.mark.parametrize("role", ["consumer", "coordinator"])
+def test_lines_that_are_missing_together_are_put_in_as_they_were_told(role: str) -> None:
+    """Over each connection in the order in which its process did what they say."""
+    chance, put_in = Random(role), 0
+    for seed in range(6):
+        lines = run_of(seed)
+        own = [x for x in lines if x.role == role and x.group == "g1"]
+        for at in range(0, len(own) - 6, 9):
+            gone = [x for x in own[at : at + chance.randint(2, 6)] if x.node == own[at].node]
+            ids = {id(x) for x in gone}
+            new = put(filled([x for x in lines if id(x) not in ids]))
+            if len(new) != len(gone):
+                continue
+            put_in += len(new)
+            for connection in sorted({x.connection for x in gone}):
+                wanted, found = (
+                    [said(x) for x in some if x.connection == connection] for some in (gone, new)
+                )
+                assert found == wanted, (seed, [x.place for x in gone])
+    assert put_in > 30
+
+
 def neighbours(own: Sequence[Line], line: Line) -> list[str]:
     """The lines of its process before it, and after it."""
     process = [x for x in own if (x.role, x.node) == (line.role, line.node)]
@@ -114,6 +136,19 @@ def test_a_gap_of_more_lines_than_others_tell_of_stays_one() -> None:
             assert [gap.lines for gap in found.gaps] == [2]
             return
     raise AssertionError("no such neighbours")
+
+
+def test_before_a_process_that_was_not_seen_to_begin_nobody_knows_how_much_is_missing() -> None:
+    """Two lines are missing before its first one, and as many of its predecessor's are told of."""
+    lines = run_of(57)
+    own = [x for x in lines if (x.role, x.node) == (CONSUMER, "c1")]
+    at = next(k for k, x in enumerate(own) if k and x.action == "start")
+    gone = {id(x) for x in own[at - 3 : at + 2]}
+
+    found = filled([x for x in lines if id(x) not in gone])
+
+    assert [gap.lines for gap in found.gaps] == [2]
+    assert put(found) == []
 
 
 def test_what_others_tell_of_is_named_as_missing() -> None:

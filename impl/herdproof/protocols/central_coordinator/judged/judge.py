@@ -41,6 +41,7 @@ from herdproof.protocols.central_coordinator.judged.own import (
 from herdproof.protocols.central_coordinator.judged.own import WATCHES as OF_REQUESTS
 from herdproof.protocols.central_coordinator.judged.partners import with_untold
 from herdproof.protocols.central_coordinator.judged.telling import TellingFields
+from herdproof.protocols.central_coordinator.traces.connections import Connections
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, Messages
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdspec.check.observation.doubt import Told
@@ -116,6 +117,7 @@ class CentralJudge:
         self._generation: int | None = None
         """The generation that was."""
         self._table = TellingFields(self.seen, self._stored, 0)
+        self._connections = Connections()
         self._requests = Requests(self.seen)
         self._shares = Shares(self.seen)
         self._uneven: list[Uneven] = []
@@ -189,6 +191,7 @@ class CentralJudge:
         if (line.role, line.node) in self._left:
             self._comes_back(line)
         self._taken.append(line)
+        line = self._connections.apart(line)
         action, table = line.action, self._table
         broken = action in OF_OWN and self._requests.take(line, is_present=table.is_present(line))
         if table.take(line):

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 
 from msgspec.structs import replace
 
@@ -51,7 +52,7 @@ class _Untold:
 
 def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
     """Put the missing lines of which others tell into their places."""
-    counted = [gap for gap in gaps if gap.lines]
+    counted = [gap for gap in gaps if gap.lines and gap.exact]
     if not counted:
         return Filled(own, gaps, last)
     closed = {
@@ -59,13 +60,8 @@ def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int])
         for gap, found in _assigned([*_untold(own)], counted).items()
         if len(found) == gap.lines
     }
-    added = [
-        (places[-1] if x.line.action == "handle_start" else places[0], x.line)
-        for gap, found in closed.items()
-        for x in found
-        for places in [x.places(gap)]
-    ]  # who begins to consume does so as late as it can: nobody shared with it before
-    added.sort(key=lambda place: place[0])
+    added = [place for gap, found in closed.items() for place in _placed(gap, found)]
+    added.sort(key=itemgetter(0))
     at = [index for index, _ in added]
 
     def place(index: int) -> int:
@@ -77,6 +73,20 @@ def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int])
         {place(index + 1) - 1 for index in last},
         [*closed],
     )
+
+
+def _placed(gap: Gap, found: Sequence[_Untold]) -> Iterator[Line]:
+    """
+    The lines of one gap, each with the index of the line before which it stands.
+
+    What is said first over a connection is heard first. Who begins to consume does so as late as
+    it can: nobody shared with it before.
+    """
+    latest = 0
+    for x in sorted(found, key=attrgetter("before")):
+        places = x.places(gap)
+        latest = max(latest, places[-1] if x.line.action == "handle_start" else places[0])
+        yield latest, x.line
 
 
 def _inserted(
@@ -104,18 +114,18 @@ def _inserted(
 
 
 def _assigned(untold: Sequence[_Untold], gaps: Sequence[Gap]) -> dict[Gap, list[_Untold]]:
-    """By gap, the lines that must be in it: there is no other place for them."""
-    found: dict[Gap, list[_Untold]] = {gap: [] for gap in gaps}
-    left = [(x, [gap for gap in gaps if x.places(gap)]) for x in untold]
+    """By gap, the lines that must be in it, in their order: there is no other place for them."""
+    found: dict[Gap, list[int]] = {gap: [] for gap in gaps}
+    left = [(k, [gap for gap in gaps if x.places(gap)]) for k, x in enumerate(untold)]
     while True:
         full = {gap for gap, lines in found.items() if len(lines) >= gap.lines}
-        left = [(x, [gap for gap in open_to if gap not in full]) for x, open_to in left]
-        sure = [(x, open_to[0]) for x, open_to in left if len(open_to) == 1]
+        left = [(k, [gap for gap in open_to if gap not in full]) for k, open_to in left]
+        sure = [(k, open_to[0]) for k, open_to in left if len(open_to) == 1]
         if not sure:
-            return found
-        left = [(x, open_to) for x, open_to in left if len(open_to) > 1]
-        for x, gap in sure:
-            found[gap].append(x)
+            return {gap: [untold[k] for k in sorted(own)] for gap, own in found.items()}
+        left = [(k, open_to) for k, open_to in left if len(open_to) > 1]
+        for k, gap in sure:
+            found[gap].append(k)
 
 
 # ── What others tell of ─────────────────────────────────────────────────────────────────────
@@ -131,11 +141,12 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
         obeyed = {x.epoch for _, x in lines if x.role == CONSUMER and x.action != "register"}
         hosts = {x.node for _, x in lines if x.role == COORDINATOR}
         members = {x.member for _, x in lines if x.member}
-        if len(obeyed) == len(hosts) == len(members) == 1:
+        is_one = sum(x.action == "register" for _, x in lines) <= 1
+        if is_one and len(obeyed) == len(hosts) == len(members) == 1:
             known = _Dialogue(epoch=obeyed.pop(), host=hosts.pop(), member=members.pop())
+            yield from known.admission(lines)
             yield from known.exchanges([x for x in lines if x[1].action in PARTS])
             yield from known.commits(lines)
-            yield from known.admission(lines)
 
 
 _OVER_CONNECTIONS = {*PARTS, "commit", "handle_commit", "register", "handle_register"}

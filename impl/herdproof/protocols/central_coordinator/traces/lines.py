@@ -54,6 +54,19 @@ class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg
         """Whether its process's numbers run through the lines of several groups."""
         return self.role == COORDINATOR
 
+    def follows(self, before: CentralStep, /) -> bool:
+        """
+        Whether it can be the next line of the process that has told the other one.
+
+        A consumer speaks of one connection until it has lost it, and of no other before it
+        registers there.
+        """
+        if self.role == COORDINATOR:
+            return True
+        if self.action == "register":
+            return before.action in ("start", "on_lost_connection")
+        return bool(self.connection == before.connection)
+
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
         return written({name: getattr(self, name) for name in NAMES})
@@ -85,8 +98,8 @@ class Messages:
     """
 
     def __init__(self) -> None:
-        self._started: dict[tuple[str, str, int], int] = {}
-        """By role and connection, the generation of the last Start."""
+        self._started: dict[tuple[str, str, str, int], int] = {}
+        """By node and connection, the generation of the last Start."""
 
     def __call__(self, line: CentralStep) -> Link | None:
         """What a line needs to have been said before, and what it says; told in a node's order."""
@@ -98,19 +111,21 @@ class Messages:
             says = line.action == "write_owners"
             return ((), ((kind, number),)) if says else (((kind, number),), ())
         if kind == "start":
-            self._started[line.role, consumer, connection] = number
+            self._started[line.role, line.node, consumer, connection] = number
             begins, begun = (kind, consumer, connection, number), (consumer, connection, number)
             return ((), (begins,)) if line.action == "send_start" else ((begins,), (begun,))
         if kind == "started":
             return ((consumer, connection, number),), ()
+        accepted = ("accepted", consumer, connection)
+        if kind in ("register", "registered"):  # another connection may have had its number
+            self._started.pop((line.role, line.node, consumer, connection), None)
         if kind == "register":
             return (), ((kind, consumer, connection),)
-        accepted = ("accepted", consumer, connection)
         if kind == "registered":
             said = (accepted,) if line.outcome == "accepted" else ()
             return (("register", consumer, connection),), said
         if kind == "stopped":
-            number = self._started.get((line.role, consumer, connection), 0)
+            number = self._started.get((line.role, line.node, consumer, connection), 0)
         told = (kind, consumer, connection, number if kind == "stopped" else 0, line.partitions)
         return ((accepted,), (told,)) if line.role == CONSUMER else ((told,), ())
 

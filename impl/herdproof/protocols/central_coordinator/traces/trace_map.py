@@ -32,6 +32,7 @@ from herdproof.consuming.subscription import (
     Subscription,
     parse,
 )
+from herdproof.protocols.central_coordinator.traces.connections import Connections
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR
 from herdspec.check.conformance.conform import Outcome
@@ -96,20 +97,18 @@ class CentralGroup:
         lives: dict[tuple[str, str], int] = {}
         latest: dict[tuple[str, int], Key] = {}
         known: set[str] = set()
+        connections = Connections()
         for line in lines:
-            action, about, who = (
-                line.action,
-                (line.consumer, line.connection),
-                (line.role, line.node),
-            )
+            action, who = line.action, (line.role, line.node)
+            about = (line.consumer, connections.apart(line).connection)
             if line.role == COORDINATOR:
                 self._values.element("Broker", line.node)
             if action == "start":
                 lives[who] = lives.get(who, 0) + 1
             if line.connection:
                 if line.role == CONSUMER:
-                    latest[about] = (line.consumer, lives.get(who, 0), line.connection)
-                self._keys[id(line)] = latest.get(about) or (line.consumer, 0, line.connection)
+                    latest[about] = (line.consumer, lives.get(who, 0), about[1])
+                self._keys[id(line)] = latest.get(about) or (line.consumer, 0, about[1])
             if action == "coordinator_startup":
                 self._winners[line.epoch] = line.node
                 self._values.rank("epoch", line.epoch)
