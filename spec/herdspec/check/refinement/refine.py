@@ -59,7 +59,11 @@ class Refinement:
     concrete: Specification
     abstract: Specification
     fields: tuple[Callable[..., Any], ...]
-    """Per abstract field, by its name: a function of the concrete state (and of an element)."""
+    """
+    Per abstract field, by its name: a function of the concrete state (and of an element).
+
+    A field without one is the concrete spec's own, of the same name and type.
+    """
     actions: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
@@ -76,7 +80,7 @@ class Refinement:
             if not {*meanings} <= {*known}:
                 what = f"{name} means {meanings!r}, but the abstract actions are"
                 raise UsageError(f"{what} {', '.join(known)}: write a tuple of these")
-        missing = {*self.abstract.rich} ^ {f.__name__ for f in self.fields}
+        missing = {*self.abstract.rich} ^ {*self.kept, *(f.__name__ for f in self.fields)}
         if missing:
             what = "the map and the abstract fields differ in"
             raise UsageError(f"{what}: {', '.join(sorted(missing))}")
@@ -85,10 +89,19 @@ class Refinement:
             what = f"{self.abstract.name} speaks of {', '.join(alone)}, but"
             raise UsageError(f"{what} {self.concrete.name} does not: use the same sorts")
 
+    @property
+    def kept(self) -> list[str]:
+        """The abstract fields that both specs have, and no function is about."""
+        about, own = {f.__name__ for f in self.fields}, self.concrete.rich
+        alike = [n for n, kind in self.abstract.rich.items() if own.get(n) == kind]
+        return [name for name in alike if name not in about]
+
     @cached_property
     def image(self) -> dict[Expr, Expr]:
         """Each flat abstract field as an expression over the concrete state."""
-        return {leaf: e for _, read, _ in self._read for leaf, e in read.items()}
+        mapped = {leaf: e for _, read, _ in self._read for leaf, e in read.items()}
+        leaves = (g.field(f.name, f.kind) for f in self.abstract.fields)
+        return {leaf: mapped.get(leaf, leaf) for leaf in leaves}
 
     @cached_property
     def is_defined(self) -> Expr:
