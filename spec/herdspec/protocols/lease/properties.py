@@ -7,8 +7,8 @@ and is what is proved: of any number of holders, for any drift below it.
 
 from __future__ import annotations
 
-from herdspec import action, always, command, lemma, require, sometimes, specification
-from herdspec.protocols.lease.spec import LeaseClocks, Member, Request
+from herdspec import always, lemma, sometimes, specification
+from herdspec.protocols.lease.spec import AnyClocks, LeaseClocks, Member, Request
 
 
 @always
@@ -109,24 +109,5 @@ NOTICING = specification(LeaseClocks, *PROMISES, *POSSIBLE)
 LEASE_CLOCKS = NOTICING.with_properties(*LEMMAS)
 """The lease at small lengths: a holder's clock may drift by half."""
 
-
-# ── For any lengths ─────────────────────────────────────────────────────────────────────────
-
-
-@action(kind=command)
-def lengthen(
-    self: LeaseClocks, timeout: bool, lease: bool, late: bool, tick: bool, slowest: bool
-) -> None:
-    """Before anything begins, lengths grow, within the bound; a ratio of two may be any below 1."""
-    require(all(not self.granted[m] and not self.answered[m] for m in Member))
-    require(all(self.request[m] == Request.NONE for m in Member))
-    self.timeout = self.timeout + (1 if timeout else 0)
-    self.lease = self.lease + (1 if lease else 0)
-    self.late = self.late + (1 if late else 0)
-    self.tick = self.tick + (1 if tick else 0)
-    self.slowest = self.slowest + (1 if slowest else 0)
-    require(self.lease + self.tick + self.slowest + self.late <= self.timeout)
-
-
-ANY_CLOCKS = specification(LeaseClocks, *PROMISES, *LEMMAS).add("AnyClocks", lengthen=lengthen)
+ANY_CLOCKS = specification(AnyClocks, *PROMISES, *LEMMAS)
 """What is proved, for any number of holders and whatever lengths keep the bound."""

@@ -144,3 +144,19 @@ class LeaseClocks(Spec):
     def may_deliver(self, m: Member) -> bool:
         """By its own clock, the holder's lease is not over."""
         return self.answered[m] and self.since[m] < self.lasts()
+
+
+class AnyClocks(LeaseClocks):
+    """The same, whatever the lengths: for proofs."""
+
+    @action(kind=command)
+    def lengthen(self, timeout: bool, lease: bool, late: bool, tick: bool, slowest: bool) -> None:
+        """Before anything begins, lengths grow within the bound: to any ratio of two of them."""
+        require(all(not self.granted[m] and not self.answered[m] for m in Member))
+        require(all(self.request[m] == Request.NONE for m in Member))
+        self.timeout = self.timeout + (1 if timeout else 0)
+        self.lease = self.lease + (1 if lease else 0)
+        self.late = self.late + (1 if late else 0)
+        self.tick = self.tick + (1 if tick else 0)
+        self.slowest = self.slowest + (1 if slowest else 0)
+        require(self.lease + self.tick + self.slowest + self.late <= self.timeout)
