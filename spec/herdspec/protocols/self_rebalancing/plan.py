@@ -23,6 +23,7 @@ from herdspec.check.verify import Check, Plan
 from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
+    from herdspec.check.sentences import Column
     from herdspec.protocols.flaws import Flaw
 
 
@@ -46,6 +47,13 @@ def drafted() -> Flaw:
     return DRAFTED
 
 
+def columns() -> tuple[Column, ...]:
+    """What shows the contract's sentences, drafted and as it should be."""
+    from herdspec.protocols.self_rebalancing.kept import COLUMNS
+
+    return COLUMNS
+
+
 def flaws() -> Mapping[str, Flaw]:
     """The corrected protocol with one mistake each."""
     from herdspec.protocols.self_rebalancing.flaws import FLAWS, FOUND, READINGS
@@ -65,6 +73,7 @@ def planned(scale: Scale) -> Plan:
     from herdspec.protocols.lease import flaws as of_leases
     from herdspec.protocols.lease.properties import LEASE_CLOCKS
     from herdspec.protocols.self_rebalancing.contract import CLAIMED, CLAIMED_FENCED
+    from herdspec.protocols.self_rebalancing.kept import DISCHARGES
     from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY
     from herdspec.protocols.self_rebalancing.one_topic import ONE_TOPIC
     from herdspec.protocols.self_rebalancing.properties import (
@@ -108,7 +117,8 @@ def planned(scale: Scale) -> Plan:
     specs = {"verified": SELF_REBALANCING, "drafted": drafted().spec, **beside}
     return Plan(
         "self_rebalancing", checks, others=tuple(beside), flaws=tuple(named), assumed=assumed,
-        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in named.items()},
+        not_modelled=not_modelled, discharges=DISCHARGES,
+        specs=specs | {n: flaw.spec for n, flaw in named.items()},
     )  # fmt: skip
 
 
@@ -145,5 +155,5 @@ def mistaken() -> list[Looked]:
 
 PROTOCOL = Protocol(
     "self_rebalancing", verified, contract=contract, drafted=drafted, flaws=flaws, plan=planned,
-    mistaken=mistaken,
+    mistaken=mistaken, columns=columns,
 )  # fmt: skip
