@@ -446,7 +446,8 @@ class Walk:
 
     def image(self, state: Spec) -> Spec:
         """The abstract state that a concrete one is mapped to."""
-        made = self.abstract.initial()
+        made, own = self.abstract.initial(), vars(state.copy())
+        vars(made).update({name: own[name] for name in self.refinement.kept})
         with sizes_of_sorts(self.concrete.sizes):
             for read in self.refinement.fields:
                 kind = self.refinement.abstract.rich[read.__name__]
