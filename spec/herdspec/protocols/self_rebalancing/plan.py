@@ -72,6 +72,7 @@ def planned(scale: Scale) -> Plan:
     """The plan of system A: the corrected protocol, the draft, both in a group, single mistakes."""
     from herdspec.protocols.lease import flaws as of_leases
     from herdspec.protocols.lease.properties import LEASE_CLOCKS
+    from herdspec.protocols.self_rebalancing.complete import IN_ANY_ORDER
     from herdspec.protocols.self_rebalancing.contract import CLAIMED, CLAIMED_FENCED
     from herdspec.protocols.self_rebalancing.kept import DISCHARGES
     from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY
@@ -99,6 +100,7 @@ def planned(scale: Scale) -> Plan:
         refinement("verified", REFINEMENT, MISTAKEN, sizes=owed, bound=BOUND),
         proof("without_lease", without_lease()),
         refinement("without_lease", REFINEMENT_FENCED, MISTAKEN, sizes=owed, bound=BOUND),
+        proof("in_any_order", IN_ANY_ORDER),
         *leases(),
         *(() if quick else (exploration(shared), liveness(shared))),
         exploration(mixed),
@@ -110,7 +112,7 @@ def planned(scale: Scale) -> Plan:
     )
     assumed, not_modelled = said_of(SELF_REBALANCING)
     beside = {
-        "without_lease": without_lease(), "lease": LEASE_CLOCKS, "timed": TIMED,
+        "without_lease": without_lease(), "in_any_order": IN_ANY_ORDER, "lease": LEASE_CLOCKS, "timed": TIMED,
         "one_topic": ONE_TOPIC, "mixed": MIXED,
         "contract": CLAIMED, "contract_fenced": CLAIMED_FENCED,
     }  # fmt: skip
