@@ -30,6 +30,7 @@ from herdspec.protocols.self_rebalancing.timed import (
     ALONE,
     ASSUMING,
     DISCHARGE,
+    FIELDS,
     LEMMAS,
     TIMED,
     TimedConsumers,
@@ -103,7 +104,7 @@ def test_without_a_rule_of_the_lease_it_is_not_discharged(
 ) -> None:
     """A rule that is broken shows in the refinement, or in a lemma that it rests on."""
     spec = TIMED.replace("Careless", **{part: instead})  # type: ignore[arg-type]
-    through = Refinement(spec, ASSUMING, (), {**ACTIONS, broken: ACTIONS.get(broken, ())})
+    through = Refinement(spec, ASSUMING, FIELDS, {**ACTIONS, broken: ACTIONS.get(broken, ())})
     lost = {o.action for o in prove(spec).obligations if o.outcome is not Outcome.PROVED}
 
     assert broken in {*lost, *unproved(through)}

@@ -112,8 +112,8 @@ def planned(scale: Scale) -> Plan:
     )
     assumed, not_modelled = said_of(SELF_REBALANCING)
     beside = {
-        "without_lease": without_lease(), "in_any_order": IN_ANY_ORDER, "lease": LEASE_CLOCKS, "timed": TIMED,
-        "one_topic": ONE_TOPIC, "mixed": MIXED,
+        "without_lease": without_lease(), "in_any_order": IN_ANY_ORDER, "lease": LEASE_CLOCKS,
+        "timed": TIMED, "one_topic": ONE_TOPIC, "mixed": MIXED,
         "contract": CLAIMED, "contract_fenced": CLAIMED_FENCED,
     }  # fmt: skip
     specs = {"verified": SELF_REBALANCING, "drafted": drafted().spec, **beside}

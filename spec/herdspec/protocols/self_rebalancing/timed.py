@@ -135,12 +135,14 @@ TIMED = specification(ConsumersOfAnyClocks, *LEMMAS).replace("TimedAnyhow", **AT
 """Whatever the lengths, to be proved."""
 ASSUMING = PROVED.replace("UnderSessionLease")
 """The consumers of which everything is proved under the assumption `session_lease`."""
-DISCHARGE = Refinement(TIMED, ASSUMING, (), ACTIONS)
+FIELDS = tuple(ASSUMING.rich)
+"""What the consumers without clocks have, these have, too."""
+DISCHARGE = Refinement(TIMED, ASSUMING, FIELDS, ACTIONS)
 """Every step of consumers with clocks is one of those: to be proved."""
 ALONE = Refinement(
     EXPLORED.drop("TimedAlone", "refuse_claim"),
     PROVED.drop("UnderSessionLease", "refuse_claim"),
-    (),
+    FIELDS,
     {name: meant for name, meant in ACTIONS.items() if name != "refuse_claim"},
 )
 """The same of a single consumer, whose claims nobody refuses, at small lengths: explored."""
