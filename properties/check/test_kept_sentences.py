@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from herdproof.report.kept import assumptions_json, discharged, sentences_json
+from herdproof.report.kept import (
+    assumptions_json,
+    discharged,
+    print_sentences,
+    sentences_json,
+)
+from herdproof.report.render import Output
 from herdspec.check.cache import Result
 from herdspec.check.plans import QUICK, plan_of
 from herdspec.check.protocol import names, protocol
@@ -92,9 +98,9 @@ def test_what_was_declared_to_fail_and_was_not_found_to_is_not_proved() -> None:
     assert judged(Column("verified", {SAFE: ALONE}), [odd])[SAFE].verdict is not Verdict.PROVED
 
 
-def reported(*findings: Finding) -> Report:
+def reported(*findings: Finding, title: str = "verified") -> Report:
     """A report with one column."""
-    column = Column("verified", {SAFE: ASSUMED})
+    column = Column(title, {SAFE: ASSUMED})
     plan = Plan("locks", (), sentences=(column,), discharges=(CLOCKS,))
     return Report(plan, (Done("all", Result(findings, ""), 0.0),))
 
@@ -120,6 +126,24 @@ def test_a_report_says_what_became_of_an_assumption() -> None:
     assert [a["discharged"] for of in (with_it, without) for a in assumptions_json(of)] == [
         True, False,
     ]  # fmt: skip
+
+
+def test_columns_stand_system_by_system(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever was verified first, A stands before B, each as its protocol orders its columns."""
+    two = [reported(PROVED, CARELESS, title=title) for title in ("B drafted", "A drafted")]
+    print_sentences(Output(), two)
+    heading, _, row = capsys.readouterr().out.split("\n")[1:4]
+
+    assert heading.split() == ["contract", "A", "drafted", "B", "drafted"]
+    assert row.count("● proved under clocks; without ✗ 5 steps") == 2
+    assert [cell["column"] for cell in sentences_json(two)] == ["A drafted", "B drafted"]
+
+
+def test_nothing_is_printed_where_nobody_has_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    """Specs of one's own have no such table."""
+    print_sentences(Output(), [Report(Plan("own", ()), ())])
+
+    assert capsys.readouterr().out == ""
 
 
 def test_no_number_is_no_story() -> None:

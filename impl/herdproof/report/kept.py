@@ -27,10 +27,10 @@ COLOURS = {
 
 
 def columns(reports: Sequence[Report]) -> Iterator[tuple[Report, Column, dict[Sentence, Cell]]]:
-    """Each column, with the report that its cells are computed from."""
-    for report in reports:
-        for column in report.plan.sentences:
-            yield report, column, judged(column, report.findings, report.plan.discharges)
+    """Each column, with the report that its cells are computed from; system by system."""
+    of = [(report, column) for report in reports for column in report.plan.sentences]
+    for report, column in sorted(of, key=lambda found: found[1].title.partition(" ")[0]):
+        yield report, column, judged(column, report.findings, report.plan.discharges)
 
 
 def print_sentences(out: Output, reports: Sequence[Report]) -> None:
