@@ -21,9 +21,9 @@ from herdspec.check.sentences import (
     Cell,
     Column,
     Discharge,
+    Kept,
     Sentence,
-    Shown,
-    Verdict,
+    ShownBy,
     judged,
     shown,
 )
@@ -63,7 +63,7 @@ CELLS = {
     "exhausted": (ALONE, [SMALL, LARGE], "○ 2 clients; 3 clients"),
     "cut": (ALONE, [SMALL, CUT], "? unknown"),
     "not run": (ALONE, [SOUND], "? unknown"),
-    "nothing shows it": (Shown(()), [PROVED], "? unknown"),
+    "nothing shows it": (ShownBy(()), [PROVED], "? unknown"),
     "a story": (ALONE, [STORY, SMALL], "✗ 9 steps"),
     "the shortest story": (BOTH, [STORY, BROKEN], "✗ 7 steps"),
     "the weakest": (BOTH, [PROVED, SOUND], "○ 2 clients"),
@@ -95,7 +95,7 @@ def test_what_was_declared_to_fail_and_was_not_found_to_is_not_proved() -> None:
     """A proof that was declared a failure is no pass, and no cell makes one of it."""
     odd = replace(PROVED, expected=Story(3, "act"))
 
-    assert judged(Column("verified", {SAFE: ALONE}), [odd])[SAFE].verdict is not Verdict.PROVED
+    assert judged(Column("verified", {SAFE: ALONE}), [odd])[SAFE].verdict is not Kept.PROVED
 
 
 def reported(*findings: Finding, title: str = "verified") -> Report:
@@ -148,7 +148,7 @@ def test_nothing_is_printed_where_nobody_has_columns(capsys: pytest.CaptureFixtu
 
 def test_no_number_is_no_story() -> None:
     """What fails without a story says so."""
-    assert Cell(Verdict.FAILS).text == "✗ fails"
+    assert Cell(Kept.FAILS).text == "✗ fails"
 
 
 # ── Ours ────────────────────────────────────────────────────────────────────────────────────

@@ -12,8 +12,8 @@ from herdspec.check.sentences import (
     Cell,
     Column,
     Discharge,
+    Kept,
     Sentence,
-    Verdict,
     cell_json,
     is_discharged,
     judged,
@@ -21,8 +21,8 @@ from herdspec.check.sentences import (
 from herdspec.check.verify import Report
 
 COLOURS = {
-    Verdict.PROVED: "green", Verdict.EXHAUSTED: "green", Verdict.FAILS: "cyan",
-    Verdict.NO_MEANING: "dim", Verdict.UNKNOWN: "yellow",
+    Kept.PROVED: "green", Kept.EXHAUSTED: "green", Kept.FAILS: "cyan",
+    Kept.NO_MEANING: "dim", Kept.UNKNOWN: "yellow",
 }  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def print_sentences(out: Output, reports: Sequence[Report]) -> None:
     out.line()
     table = table_of("contract", *(title for title, _ in found))
     for sentence in dict.fromkeys(s for _, cells in found for s in cells):
-        of = (cells.get(sentence, Cell(Verdict.UNKNOWN)) for _, cells in found)
+        of = (cells.get(sentence, Cell(Kept.UNKNOWN)) for _, cells in found)
         table.add_row(escape(sentence.name), *map(coloured, of))
     out.table(table)
 

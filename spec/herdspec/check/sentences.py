@@ -2,7 +2,7 @@
 The table at the end of `verify`: which sentences of a contract each protocol keeps, in each form.
 
 A `Column` is a protocol in one form (drafted, corrected). For each sentence it says which rows of
-its own report tell of it (`Shown`); what the cell says is computed from the findings of the run,
+its own report tell of it (`ShownBy`); what the cell says is computed from the findings of the run,
 and from nothing else: what was cut or not run is unknown, and the weakest of the rows counts.
 """
 
@@ -35,7 +35,7 @@ Row = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownBy:
     """
     The rows that together show a sentence, in a report.
 
@@ -48,13 +48,13 @@ class Shown:
     without: tuple[Row, ...] = ()
 
 
-NO_MEANING = Shown(())
+NO_MEANING = ShownBy(())
 """The sentence has no meaning for the protocol."""
 
 
-def shown(subject: str, *names: str, assuming: str = "", without: Sequence[Row] = ()) -> Shown:
+def shown(subject: str, *names: str, assuming: str = "", without: Sequence[Row] = ()) -> ShownBy:
     """What these properties of one subject show."""
-    return Shown(tuple((subject, name) for name in names), assuming, tuple(without))
+    return ShownBy(tuple((subject, name) for name in names), assuming, tuple(without))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Column:
     """A protocol in one form, and what shows each sentence."""
 
     title: str
-    cells: Mapping[Sentence, Shown]
+    cells: Mapping[Sentence, ShownBy]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Discharge:
     remaining: str
 
 
-class Verdict(Enum):
+class Kept(Enum):
     """What can be said of a sentence in one column; the value is its name in JSON."""
 
     PROVED = "proved"
@@ -94,7 +94,7 @@ class Cell:
     shortest story has so many steps. `discharged` says whether the run has shown the assumption.
     """
 
-    verdict: Verdict
+    verdict: Kept
     bounds: str = ""
     steps: int | None = None
     assuming: str = ""
@@ -105,15 +105,15 @@ class Cell:
     def text(self) -> str:
         """The cell in words."""
         match self.verdict:
-            case Verdict.PROVED:
+            case Kept.PROVED:
                 said = f"{Mark.PROVED.value} proved"
-            case Verdict.EXHAUSTED:
+            case Kept.EXHAUSTED:
                 said = f"{Mark.EXHAUSTED.value} {self.bounds}"
-            case Verdict.FAILS:
+            case Kept.FAILS:
                 return f"{Mark.FAILS.value} {of_steps(self.steps)}"
-            case Verdict.NO_MEANING:
+            case Kept.NO_MEANING:
                 return "no meaning"
-            case Verdict.UNKNOWN:
+            case Kept.UNKNOWN:
                 return f"{Mark.UNKNOWN.value} unknown"
         if not self.assuming:
             return said
@@ -139,22 +139,22 @@ def judged(
 
 def is_discharged(discharge: Discharge, findings: Sequence[Finding]) -> bool:
     """Whether a run has proved what an assumption is discharged by."""
-    return _of_row(discharge.by, findings).verdict is Verdict.PROVED
+    return _of_row(discharge.by, findings).verdict is Kept.PROVED
 
 
-def _cell(of: Shown, findings: Sequence[Finding], discharged: bool) -> Cell:
+def _cell(of: ShownBy, findings: Sequence[Finding], discharged: bool) -> Cell:
     """The weakest of the rows; what fails without the assumption is said beside what holds."""
     if of is NO_MEANING:
-        return Cell(Verdict.NO_MEANING)
+        return Cell(Kept.NO_MEANING)
     cells = [_of_row(row, findings) for row in of.rows]
     stories = [c.steps for c in cells if c.steps is not None]
-    found = {c.verdict for c in cells} or {Verdict.UNKNOWN}
-    for verdict in (Verdict.FAILS, Verdict.UNKNOWN):
+    found = {c.verdict for c in cells} or {Kept.UNKNOWN}
+    for verdict in (Kept.FAILS, Kept.UNKNOWN):
         if verdict in found:
             return Cell(verdict, steps=min(stories, default=None))
     others = [_of_row(row, findings).steps for row in of.without]
     without = min((steps for steps in others if steps is not None), default=None)
-    weakest = Verdict.EXHAUSTED if Verdict.EXHAUSTED in found else Verdict.PROVED
+    weakest = Kept.EXHAUSTED if Kept.EXHAUSTED in found else Kept.PROVED
     bounds = "; ".join(dict.fromkeys(c.bounds for c in cells if c.bounds))
     return Cell(weakest, bounds, None, of.assuming, without, discharged and bool(of.assuming))
 
@@ -165,12 +165,12 @@ def _of_row(row: Row, findings: Sequence[Finding]) -> Cell:
     marks = {f.mark for f in of}
     if Mark.FAILS in marks:
         stories = [f.found.steps for f in of if f.found and f.mark is Mark.FAILS]
-        return Cell(Verdict.FAILS, steps=min(stories, default=None))
+        return Cell(Kept.FAILS, steps=min(stories, default=None))
     if Mark.PROVED in marks and Standing.HOLDS in {f.standing for f in of}:
-        return Cell(Verdict.PROVED)
+        return Cell(Kept.PROVED)
     if not of or Mark.UNKNOWN in marks:
-        return Cell(Verdict.UNKNOWN)
-    return Cell(Verdict.EXHAUSTED, "; ".join(dict.fromkeys(f.bounds for f in of)))
+        return Cell(Kept.UNKNOWN)
+    return Cell(Kept.EXHAUSTED, "; ".join(dict.fromkeys(f.bounds for f in of)))
 
 
 # ── For other programs ──────────────────────────────────────────────────────────────────────

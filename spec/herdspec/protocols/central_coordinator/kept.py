@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdspec.check.sentences import Column, Sentence, Shown, shown
+from herdspec.check.sentences import Column, Sentence, ShownBy, shown
 from herdspec.protocols.contract.sentences import (
     BEGINS,
     COMPLETE,
@@ -38,13 +38,13 @@ UNDER_IT = (EXCLUSIVE, HANDOVER, BEGINS, SETTLES)
 """What is shown under the assumption alone."""
 
 
-def shown_of_verified(sentence: Sentence) -> Shown:
+def shown_of_verified(sentence: Sentence) -> ShownBy:
     """What is shown of the verified coordinator; without the assumption, wherever it is."""
     if sentence not in UNDER_IT:
         return shown("without_lease", *SAID_BY[sentence])
     if sentence is HANDOVER:
         proved = [("contract", name) for name in sentence.properties]
-        return Shown((*proved, ("verified", "refines GroupContract")), ASSUMED)
+        return ShownBy((*proved, ("verified", "refines GroupContract")), ASSUMED)
     without = [("no_lease", name) for name in SAID_BY[EXCLUSIVE]] if sentence is EXCLUSIVE else []
     return shown("verified", *SAID_BY[sentence], assuming=ASSUMED, without=without)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdspec.check.sentences import NO_MEANING, Column, Discharge, Sentence, Shown, shown
+from herdspec.check.sentences import NO_MEANING, Column, Discharge, Sentence, ShownBy, shown
 from herdspec.protocols.contract.sentences import (
     BEGINS,
     COMPLETE,
@@ -33,14 +33,14 @@ UNDER_IT = (EXCLUSIVE, COMPLETE, SETTLES)
 """What is shown under the assumption alone."""
 
 
-def shown_of(subject: str, sentence: Sentence) -> Shown:
+def shown_of(subject: str, sentence: Sentence) -> ShownBy:
     """What one subject of the report shows of a sentence."""
     if sentence in (WRITES, ONE_COORDINATOR):
         return NO_MEANING
     return shown(subject, *SAID_BY[sentence])
 
 
-def shown_of_corrected(sentence: Sentence) -> Shown:
+def shown_of_corrected(sentence: Sentence) -> ShownBy:
     """What is shown of the corrected consumers; without the assumption, wherever it is."""
     if sentence not in UNDER_IT:
         return shown_of("without_lease", sentence)
