@@ -68,6 +68,10 @@ REFINEMENT = Refinement(
 UNBOUNDED = KITCHEN.replace("        require(self.drunk < 5)\n", "")
 
 
+FEW = "each(False)\n    drunk: Annotated[Nat, UpTo(9)]"
+"""A field of another type than that of the abstract spec."""
+
+
 def changed(*pairs: tuple[str, str]) -> str:
     """The kitchen with other lines."""
     text = KITCHEN
@@ -331,6 +335,11 @@ def test_an_axiom_excludes_initial_states(kitchen: Path) -> None:
         (changed(('("count",)', '("cuont",)')), "", "drink means ('cuont',), but the abstract"),
         (changed(('"drink":', '"drnik":')), "", "Kitchen has no action 'drnik'; it has fill, d"),
         (changed(("(drunk,)", "()")), "", "the map and the abstract fields differ in: drunk"),
+        (changed(("(drunk,)", '("drnuk",)')), "", "fields differ in: drnuk, drunk"),
+        (
+            changed(("(drunk,)", '("drunk",)'), ("each(False)\n    drunk: Nat", FEW)), "",
+            "Kitchen has no field drunk of the same type: write a function for it",
+        ),
         (
             changed(("specification(Kitchen)", "Kitchen")), "",
             "Kitchen is no specification: write specification(Kitchen, …)",

@@ -6,8 +6,10 @@ import pytest
 
 from herdproof.consuming.assignment import range_assign, shares_are_even, uneven_share
 from herdproof.protocols.sentences import OLD_NAMES
+from herdspec.check.protocol import names, protocol
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES, settles
+from herdspec.protocols.contract.sentences import SENTENCES
 
 OF_THE_CONTRACT = {p.name for p in (*PROMISES, settles)}
 OF_THE_PROTOCOL = {p.name for p in OF_ITS_OWN}
@@ -19,6 +21,21 @@ def test_every_older_name_is_said_by_properties() -> None:
 
     assert all(OLD_NAMES.values())
     assert said == OF_THE_CONTRACT | OF_THE_PROTOCOL | {shares_are_even.__name__}
+
+
+def test_each_promise_is_in_one_sentence_of_the_table() -> None:
+    """No promise of the contract is in no row of the table at the end of `verify`, or in two."""
+    said = [name for sentence in SENTENCES for name in sentence.properties]
+
+    assert len(said) == len({*said})
+    assert {*said} == OF_THE_CONTRACT
+
+
+@pytest.mark.parametrize("name", [n for n in names() if protocol(n).columns()])
+def test_each_column_speaks_of_every_sentence(name: str) -> None:
+    """A protocol says of each sentence what shows it, or that it has no meaning."""
+    for column in protocol(name).columns():
+        assert [*column.cells] == [*SENTENCES]
 
 
 # ── Even shares ─────────────────────────────────────────────────────────────────────────────

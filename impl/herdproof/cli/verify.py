@@ -235,6 +235,7 @@ def opened(folder: Path | None, fresh: bool, no_cache: bool) -> Cache | None:
 
 def carried_out(out: Output, plans: list[Plan], cache: Cache | None, stories: bool) -> list[Report]:
     """All plans, one after another; each report is printed when it is there."""
+    from herdproof.report.kept import print_sentences
     from herdproof.report.table import print_report
     from herdspec.check.side_by_side import processors
     from herdspec.check.verify import verify as carry_out
@@ -244,6 +245,7 @@ def carried_out(out: Output, plans: list[Plan], cache: Cache | None, stories: bo
         report = carry_out(plan, watch(out, plan), survived_errors(), cache, processors())
         print_report(out, report, stories)
         reports.append(report)
+    print_sentences(out, reports)
     for note in cache.notes if cache else ():
         out.errors.print(f"herdproof: {note}", markup=False, highlight=False, soft_wrap=True)
     return reports
@@ -274,8 +276,13 @@ def watch(out: Output, plan: Plan) -> Callable[[Check], AbstractContextManager[T
 def verdicts_json(
     reports: list[Report], code: int, one: Callable[[Report], dict[str, Any]]
 ) -> dict[str, Any]:
-    """All reports as JSON."""
-    return {"command": "verify", "exit": code, "protocols": [one(report) for report in reports]}
+    """All reports as JSON, and the table of the contract's sentences."""
+    from herdproof.report.kept import sentences_json
+
+    return {
+        "command": "verify", "exit": code, "protocols": [one(report) for report in reports],
+        "sentences": sentences_json(reports),
+    }  # fmt: skip
 
 
 def check_writable(files: Mapping[str, Path | None]) -> None:

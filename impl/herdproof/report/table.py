@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from herdproof.report.kept import assumptions_json, discharged
 from herdproof.report.render import (
     COLOURS,
     Output,
@@ -169,7 +170,9 @@ def print_bounds(out: Output, report: Report) -> None:
         out.line(f"{len(flaws)} flaws: {', '.join(bounds_of(flaws))}, {seconds:.1f} s{kept}")
     out.line(f"in all {report.seconds:.1f} s")
     for heading, text in (
-        ("Assumed", report.plan.assumed), ("Not modelled", report.plan.not_modelled),
+        ("Assumed", report.plan.assumed),
+        *((f"Assumption {d.assumption}", discharged(report, d)) for d in report.plan.discharges),
+        ("Not modelled", report.plan.not_modelled),
         ("Marks", "● proved by induction, for any number · ○ every state of that size · "
          "✔ the implementation was run · ✗ a counterexample · ? unknown"),
     ):  # fmt: skip
@@ -199,6 +202,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "standing": report.standing.name.lower(),
         "assumed": report.plan.assumed,
         "not_modelled": report.plan.not_modelled,
+        "assumptions": assumptions_json(report),
         "seconds": round(report.seconds, 3),
         "checks": [
             {

@@ -26,6 +26,7 @@ from herdspec.check.refinement.refine import (
 from herdspec.language.surface import Expectation
 from herdspec.protocols.contract.properties import CONTRACT
 from herdspec.protocols.flaws import Flaw
+from herdspec.protocols.self_rebalancing.complete import IN_ANY_ORDER
 from herdspec.protocols.self_rebalancing.contract import (
     CLAIMED,
     CLAIMED_FENCED,
@@ -139,6 +140,26 @@ def test_a_second_solver_agrees(name: str) -> None:
 
     assert seconds
     assert [s.script.name for s in seconds if not s.agrees] == []
+
+
+def test_who_is_first_pulls_whoever_is_first() -> None:
+    """Sentence 5, as far as it is proved: in any order of any number of threads."""
+    found = prove(IN_ANY_ORDER)
+
+    assert found.proved
+    assert (found.vacuous, found.unsure) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("lemma", "action"),
+    [
+        ("a_plan_is_of_what_there_is", "appear"),
+        ("who_rests_pulls_what_it_planned", "start_fetchers"),
+    ],
+)
+def test_a_lemma_of_completeness_is_needed(lemma: str, action: str) -> None:
+    """Without it this step may leave whoever is first without its partition."""
+    assert breaks(IN_ANY_ORDER, lemma, "who_is_first_pulls", action)
 
 
 # ── It keeps its contract ───────────────────────────────────────────────────────────────────

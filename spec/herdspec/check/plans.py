@@ -265,10 +265,15 @@ def asked(found: Sequence[Obligation]) -> str:
 def refinement(
     subject: str, through: Refinement, scale: Scale, leave_out: Iterable[str] = (), *,
     sizes: Mapping[str, int] | None = None, bound: int | None = None,
+    looked_at: Refinement | None = None,
 ) -> Check:  # fmt: skip
-    """Every step of a spec is one of the other's: proved, and seen at a size (the scale's own)."""
+    """
+    Every step of a spec is one of the other's: proved, and seen at a size (the scale's own).
+
+    What is seen may be a smaller instance of what is proved: `looked_at`.
+    """
     omitted = frozenset(leave_out)
-    sizes = sizes or scale.sizes(through.concrete)
+    sizes, instance = sizes or scale.sizes(through.concrete), looked_at or through
 
     def run(tell: Tell, memory: Memory | None = None) -> Result:
         from herdspec.check.refinement.refine import refine_by_exploration, refine_by_proof
@@ -276,7 +281,7 @@ def refinement(
         tell("by induction", None)
         for_all = refine_by_proof(through, leave_out=omitted, memory=memory, assume=True)
         seen = refine_by_exploration(
-            through, sizes, faults=scale.faults, bound=bound, progress=levels(tell)
+            instance, sizes, faults=scale.faults, bound=bound, progress=levels(tell)
         )
         assert seen.exploration is not None, "it was explored"
         both = replace(seen, obligations=for_all.obligations, assumed=for_all.assumed)
@@ -286,9 +291,11 @@ def refinement(
         )
 
     def rests_on() -> tuple[Any, ...]:
-        image = {leaf.data: e for leaf, e in through.image.items()}
-        specs = (through.concrete, through.abstract)
-        return subject, specs, image, through.actions, omitted, sizes, scale.faults, bound
+        maps = [
+            (of.concrete, of.abstract, {leaf.data: e for leaf, e in of.image.items()}, of.actions)
+            for of in (through, instance)
+        ]
+        return subject, maps, omitted, sizes, scale.faults, bound
 
     return Check(f"refine {subject}: {any_number(through.concrete)}", run, rests_on, run)
 

@@ -9,7 +9,7 @@ names a `Protocol`, or something that has one as its `protocol` (an implementati
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from herdspec.language.specification import Specification
 if TYPE_CHECKING:
     from herdspec.check.plans import Looked, Scale
     from herdspec.check.refinement.refine import Refinement
+    from herdspec.check.sentences import Column
     from herdspec.check.verdict import Declared
     from herdspec.check.verify import Plan
     from herdspec.protocols.flaws import Flaw
@@ -37,6 +38,11 @@ def nothing() -> None:
 def no_failures() -> Mapping[str, Declared]:
     """No failure is declared."""
     return {}
+
+
+def no_columns() -> Sequence[Column]:
+    """It is in no table of what is owed."""
+    return ()
 
 
 def no_flaws() -> Mapping[str, Flaw]:
@@ -71,6 +77,8 @@ class Protocol:
     """What `verify` checks of the specs; by default, what it checks of anybody's spec."""
     mistaken: Callable[[], Sequence[Looked]] | None = None
     """At which sizes mistakes are looked for, in turn; by default at one small size."""
+    columns: Callable[[], Sequence[Column]] = no_columns
+    """What shows the sentences of a contract, a column for each form of the protocol."""
     builds_on: tuple[str, ...] = ()
     """Protocols that come before this one in every table."""
 
@@ -78,7 +86,8 @@ class Protocol:
         """The checks of its specs."""
         from herdspec.check.plans import usual
 
-        return usual(self, scale) if self.plan is None else self.plan(scale)
+        plan = usual(self, scale) if self.plan is None else self.plan(scale)
+        return replace(plan, sentences=tuple(self.columns()))
 
 
 @cache

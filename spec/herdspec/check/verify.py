@@ -27,6 +27,7 @@ from herdspec.language.surface import Expectation
 
 if TYPE_CHECKING:
     from herdspec.check.proof.prove import Obligation
+    from herdspec.check.sentences import Column, Discharge
 
 
 LONG = 100
@@ -58,7 +59,8 @@ class Plan:
 
     The table compares `drafted`, `verified` and the `others`; `flaws` have a table of their own.
     Where it is not these two, `compared` says what the first table has. `specs` are the subjects'
-    own, by name. `assumed` and `not_modelled` are the spec's own words.
+    own, by name. `assumed` and `not_modelled` are the spec's own words. `sentences` are the columns
+    of the table at the end, and `discharges` what assumptions follow from.
     """
 
     protocol: str
@@ -70,6 +72,8 @@ class Plan:
     flaws: tuple[str, ...] = ()
     assumed: str = ""
     not_modelled: str = ""
+    sentences: tuple[Column, ...] = ()
+    discharges: tuple[Discharge, ...] = ()
     specs: Mapping[str, Specification] = field(default_factory=dict)
 
     @property

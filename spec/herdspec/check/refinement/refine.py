@@ -58,8 +58,12 @@ class Refinement:
 
     concrete: Specification
     abstract: Specification
-    fields: tuple[Callable[..., Any], ...]
-    """Per abstract field, by its name: a function of the concrete state (and of an element)."""
+    fields: tuple[Callable[..., Any] | str, ...]
+    """
+    Per abstract field, by its name: a function of the concrete state (and of an element).
+
+    The name alone stands for the concrete spec's own field, of the same name and type.
+    """
     actions: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
@@ -76,19 +80,36 @@ class Refinement:
             if not {*meanings} <= {*known}:
                 what = f"{name} means {meanings!r}, but the abstract actions are"
                 raise UsageError(f"{what} {', '.join(known)}: write a tuple of these")
-        missing = {*self.abstract.rich} ^ {f.__name__ for f in self.fields}
+        missing = {*self.abstract.rich} ^ {*self.kept, *(f.__name__ for f in self.functions)}
         if missing:
             what = "the map and the abstract fields differ in"
             raise UsageError(f"{what}: {', '.join(sorted(missing))}")
+        ours, theirs = self.concrete.rich, self.abstract.rich
+        for name in self.kept:
+            if ours.get(name) != theirs[name]:
+                what = f"{self.concrete.name} has no field {name} of the same type"
+                raise UsageError(f"{what}: write a function for it")
         alone = [name for name in self.abstract.sorts if name not in self.concrete.sorts]
         if alone:
             what = f"{self.abstract.name} speaks of {', '.join(alone)}, but"
             raise UsageError(f"{what} {self.concrete.name} does not: use the same sorts")
 
+    @property
+    def functions(self) -> list[Callable[..., Any]]:
+        """The fields that are read off."""
+        return [f for f in self.fields if not isinstance(f, str)]
+
+    @property
+    def kept(self) -> list[str]:
+        """The fields that both specs have alike, and that are named alone."""
+        return [f for f in self.fields if isinstance(f, str)]
+
     @cached_property
     def image(self) -> dict[Expr, Expr]:
         """Each flat abstract field as an expression over the concrete state."""
-        return {leaf: e for _, read, _ in self._read for leaf, e in read.items()}
+        mapped = {leaf: e for _, read, _ in self._read for leaf, e in read.items()}
+        leaves = (g.field(f.name, f.kind) for f in self.abstract.fields)
+        return {leaf: mapped.get(leaf, leaf) for leaf in leaves}
 
     @cached_property
     def is_defined(self) -> Expr:
@@ -102,7 +123,7 @@ class Refinement:
         kinds = {f.name: f.kind for f in self.abstract.fields}
         leaves = {f.name: g.field(f.name, f.kind) for f in self.concrete.fields}
         found = []
-        for f in self.fields:
+        for f in self.functions:
             kind = self.abstract.rich[f.__name__]
             read, defined = read_off(f, kind, self.concrete.shape, leaves, self.concrete.names)
             flat = {f.__name__ + suffix: e for suffix, e in read.items()}
@@ -433,9 +454,10 @@ class Walk:
 
     def image(self, state: Spec) -> Spec:
         """The abstract state that a concrete one is mapped to."""
-        made = self.abstract.initial()
+        made, own = self.abstract.initial(), vars(state.copy())
+        vars(made).update({name: own[name] for name in self.refinement.kept})
         with sizes_of_sorts(self.concrete.sizes):
-            for read in self.refinement.fields:
+            for read in self.refinement.functions:
                 kind = self.refinement.abstract.rich[read.__name__]
                 made.__dict__[read.__name__] = self._read(read, kind, state)
         return made

@@ -24,6 +24,7 @@ from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
     from herdspec.check.refinement.refine import Refinement
+    from herdspec.check.sentences import Column
     from herdspec.protocols.flaws import Flaw
 
 
@@ -48,6 +49,13 @@ def drafted() -> Flaw:
     return DRAFTED_002
 
 
+def columns() -> tuple[Column, ...]:
+    """What shows the contract's sentences, drafted and as it should be."""
+    from herdspec.protocols.central_coordinator.kept import COLUMNS
+
+    return COLUMNS
+
+
 def flaws() -> Mapping[str, Flaw]:
     """The verified central coordinator with one mistake each, and `002` with `000`'s consumer."""
     from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, FLAWS, FOUND
@@ -64,7 +72,11 @@ def planned(scale: Scale) -> Plan:
         FLAWS,
         FOUND,
     )
-    from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
+    from herdspec.protocols.central_coordinator.properties import (
+        CENTRAL_COORDINATOR,
+        HELD,
+        without_lease,
+    )
     from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
     from herdspec.protocols.contract.properties import RESETTING
 
@@ -76,6 +88,7 @@ def planned(scale: Scale) -> Plan:
         liveness(central(HELD, 2, 1, 2, faults=1)),
         *(() if quick else (liveness(central(HELD, 2, 2, 1, faults=1)),)),
         proof("verified", CENTRAL_COORDINATOR, ()),
+        proof("without_lease", without_lease(), ()),
         seen_as("verified", REFINEMENT, faults=1),
         *(() if quick else (seen_as("verified", REFINEMENT_FENCED, faults=2),)),
         exploration(owed(2, 1, 2, faults=2)),
@@ -85,11 +98,15 @@ def planned(scale: Scale) -> Plan:
         flawed("drafted", ALONE)[-1],
         *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
     )
-    specs = {"verified": CENTRAL_COORDINATOR, "contract": RESETTING, "drafted": DRAFTED_002.spec}
+    specs = {
+        "verified": CENTRAL_COORDINATOR, "without_lease": without_lease(), "contract": RESETTING,
+        "drafted": DRAFTED_002.spec,
+    }  # fmt: skip
     assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
     return Plan(
-        "central_coordinator", checks, others=("contract",), flaws=tuple(flaws), assumed=assumed,
-        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
+        "central_coordinator", checks, others=("without_lease", "contract"), flaws=tuple(flaws),
+        assumed=assumed, not_modelled=not_modelled,
+        specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
     )  # fmt: skip
 
 
@@ -147,5 +164,5 @@ def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
 
 PROTOCOL = Protocol(
     "central_coordinator", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
-    flaws=flaws, plan=planned, mistaken=mistaken, builds_on=("election",),
+    flaws=flaws, plan=planned, mistaken=mistaken, columns=columns, builds_on=("election",),
 )  # fmt: skip

@@ -263,7 +263,7 @@ def seen_to_consume() -> tuple[Callable[..., object], ...]:
 REFINEMENT_FENCED = Refinement(
     concrete=CENTRAL_COORDINATOR.replace("WithoutLease", lease_is_over=gone_is_gone),
     abstract=FENCED,
-    fields=tuple(({f.__name__: f for f in (*REFINEMENT.fields, *seen_to_consume())}).values()),
+    fields=tuple(({f.__name__: f for f in (*REFINEMENT.functions, *seen_to_consume())}).values()),
     actions={**REFINEMENT.actions, "consume": ("finish", "finish_unheard", STUTTER)},
 )
 """The fenced form: whoever is not connected is counted as gone at once."""

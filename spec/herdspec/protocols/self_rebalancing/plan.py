@@ -19,15 +19,18 @@ from herdspec.check.plans import (
     said_of,
 )
 from herdspec.check.protocol import Protocol
-from herdspec.check.verify import Plan
+from herdspec.check.verify import Check, Plan
 from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
+    from herdspec.check.sentences import Column
     from herdspec.protocols.flaws import Flaw
 
 
 BOUND = 8
 """The largest natural of explorations: nothing is cut."""
+LENGTH = 16
+"""The same of leases, whose clocks go further."""
 
 
 def verified() -> Specification:
@@ -42,6 +45,13 @@ def drafted() -> Flaw:
     from herdspec.protocols.self_rebalancing.flaws import DRAFTED
 
     return DRAFTED
+
+
+def columns() -> tuple[Column, ...]:
+    """What shows the contract's sentences, drafted and as it should be."""
+    from herdspec.protocols.self_rebalancing.kept import COLUMNS
+
+    return COLUMNS
 
 
 def flaws() -> Mapping[str, Flaw]:
@@ -60,7 +70,11 @@ def contract() -> Specification:
 
 def planned(scale: Scale) -> Plan:
     """The plan of system A: the corrected protocol, the draft, both in a group, single mistakes."""
+    from herdspec.protocols.lease import flaws as of_leases
+    from herdspec.protocols.lease.properties import LEASE_CLOCKS
+    from herdspec.protocols.self_rebalancing.complete import IN_ANY_ORDER
     from herdspec.protocols.self_rebalancing.contract import CLAIMED, CLAIMED_FENCED
+    from herdspec.protocols.self_rebalancing.kept import DISCHARGES
     from herdspec.protocols.self_rebalancing.mixed import MIXED, OWED_TO_NOBODY
     from herdspec.protocols.self_rebalancing.one_topic import ONE_TOPIC
     from herdspec.protocols.self_rebalancing.properties import (
@@ -70,8 +84,9 @@ def planned(scale: Scale) -> Plan:
         without_lease,
     )
     from herdspec.protocols.self_rebalancing.refinement import REFINEMENT, REFINEMENT_FENCED
+    from herdspec.protocols.self_rebalancing.timed import TIMED
 
-    quick, named = scale == QUICK, flaws()
+    quick, named = scale == QUICK, {**flaws(), **of_leases.FLAWS}
     mixed = replace(group(MIXED, 2, 1, faults=1), subject="mixed", declared=OWED_TO_NOBODY)
     shared = replace(group(ONE_TOPIC, 2, 2, faults=1), subject="one_topic")
     owed = {"Broker": 1, "Member": 2, "Partition": 1}
@@ -85,6 +100,8 @@ def planned(scale: Scale) -> Plan:
         refinement("verified", REFINEMENT, MISTAKEN, sizes=owed, bound=BOUND),
         proof("without_lease", without_lease()),
         refinement("without_lease", REFINEMENT_FENCED, MISTAKEN, sizes=owed, bound=BOUND),
+        proof("in_any_order", IN_ANY_ORDER),
+        *leases(),
         *(() if quick else (exploration(shared), liveness(shared))),
         exploration(mixed),
         liveness(mixed),
@@ -95,14 +112,34 @@ def planned(scale: Scale) -> Plan:
     )
     assumed, not_modelled = said_of(SELF_REBALANCING)
     beside = {
-        "without_lease": without_lease(), "one_topic": ONE_TOPIC, "mixed": MIXED,
+        "without_lease": without_lease(), "in_any_order": IN_ANY_ORDER, "lease": LEASE_CLOCKS,
+        "timed": TIMED, "one_topic": ONE_TOPIC, "mixed": MIXED,
         "contract": CLAIMED, "contract_fenced": CLAIMED_FENCED,
     }  # fmt: skip
     specs = {"verified": SELF_REBALANCING, "drafted": drafted().spec, **beside}
     return Plan(
         "self_rebalancing", checks, others=tuple(beside), flaws=tuple(named), assumed=assumed,
-        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in named.items()},
+        not_modelled=not_modelled, discharges=DISCHARGES,
+        specs=specs | {n: flaw.spec for n, flaw in named.items()},
     )  # fmt: skip
+
+
+def leases() -> tuple[Check, ...]:
+    """Leases under clocks that drift, and that consumers whose sessions are such stop in time."""
+    from herdspec.protocols.lease.properties import ANY_CLOCKS, LEASE_CLOCKS
+    from herdspec.protocols.lease.refinement import REFINEMENT, REFINEMENT_ANY
+    from herdspec.protocols.self_rebalancing.timed import ALONE, DISCHARGE, TIMED
+
+    one, alone = {"Member": 1}, {"Member": 1, "Partition": 1}
+    return (
+        exploration(Looked("lease", LEASE_CLOCKS, {"Member": 2}, 1, bound=LENGTH)),
+        proof("lease", ANY_CLOCKS),
+        refinement(
+            "lease", REFINEMENT_ANY, MISTAKEN, sizes=one, bound=LENGTH, looked_at=REFINEMENT
+        ),
+        proof("timed", TIMED),
+        refinement("timed", DISCHARGE, MISTAKEN, sizes=alone, bound=LENGTH, looked_at=ALONE),
+    )
 
 
 def group(spec: Specification, members: int, partitions: int, *, faults: int) -> Looked:
@@ -120,5 +157,5 @@ def mistaken() -> list[Looked]:
 
 PROTOCOL = Protocol(
     "self_rebalancing", verified, contract=contract, drafted=drafted, flaws=flaws, plan=planned,
-    mistaken=mistaken,
+    mistaken=mistaken, columns=columns,
 )  # fmt: skip

@@ -22,7 +22,7 @@ Source: system A, `004`, with the facts of Kafka 0.8 that PROTOCOLS.md takes ove
 Assumed: ZooKeeper is linearizable for writes, and a read that follows a watch's event sees what
 fired it; the plan of each consumer is a function of what it has read (the range assignor over
 sorted threads). Under the assumption `session_lease`, and only where a property says so: a session
-ends only after its consumer has stopped delivering.
+ends only after its consumer has stopped delivering (`timed.py` discharges it).
 Not modelled: several threads of a consumer, and several partitions of a topic (how range shares
 them is the assignor's own promise): a topic has one partition, an interest in topics that do not
 exist yet stands for names and wildcards alike. Records that were fetched and not read are at most

@@ -5,8 +5,8 @@ The session's time-out begins anew, at the leader, with whatever it hears of the
 client can know of that is an answer: the leader has answered the *sync* that it sent. It forwards a
 server's news of that server's clients at least every half tick, in order with its requests, and no
 session is granted for less than two ticks. So at the leader the session lasts from the sending of
-an answered sync for its time-out, less a quarter of it at most; and what clocks drift against each
-other is far less than the rest of `SHARE` leaves.
+an answered sync for its time-out, less a quarter of it at most. The rest of `SHARE` is for clocks
+that drift, by anything below a ninth: `herdspec.protocols.lease` proves that this is enough.
 
 Source: *ours*; ZooKeeper 3.9, `LearnerHandler` (PING), `SessionTrackerImpl`.
 """

@@ -1,0 +1,55 @@
+"""The contract's sentences, and what shows each of the central coordinator."""
+
+from __future__ import annotations
+
+from herdspec.check.sentences import Column, Sentence, ShownBy, shown
+from herdspec.protocols.contract.sentences import (
+    BEGINS,
+    COMPLETE,
+    EXCLUSIVE,
+    FENCED,
+    HANDOVER,
+    MONOTONE,
+    NOTHING_SKIPPED,
+    ONE_COORDINATOR,
+    SENTENCES,
+    SETTLES,
+    WRITES,
+)
+
+SAID_BY = {
+    EXCLUSIVE: ("exclusive",),
+    FENCED: ("exclusive_fenced",),
+    HANDOVER: (),
+    WRITES: ("only_the_present_epoch_writes", "what_is_stored_is_of_the_present_epoch"),
+    MONOTONE: (
+        "epochs_never_go_back", "generations_never_go_back", "members_follow_no_older_epoch",
+        "committed_offsets_never_go_back",
+    ),
+    NOTHING_SKIPPED: ("only_finished_is_committed", "nobody_is_past_the_unfinished"),
+    BEGINS: ("a_start_is_at_the_stored_offset",),
+    COMPLETE: ("complete",),
+    ONE_COORDINATOR: ("one_coordinator",),
+    SETTLES: ("settles",),
+}  # fmt: skip
+"""Which of its own properties say a sentence; of the handover the contract alone does."""
+ASSUMED = "lease"
+UNDER_IT = (EXCLUSIVE, HANDOVER, BEGINS, SETTLES)
+"""What is shown under the assumption alone."""
+
+
+def shown_of_verified(sentence: Sentence) -> ShownBy:
+    """What is shown of the verified coordinator; without the assumption, wherever it is."""
+    if sentence not in UNDER_IT:
+        return shown("without_lease", *SAID_BY[sentence])
+    if sentence is HANDOVER:
+        proved = [("contract", name) for name in sentence.properties]
+        return ShownBy((*proved, ("verified", "refines GroupContract")), ASSUMED)
+    without = [("no_lease", name) for name in SAID_BY[EXCLUSIVE]] if sentence is EXCLUSIVE else []
+    return shown("verified", *SAID_BY[sentence], assuming=ASSUMED, without=without)
+
+
+COLUMNS = (
+    Column("B drafted", {s: shown("drafted", *SAID_BY[s]) for s in SENTENCES}),
+    Column("B verified", {s: shown_of_verified(s) for s in SENTENCES}),
+)

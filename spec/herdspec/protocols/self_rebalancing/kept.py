@@ -1,0 +1,65 @@
+"""The contract's sentences, and what shows each of the self-rebalancing consumers."""
+
+from __future__ import annotations
+
+from herdspec.check.sentences import NO_MEANING, Column, Discharge, Sentence, ShownBy, shown
+from herdspec.protocols.contract.sentences import (
+    BEGINS,
+    COMPLETE,
+    EXCLUSIVE,
+    FENCED,
+    HANDOVER,
+    MONOTONE,
+    NOTHING_SKIPPED,
+    ONE_COORDINATOR,
+    SENTENCES,
+    SETTLES,
+    WRITES,
+)
+
+SAID_BY = {
+    EXCLUSIVE: ("exclusive", "who_fetches_owns"),
+    FENCED: ("exclusive_fenced", "who_owns_is_not_deleted_by_others"),
+    HANDOVER: ("what_is_finished_is_stored_at_a_release",),
+    MONOTONE: ("committed_offsets_never_go_back", "versions_never_go_back"),
+    NOTHING_SKIPPED: ("only_finished_is_committed", "nobody_is_past_the_unfinished"),
+    BEGINS: ("a_start_is_at_the_stored_offset",),
+    COMPLETE: ("complete",),
+    SETTLES: ("settles",),
+}
+"""Which of its own properties say a sentence; the others are a coordinator's."""
+ASSUMED = "session_lease"
+UNDER_IT = (EXCLUSIVE, COMPLETE, SETTLES)
+"""What is shown under the assumption alone."""
+
+
+def shown_of(subject: str, sentence: Sentence) -> ShownBy:
+    """What one subject of the report shows of a sentence."""
+    if sentence in (WRITES, ONE_COORDINATOR):
+        return NO_MEANING
+    return shown(subject, *SAID_BY[sentence])
+
+
+def shown_of_corrected(sentence: Sentence) -> ShownBy:
+    """What is shown of the corrected consumers; without the assumption, wherever it is."""
+    if sentence not in UNDER_IT:
+        return shown_of("without_lease", sentence)
+    names, broken = SAID_BY[sentence], "split_brain"
+    without = [(broken, name) for name in names] if sentence is EXCLUSIVE else []
+    return shown("verified", *names, assuming=ASSUMED, without=without)
+
+
+COLUMNS = (
+    Column("A drafted", {s: shown_of("drafted", s) for s in SENTENCES}),
+    Column("A corrected", {s: shown_of_corrected(s) for s in SENTENCES}),
+)
+DISCHARGES = (
+    Discharge(
+        ASSUMED,
+        ("timed", "refines UnderSessionLease"),
+        "clocks drift by less than the bound and are never set; what ZooKeeper counts of a sync"
+        " that it answers begins at most a bounded time before the sync was sent; who is over its"
+        " lease by its own clock delivers nothing",
+    ),
+)
+"""What the assumption follows from, and what is assumed instead."""
