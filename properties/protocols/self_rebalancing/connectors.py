@@ -160,6 +160,11 @@ class Member:
         """What it has reported."""
         return [report.what for report in self.told(Report)]
 
+    def why(self, what: str) -> str:
+        """The reason of its last report of this kind; empty without one."""
+        reasons = [dict(r.details)["why"] for r in self.told(Report) if r.what == what]
+        return str(reasons[-1]) if reasons else ""
+
     def forget(self) -> None:
         """Look only at what comes from now on."""
         self.effects.clear()

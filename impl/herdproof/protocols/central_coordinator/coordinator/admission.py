@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from herdproof.consuming import group_nodes
 from herdproof.consuming.subscription import (
     InvalidSubscription,
     Subscription,
@@ -31,6 +32,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Register,
     RegisterResponse,
 )
+from herdproof.zookeeper.operations import Answer, Children, Names, Refusal, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,33 @@ class Admission(CorePart):
             why = f"its subscription cannot be stored: {outcome.value}"
             self._refuse(number, applicant.frame, Rejected(ErrorCode.NOT_COORDINATOR, why))
             self.closed(number)
-        elif group.is_closed():
+        elif group.members or group.expected:
+            self._let_in(group, applicant)
+        else:
+            ids = Children(self._paths.ids(group.name))
+            self._outbox.ask(ids, partial(self._strangers_listed, group, applicant))
+
+    def _strangers_listed(self, group: Group, applicant: Applicant, answer: Answer) -> None:
+        """Who is the first looks, once it is known itself, for another protocol's members."""
+        number = applicant.member.channel
+        if self.applicants.get(number) is not applicant:
+            return
+        names = answer.names if isinstance(answer, Names) else ()
+        if not names and (isinstance(answer, Names) or answer == Refusal(Why.NO_NODE)):
+            self._let_in(group, applicant)
+            return
+        above = self._paths.ids(group.name)
+        refused = (
+            Rejected(ErrorCode.OTHER_PROTOCOL, group_nodes.refusal(group.name, names, above))
+            if names
+            else Rejected(ErrorCode.NOT_COORDINATOR, f"{above} cannot be read")
+        )
+        self._refuse(number, applicant.frame, refused)
+        self.closed(number)
+
+    def _let_in(self, group: Group, applicant: Applicant) -> None:
+        """It becomes a member, as soon as its group admits any."""
+        if group.is_closed():
             applicant.stored = True
         else:
             self._admit(group, applicant)

@@ -7,7 +7,9 @@ of whoever has claimed it; it never comes again, as the version of a node does t
 The owner node is written twice in it, so that its own version is 1: nothing is deleted that another
 kind of member has created, whose nodes are written once.
 
-A claim that is refused waits for the node in its way: a watch tells when it goes.
+A claim that is refused waits for the node in its way: a watch tells when it goes. A persistent one
+is what a coordinator has left of the group (it has no members any more, or nobody here would
+plan): it is deleted.
 
 Source: `004` (steps 2 and 4 of the rebalancing operation); the tokens are *ours*.
 """
@@ -211,13 +213,27 @@ class Ownership:
             self._open += 1
             self.recall(partition, Round(self._context, self._settle))
         elif not stat.ephemeral_owner:
-            self._trouble = (
-                f"{path} is persistent: the group is, or was, another protocol's; when nobody uses "
-                f"it any more, delete {path.rpartition('/')[0].rpartition('/')[0]}"
+            self._open += 1
+            left = Multi(
+                (Check(self._context.dirs.coordinated, ANY_VERSION), Delete(path, stat.version))
             )
+            self._context.ask(left, partial(self._cleared, partition))
         else:
             self._context.step("refuse_claim", [named(partition)])
             self.waits[path] = partition
+
+    def _cleared(self, partition: Partition, answer: Answer) -> None:
+        """What a coordinator has left is gone, or it was none that did."""
+        if isinstance(answer, Done) or answer == Refusal(Why.NO_NODE, 1):
+            self._claim(partition)
+        elif answer == Refusal(Why.NO_NODE, 0):
+            self._trouble = (
+                f"{self._context.dirs.owner(partition)} is persistent, and no coordinator has ever "
+                f"had this group: whoever has made it has to delete it"
+            )
+        else:
+            self._trouble = f"{self._context.dirs.owner(partition)} is in the way: {told(answer)}"
+        self._settle()
 
     def _settle(self) -> None:
         """One thing less is under way; of the last the claimant is told what came of all."""
