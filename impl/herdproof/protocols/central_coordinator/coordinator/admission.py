@@ -53,6 +53,10 @@ class Applicant:
     """Its subscription is written; it waits for its group to admit members again."""
 
 
+Then = Callable[[Group, Applicant], None]
+"""Goes on with somebody's registration."""
+
+
 class Admission(CorePart):
     """
     Registrations that are under way; `admitted` is told of each that is a member from now on.
@@ -99,14 +103,14 @@ class Admission(CorePart):
         member = group.joining[number] = self._member(number, frame, subscription)
         applicant = self.applicants[number] = Applicant(member, frame)
         if group.loaded:
-            self._store_subscription(group, applicant)
+            self._look(group, applicant, self._store_subscription)
 
     def group_loaded(self, group: Group) -> None:
         """A group has been read: store the subscriptions of those who wait for that."""
         for number in list(group.joining):
             applicant = self.applicants[number]
             if not applicant.stored:
-                self._store_subscription(group, applicant)
+                self._look(group, applicant, self._store_subscription)
 
     def reopened(self, group: Group) -> None:
         """A group admits members again."""
@@ -218,27 +222,33 @@ class Admission(CorePart):
             why = f"its subscription cannot be stored: {outcome.value}"
             self._refuse(number, applicant.frame, Rejected(ErrorCode.NOT_COORDINATOR, why))
             self.closed(number)
-        elif group.members or group.expected:
-            self._let_in(group, applicant)
+        else:
+            self._look(group, applicant, self._let_in)  # again: of two at once, one sees the other
+
+    def _look(self, group: Group, applicant: Applicant, then: Then) -> None:
+        """Before a group has members, look if it is another protocol's; go on if it is not."""
+        if group.members or group.expected:
+            then(group, applicant)
         else:
             ids = Children(self._paths.ids(group.name))
-            self._outbox.ask(ids, partial(self._strangers_listed, group, applicant))
+            self._outbox.ask(ids, partial(self._strangers_listed, group, applicant, then))
 
-    def _strangers_listed(self, group: Group, applicant: Applicant, answer: Answer) -> None:
-        """Who is the first looks, once it is known itself, for another protocol's members."""
+    def _strangers_listed(
+        self, group: Group, applicant: Applicant, then: Then, answer: Answer
+    ) -> None:
         number = applicant.member.channel
         if self.applicants.get(number) is not applicant:
             return
         names = answer.names if isinstance(answer, Names) else ()
-        if not names and (isinstance(answer, Names) or answer == Refusal(Why.NO_NODE)):
-            self._let_in(group, applicant)
-            return
         above = self._paths.ids(group.name)
-        refused = (
-            Rejected(ErrorCode.OTHER_PROTOCOL, group_nodes.refusal(group.name, names, above))
-            if names
-            else Rejected(ErrorCode.NOT_COORDINATOR, f"{above} cannot be read")
-        )
+        if names:
+            why = group_nodes.refusal(group.name, names, above)
+            refused = Rejected(ErrorCode.OTHER_PROTOCOL, why)
+        elif isinstance(answer, Names) or answer == Refusal(Why.NO_NODE):
+            then(group, applicant)
+            return
+        else:
+            refused = Rejected(ErrorCode.NOT_COORDINATOR, f"{above} cannot be read")
         self._refuse(number, applicant.frame, refused)
         self.closed(number)
 
