@@ -32,6 +32,8 @@ from integration.zookeeper_log import Transaction, Write
 
 MOMENT_S = 0.3
 """What is told so shortly after an end was under way before it."""
+A_LITTLE_S = 1e-6
+"""Who gives a partition back has stopped before."""
 CONSEQUENCE_S = 8.0
 """For so long what a member of Kafka 0.8 did to a partition may have consequences: two sessions."""
 Step: TypeAlias = tuple[float, int, str, str, Callable[[], None]]
@@ -132,6 +134,8 @@ class Judged:
     """What no member of Kafka 0.8 did."""
     theirs: dict[str, list[Finding]] = field(default_factory=lambda: defaultdict(list))
     """By promise, what members of Kafka 0.8 did, or what followed from that."""
+    strays: list[str] = field(default_factory=list)
+    """Records that one of theirs got of a partition that was not its own: a split brain."""
     lost: list[str] = field(default_factory=list)
     disorder: list[str] = field(default_factory=list)
     records: int = 0
@@ -156,6 +160,7 @@ class Judged:
             *(f"lost: {record}" for record in self.lost[:12]),
             *(f"disorder: {what}" for what in self.disorder[:12]),
         ]
+        told += [f"split brain: {stray}" for stray in self.strays[:12]]
         for promise, found in sorted(self.theirs.items()):
             told.append(f"{promise}, by 0.8: {len(found)} times, as {found[0]}")
         return "\n".join(told)
@@ -305,7 +310,7 @@ def consumed_by_theirs(evidence: Evidence, ledger: Ledger) -> Iterator[Consumpti
             key = (printed.member, partition, claims[-1] if claims else printed.at)
             found.setdefault(key, []).append((printed.at, offset))
     for (member, partition, since), records in found.items():
-        lost = ledger.end(member, partition, since)
+        lost = ledger.end(member, partition, since) - A_LITTLE_S
         kept = [(min(at, lost) if at - lost < MOMENT_S else at, n) for at, n in records]
         has_died = evidence.deaths.get(member, float("inf")) < lost
         until = kept[-1][0] if has_died or lost == float("inf") else max(lost, kept[-1][0])
@@ -423,11 +428,14 @@ def sort_out(
     """Of each finding: is it what a member of Kafka 0.8 did, or what followed from that?"""
     theirs = frozenset(evidence.theirs)
     fouls = [(at, partition) for at, partition, who, _ in ledger.fouls if who in theirs]
-    fouls += [
-        (at, consumption.partition) for consumption in had if consumption.member in theirs
-        for at, _ in consumption.records
-        if ledger.owner(consumption.partition, at) != consumption.member
-    ]  # fmt: skip
+    for consumption in had:
+        for at, offset in consumption.records if consumption.member in theirs else ():
+            owner = ledger.owner(consumption.partition, at)
+            if owner != consumption.member:
+                fouls.append((at, consumption.partition))
+                name = "-".join(consumption.partition)
+                told = f"{at:.3f} {consumption.member} gets {offset} of {name}, which is {owner}'s"
+                found.strays.append(told)
     for finding in findings:
         of = finding.of.get("p")
         old = [m for m in finding.of.values() if isinstance(m, str) and m in theirs]
