@@ -182,6 +182,10 @@ class Ledger:
         self.fouls: list[tuple[float, Partition, str, str]] = []
         """When, of which partition, who has deleted another's node."""
         self._nodes: dict[str, Node] = {}
+        self._last = 0.0
+        self._said: dict[str, list[Line]] = defaultdict(list)
+        for line in evidence.lines:
+            self._said[line.member].append(line)
         for done in evidence.done:
             self._take(done)
 
@@ -197,8 +201,22 @@ class Ledger:
             float("inf"),
         )
 
+    def _at(self, done: Transaction) -> float:
+        """
+        When it was done: the log has whole milliseconds, within which causes come before effects.
+
+        Who deletes an owner has stopped before; who stores an offset has said so.
+        """
+        said = [
+            line.at for line in self._said.get(self.names.get(done.session, ""), ())
+            if line.event in ("stops", "stores") and done.at <= line.at < done.at + 0.001
+            and any(is_effect(line, write) for write in done.writes)
+        ]  # fmt: skip
+        self._last = max([self._last, done.at, *(at + A_LITTLE_S for at in said)])
+        return self._last
+
     def _take(self, done: Transaction) -> None:
-        at = done.at + 0.001  # the log has whole milliseconds, the end of which it may have been
+        at = self._at(done)
         before = dict(self._nodes)
         told = [text for write in done.writes if (text := self._write(write, done.session, at))]
         if done.is_end:
@@ -244,6 +262,17 @@ class Ledger:
 def is_owner(path: str) -> bool:
     """Whether it is the path of a partition's owner."""
     return path.split("/")[3:4] == ["owners"] and path.count("/") == 5
+
+
+def is_effect(line: Line, write: Write) -> bool:
+    """Whether this is written after that was said."""
+    if line.event == "stops":
+        return isinstance(write, Delete) and is_owner(write.path)
+    return not isinstance(write, Delete) and any(
+        write.path.endswith(f"/offsets/{o.topic}/{o.partition}")
+        and write.data == str(o.offset).encode()
+        for o in line.offsets
+    )
 
 
 def partition_of(path: str) -> Partition:
@@ -363,19 +392,11 @@ class RealEyes(ContractEyes):
 
 def steps_of_lines(evidence: Evidence, eyes: RealEyes) -> Iterator[Step]:
     """What ours have told beside their records."""
-    known: dict[str, set[Partition]] = defaultdict(set)
     for line in evidence.lines:
         offsets = {(o.topic, o.partition): o.offset for o in line.offsets}
         if line.event == "claims":
-            tokens = {**dict.fromkeys(sorted(known[line.member] - offsets.keys()), 0), **offsets}
-            known[line.member] |= offsets.keys()
-            yield (
-                line.at,
-                3,
-                line.member,
-                "knows its claims",
-                partial(eyes.claims, line.member, tokens),
-            )
+            act = partial(eyes.claims, line.member, offsets)
+            yield line.at, 3, line.member, "knows its claims", act
         for partition, offset in offsets.items():
             if line.event == "resolves":
                 act = partial(eyes.resolves, line.member, partition, offset)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from herdproof import Consumer
+from herdproof.cli import app
 from herdproof.consuming.offsets import OffsetReset
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.record import Record
@@ -30,6 +33,7 @@ class Turns:
         self.group = f"turns-{next(_names)}"
         self.topic = f"{self.group}-topic"
         self.got: list[Record] = []
+        self.zookeeper = zookeeper
         self._bootstrap = kafka.bootstrap
         self._own: dict[str, dict[str, Any]] = {
             "self_rebalancing": {"zookeeper": zookeeper, "rebalance_backoff_s": 0.2},
@@ -49,6 +53,17 @@ class Turns:
         )  # fmt: skip
         consumer.subscribe(self.topic)
         return consumer
+
+    def said(self, command: str) -> dict[str, Any]:
+        """What `herdproof groups` says of the group."""
+        own = [self.group] if command == "describe" else []
+        done = CliRunner().invoke(
+            app, ["groups", command, *own, "--zookeeper", self.zookeeper, "--json", "-"]
+        )
+        assert done.exit_code == 0, done.output
+        told = json.loads(done.stdout)
+        found = told.get("groups", [told])
+        return next(group for group in found if group["group"] == self.group)
 
     def take(self, consumer: Consumer, number: int = A_TURN) -> None:
         """The next records are finished with, and stored."""
@@ -71,6 +86,9 @@ def test_a_group_changes_its_protocol_when_it_has_ended(turns: Turns) -> None:
     for protocol in ("self_rebalancing", "central", "self_rebalancing"):
         with turns.member(protocol) as own:
             turns.take(own)
+            assert turns.said("list")["protocol"] == protocol
+            assert len(turns.said("describe")["partitions"]) == PARTITIONS
+        assert turns.said("list")["protocol"] == protocol
 
     places = [(record.partition, record.offset) for record in turns.got]
     assert sorted(places) == [(p, n) for p in range(PARTITIONS) for n in range(RECORDS)]

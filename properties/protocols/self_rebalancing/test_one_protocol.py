@@ -5,19 +5,11 @@ import pytest
 from herdproof.consuming.offsets import NO_OFFSET
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.self_rebalancing.reports import What
-from herdproof.zookeeper.operations import Create, Delete
+from herdproof.zookeeper.operations import Delete
 from properties.protocols.self_rebalancing.connectors import DIRS, Group
 
 COORDINATED = Paths()
 BACKOFF_MS = 2_000
-
-
-def make(group: Group, path: str, data: bytes = b"") -> None:
-    """A persistent node, with those above it."""
-    names = path.split("/")[1:]
-    for depth in range(1, len(names)):
-        group.zookeeper.perform(group.operator, Create("/" + "/".join(names[:depth])))
-    group.write(Create(path, data))
 
 
 def test_both_protocols_look_at_the_same_nodes() -> None:
@@ -31,7 +23,7 @@ def test_both_protocols_look_at_the_same_nodes() -> None:
 def test_who_comes_to_a_coordinators_group_waits_until_it_has_ended() -> None:
     """It does not register, says whose group it is, and begins by itself when that is over."""
     group = Group({"t": 2})
-    make(group, COORDINATED.subscription("g", "c1"), b'{"t": 1}')
+    group.make(COORDINATED.subscription("g", "c1"), b'{"t": 1}')
     late = group.member("a")
     group.settle()
 
@@ -53,7 +45,7 @@ def test_of_two_that_come_at_once_this_one_withdraws() -> None:
     early.resolve("t", "0", 0)
     group.settle()
     early.consume("t", "0", 5)
-    make(group, COORDINATED.subscription("g", "c1"))
+    group.make(COORDINATED.subscription("g", "c1"))
     group.settle()
 
     assert early.fetches() == {}
@@ -70,8 +62,8 @@ def test_owners_that_a_coordinator_has_left_are_cleared(stands: bool) -> None:
     """What a coordinator's group has left is in nobody's way; what nobody's has is not touched."""
     group = Group({"t": 1})
     if stands:
-        make(group, COORDINATED.group("g"), b'{"generation": 3}')
-    make(group, DIRS.owner(("t", "0")), b'{"consumer": "c1", "member": "1-1"}')
+        group.make(COORDINATED.group("g"), b'{"generation": 3}')
+    group.make(DIRS.owner(("t", "0")), b'{"consumer": "c1", "member": "1-1"}')
     late = group.member("a")
     group.settle()
 
