@@ -12,14 +12,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from herdproof.kafka.topics import Topics
 from herdproof.minder import Minder
-from herdproof.zookeeper.operations import Children, Data, Get, Names
+from herdproof.protocols.self_rebalancing.registries.paths import parents
+from herdproof.zookeeper.operations import Children, Create, Data, Get, Names
 from integration.clients import TestClient
 from integration.flow import Flow, Place
 from integration.old_consumers import OldConsumers
@@ -37,10 +38,12 @@ class RebalancingHerd:
 
     def __init__(
         self, folder: Path, group: str, topics: str, *, bootstrap: str, zookeeper: str,
-        flaws: Sequence[str] = (),
+        flaws: Sequence[str] = (), is_mixed: bool = False,
     ) -> None:  # fmt: skip
         self.folder, self.group, self.topics = folder, group, topics
         self.bootstrap, self.zookeeper, self.flaws = bootstrap, zookeeper, [*flaws]
+        self.is_mixed = is_mixed
+        """Theirs are in it, too, or will be."""
         self.began = time.time()
         self.flow = Flow(bootstrap)
         self.theirs = OldConsumers(zookeeper, group, f"{topics}.*", is_pattern=True)
@@ -133,6 +136,7 @@ class RebalancingHerd:
         """Create a topic that everybody wants, with records from now on."""
         topic = self.topics + name
         self._deed(f"the topic {topic} appears")
+        self._store_starts(topic, range(partitions))
         self._admin.create(topic, partitions, replicas)
         self.flow.places += [(topic, partition) for partition in range(partitions)]
         return topic
@@ -141,8 +145,17 @@ class RebalancingHerd:
         """Give a topic one partition more, with records from now on."""
         partitions = sum(place[0] == topic for place in self.flow.places)
         self._deed(f"{topic} gets partition {partitions}")
+        self._store_starts(topic, range(partitions, partitions + 1))
         self._admin.add_partitions(topic, partitions + 1)
         self.flow.places.append((topic, partitions))
+
+    def _store_starts(self, topic: str, partitions: Iterable[int]) -> None:
+        """Where theirs are to begin: 0.8's console begins at the end, whatever its settings say."""
+        for partition in partitions if self.is_mixed else ():
+            path = f"/consumers/{self.group}/offsets/{topic}/{partition}"
+            for above in parents(path):
+                self.onlooker.perform(Create(above))
+            self.onlooker.perform(Create(path, b"0"))
 
     # ── What is seen ────────────────────────────────────────────────────────────────────────
 
@@ -248,6 +261,3 @@ class RebalancingHerd:
             deaths=dict(self.deaths), deeds=[*self.deeds],
             done=[t for t in transactions(directory, servers) if t.at >= self.began - 1],
         )  # fmt: skip
-
-
-Told = Mapping[str, Any]

@@ -29,11 +29,11 @@ DRAFTED = sorted(drafted().switches)
 def herd(kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Herds:
     """Makes groups."""
 
-    def make(*flaws: str) -> RebalancingHerd:
+    def make(*flaws: str, is_mixed: bool = False) -> RebalancingHerd:
         name = f"herd-{next(_names)}"
         return RebalancingHerd(
             tmp_path, name, f"{name}-topic", bootstrap=kafka.bootstrap, zookeeper=zookeeper.hosts,
-            flaws=flaws,
+            flaws=flaws, is_mixed=is_mixed,
         )  # fmt: skip
 
     return make
@@ -99,7 +99,7 @@ def test_theirs_and_ours_in_one_group(
     herd: Herds, zookeeper: EmbeddedZooKeeper, report: Callable[[str], None]
 ) -> None:
     """Two of Kafka 0.8.2.2's and two of ours: what breaks is what one of theirs did."""
-    with herd() as group:
+    with herd(is_mixed=True) as group:
         group.add_topic("", 6)
         group.start("a", "b")
         group.start_old("old1", "old2")
@@ -126,7 +126,7 @@ def test_theirs_and_ours_in_one_group(
 class Ground:
     """An ensemble and two brokers for one scenario, all of which may be broken."""
 
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, *, is_mixed: bool) -> None:
         self.zookeeper = stack.enter_context(EmbeddedZooKeeper(3))
         self.brokers = [
             stack.enter_context(EmbeddedKafka(self.zookeeper.hosts, broker_id=number))
@@ -142,6 +142,7 @@ class Ground:
                 "ground-topic",
                 zookeeper=self.zookeeper.hosts,
                 bootstrap=",".join(broker.bootstrap for broker in self.brokers),
+                is_mixed=is_mixed,
             )
         )
         self.members: set[str] = set()
@@ -214,7 +215,7 @@ def test_every_disturbance(
 ) -> None:
     """After each of them all partitions are owned and flow; in the end the contract judges."""
     with ExitStack() as stack:
-        ground = Ground(stack, tmp_path)
+        ground = Ground(stack, tmp_path, is_mixed=bool(theirs))
         topic = ground.herd.add_topic("", 6, replicas=2)
         for name in ("a", *theirs):
             ground.join(name)

@@ -35,7 +35,7 @@ from herdproof.protocols.self_rebalancing.core.context import (
     Round,
     ignore_answer,
     is_made,
-    told,
+    reason,
 )
 from herdproof.protocols.self_rebalancing.core.events import (
     CommitOutcome,
@@ -212,7 +212,7 @@ class ConsumerConnector:
         elif isinstance(answer, Names) or answer == Refusal(Why.NO_NODE):
             self._create_id()
         else:
-            self._register_later(f"{dirs.subscriptions} cannot be read: {told(answer)}")
+            self._register_later(f"{dirs.subscriptions} cannot be read: {reason(answer)}")
 
     def _create_id(self) -> None:
         data = encoded(self.context.registration)
@@ -231,11 +231,16 @@ class ConsumerConnector:
             round_.make_parents(path, self._prepared)
             round_.close()
         else:
-            self._register_later(told(answer))
+            self._register_later(reason(answer))
 
     def _prepared(self, answer: Answer) -> None:
-        if not is_made(answer):
-            self._register_later(told(answer))
+        if answer == Refusal(Why.NO_NODE):
+            self._register_later(
+                "the nodes above it can neither be found nor created: is there the chroot that the "
+                "address of ZooKeeper names, and may this user write there?"
+            )
+        elif not is_made(answer):
+            self._register_later(reason(answer))
 
     def _register_again(self) -> None:
         """The nodes above are made, or it was said why not."""
@@ -249,8 +254,10 @@ class ConsumerConnector:
             self._is_registered()
         elif stat is None:
             self._register()
-        else:
+        elif stat.ephemeral_owner:
             self._register_later("another session has a node of that name")
+        else:
+            self._register_later("a persistent node has that name: whoever has made it deletes it")
 
     def _register_later(self, why: str) -> None:
         self.register_again_ms = self.context.now_ms + self.context.settings.rebalance_backoff_ms

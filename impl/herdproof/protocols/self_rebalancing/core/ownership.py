@@ -29,6 +29,7 @@ from herdproof.protocols.self_rebalancing.core.context import (
     ignore_answer,
     is_made,
     named,
+    reason,
     told,
 )
 from herdproof.protocols.self_rebalancing.registries.context import ConsumerThreadId
@@ -168,7 +169,7 @@ class Ownership:
         elif why is Why.NO_NODE:
             self._prepare(partition)
         elif why is not None:
-            self._trouble = f"{'-'.join(partition)} cannot be claimed: {told(answer)}"
+            self._trouble = f"{'-'.join(partition)} cannot be claimed: {reason(answer)}"
         self._settle()
 
     def _answered(self, partition: Partition, outcome: str) -> None:
@@ -187,7 +188,7 @@ class Ownership:
 
     def _prepared(self, partition: Partition, is_above: bool, answer: Answer) -> None:
         if not is_made(answer):
-            self._trouble = f"{'-'.join(partition)} cannot be claimed: {told(answer)}"
+            self._trouble = f"{'-'.join(partition)} cannot be claimed: {reason(answer)}"
         elif not (is_above or self._trouble):
             self._claim(partition)
 
@@ -203,7 +204,7 @@ class Ownership:
         elif isinstance(answer, Found) and answer.stat is not None:
             self._is_in_the_way(partition, answer.stat)
         else:
-            self._trouble = f"the owner of {'-'.join(partition)} cannot be read: {told(answer)}"
+            self._trouble = f"the owner of {'-'.join(partition)} cannot be read: {reason(answer)}"
         self._settle()
 
     def _is_in_the_way(self, partition: Partition, stat: Stat) -> None:
@@ -232,7 +233,7 @@ class Ownership:
                 f"had this group: whoever has made it has to delete it"
             )
         else:
-            self._trouble = f"{self._context.dirs.owner(partition)} is in the way: {told(answer)}"
+            self._trouble = f"{self._context.dirs.owner(partition)} is in the way: {reason(answer)}"
         self._settle()
 
     def _settle(self) -> None:
@@ -286,7 +287,7 @@ class Ownership:
             claim.token, claim.is_asked = answer.stat.version, False
             self._answered(partition, "done")
         else:
-            self._trouble = f"the claim of {'-'.join(partition)} cannot be read: {told(answer)}"
+            self._trouble = f"the claim of {'-'.join(partition)} cannot be read: {reason(answer)}"
 
     def _doubted(self, partition: Partition, round_: Round, answer: Answer) -> None:
         stat = answer.stat if isinstance(answer, Found) else None

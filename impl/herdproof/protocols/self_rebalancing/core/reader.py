@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from herdproof.consuming.kafka_nodes import read_partitions
-from herdproof.protocols.self_rebalancing.core.context import ConnectorContext, Round, Then
+from herdproof.protocols.self_rebalancing.core.context import ConnectorContext, Round, Then, reason
 from herdproof.protocols.self_rebalancing.registries.context import AssignmentContext
 from herdproof.protocols.self_rebalancing.registries.paths import BROKER_IDS, TOPICS, topic_path
 from herdproof.protocols.self_rebalancing.registries.registrations import (
@@ -201,7 +201,7 @@ class ContextReader:
 
     def _fail(self, path: str, answer: Answer) -> None:
         assert isinstance(answer, Refusal), f"a read was answered by {answer}"
-        self.trouble = f"{path} cannot be read: {answer.why.value}"
+        self.trouble = f"{path} cannot be read: {reason(answer)}"
 
 
 MEMBER = What.BAD_REGISTRATION
