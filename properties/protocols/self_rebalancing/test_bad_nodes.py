@@ -1,4 +1,4 @@
-"""What a member cannot read: it says where, holds nothing, and goes on by itself once it is mended."""
+"""What a member cannot read: it says where, holds nothing, and goes on when it is mended."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import pytest
 from herdproof.consuming.offsets import NO_OFFSET
 from herdproof.protocols.self_rebalancing.reports import What
 from herdproof.simulator.zookeeper import ZooKeeper
-from herdproof.zookeeper.operations import Answer, Create, Delete, Operation, Refusal, Set, Why
+from herdproof.zookeeper.operations import Answer, Create, Operation, Refusal, Set, Why
 from properties.protocols.self_rebalancing.connectors import DIRS, Group, described
 
 T0 = ("t", "0")
@@ -57,9 +57,9 @@ def writes(path: str, data: bytes) -> Callable[[Group], object]:
     return write
 
 
-def deletes(*paths: str) -> Callable[[Group], object]:
-    """Somebody deletes these."""
-    return lambda group: [group.write(Delete(path)) for path in paths]
+def deletes(path: str) -> Callable[[Group], object]:
+    """Somebody deletes this."""
+    return lambda group: group.delete(path)
 
 
 def forbids(path: str) -> Callable[[Group], object]:

@@ -38,8 +38,8 @@ GARBAGE = st.sampled_from([
 PATHS = st.sampled_from([
     DIRS.id("z"), DIRS.id("\U0001f404"), "/brokers/topics/t", "/brokers/topics/u", BROKER_IDS,
     *map(DIRS.offset, PARTITIONS), *map(DIRS.owner, PARTITIONS), *map(DIRS.claim, PARTITIONS),
-    "/consumers/g/owners/v", "/brokers/topics/v", "/herdproof", "/herdproof/groups", DIRS.coordinated,
-    DIRS.subscriptions, f"{DIRS.subscriptions}/c1",
+    "/consumers/g/owners/v", "/brokers/topics/v", "/herdproof", "/herdproof/groups",
+    DIRS.coordinated, DIRS.subscriptions, f"{DIRS.subscriptions}/c1",
 ])  # fmt: skip
 DISTURBANCES = st.one_of(
     st.tuples(st.sampled_from(["write", "stranger"]), PATHS, GARBAGE),
