@@ -258,6 +258,6 @@ class RebalancingHerd:
         return Evidence(
             group=self.group, lines=self.lines(), printed=[*self._printed],
             values=dict(self.flow.values), produced=[*self.flow.produced], theirs=[*self._old],
-            deaths=dict(self.deaths), deeds=[*self.deeds],
+            deaths=dict(self.deaths), deeds=[*self.deeds], operator=self.onlooker.session,
             done=[t for t in transactions(directory, servers) if t.at >= self.began - 1],
         )  # fmt: skip

@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import Any, Self, TypeAlias
 
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.self_rebalancing.judged.eyes import ContractEyes
 from herdproof.simulator.tree import Node
@@ -36,6 +37,7 @@ A_LITTLE_S = 1e-6
 """Who gives a partition back has stopped before."""
 CONSEQUENCE_S = 8.0
 """For so long what a member of Kafka 0.8 did to a partition may have consequences: two sessions."""
+OPERATOR = "the operator"
 Step: TypeAlias = tuple[float, int, str, str, Callable[[], None]]
 """When, what comes first if it is at one time, who did what, and what that is of the fields."""
 
@@ -87,6 +89,8 @@ class Evidence:
     theirs: Sequence[str]
     deaths: Mapping[str, float]
     deeds: Sequence[tuple[float, str]]
+    operator: int
+    """The session of whoever has stored where partitions begin."""
     done: Sequence[Transaction]
 
 
@@ -182,6 +186,9 @@ class Ledger:
         self.fouls: list[tuple[float, Partition, str, str]] = []
         """When, of which partition, who has deleted another's node."""
         self._nodes: dict[str, Node] = {}
+        self.starts: list[tuple[float, Partition, int]] = []
+        """When, of which partition, the operator has stored where it begins."""
+        self._operator = evidence.operator
         self._last = 0.0
         self._said: dict[str, list[Line]] = defaultdict(list)
         for line in evidence.lines:
@@ -227,6 +234,7 @@ class Ledger:
         if not told:
             return
         who = self.names.get(done.session, f"session {done.session:#x}")
+        who = OPERATOR if done.session == self._operator else who
         self.steps.append((at, who, "; ".join(told), dict(self._nodes)))
         for path in sorted({path for path in before.keys() | self._nodes.keys() if is_owner(path)}):
             now, was = self._nodes.get(path), before.get(path)
@@ -243,6 +251,8 @@ class Ledger:
         match write:
             case Create(data=data, ephemeral=ephemeral):
                 self._nodes[path] = Node(data, session if ephemeral else 0)
+                if session == self._operator and path.startswith(f"{above}offsets/") and data:
+                    self.starts.append((at, partition_of(path), read_offset(data)))
                 if path.startswith(f"{above}ids/"):
                     name = path.rpartition("/")[2].removeprefix(f"{self.group}_")
                     self.names[session] = name
@@ -384,6 +394,10 @@ class RealEyes(ContractEyes):
         if not stored:
             self.resolves(member, partition, first)
 
+    def skips(self, partition: Partition, offset: int) -> None:
+        """What lies before a start that the operator stores counts as finished."""
+        self._finished(partition, offset + 1)
+
     def gets(self, member: str, partition: Partition, offset: int) -> None:
         """A record is delivered; nobody tells when the application is done with it."""
         self.delivers(member, partition, offset)
@@ -427,6 +441,8 @@ def judge(evidence: Evidence) -> Judged:
     steps: list[Step] = [
         *((at, 2, who, what, partial(eyes.nodes, nodes, sessions))
           for at, who, what, nodes in ledger.steps),
+        *((at, 1, OPERATOR, "says where to begin", partial(eyes.skips, partition, offset))
+          for at, partition, offset in ledger.starts),
         *steps_of_lines(evidence, eyes),
         *(step for consumption in had for step in steps_of(consumption, eyes)),
     ]  # fmt: skip
@@ -462,6 +478,8 @@ def sort_out(
         old = [m for m in finding.of.values() if isinstance(m, str) and m in theirs]
         stray = any(ledger.owner(of, finding.at) != m for m in old) if of else bool(old)
         follows = any(p == of and 0 <= finding.at - at < CONSEQUENCE_S for at, p in fouls)
+        if finding.who == OPERATOR:
+            continue
         if finding.who in theirs or stray or follows:
             found.theirs[finding.promise].append(finding)
             if finding.promise == "committed_offsets_never_go_back" and of:
