@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,7 +52,7 @@ class RebalancingHerd:
         """When a member was killed, or closed."""
         self.deeds: list[tuple[float, str]] = []
         """What was done to the group."""
-        self._minder = Minder()
+        self.minder = Minder()
         self._admin = Topics(bootstrap)
         self._ours: dict[str, Path] = {}
         self._old: list[str] = []
@@ -77,7 +77,7 @@ class RebalancingHerd:
     def end(self) -> None:
         """Everybody ends; may be repeated."""
         self.flow.stop()
-        self._minder.close()
+        self.minder.close()
         self.theirs.close()
         self._ends.set()
         self._reader.join()
@@ -95,8 +95,15 @@ class RebalancingHerd:
                 "auto_commit_interval_s": 0.5, "flaws": self.flaws,
             }  # fmt: skip
             self._ours[name] = self.folder / f"{name}.log"
-            command = [sys.executable, str(PROGRAM), json.dumps(told)]
-            self._minder.start(name, command, self._ours[name])
+            self.launch(name, told, self._ours[name])
+
+    def launch(self, name: str, told: Mapping[str, object], log: Path) -> None:
+        """Start a process that is told this; what it says goes to `log`."""
+        self.minder.start(name, [sys.executable, str(PROGRAM), json.dumps(told)], log)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """One of ours gets one of the four signals that end, close, pause and resume."""
+        self.minder.signal(name, number)
 
     def start_old(self, *names: str) -> None:
         """Members of Kafka 0.8.2.2's start."""
@@ -125,7 +132,7 @@ class RebalancingHerd:
     def _signal(self, name: str, number: signal.Signals, what: str) -> None:
         self._deed(f"{name} {what}")
         if name in self._ours:
-            self._minder.signal(name, number)
+            self.send(name, number)
         else:
             self.theirs.send(name, number)
 
