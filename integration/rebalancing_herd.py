@@ -77,10 +77,10 @@ class RebalancingHerd:
     def end(self) -> None:
         """Everybody ends; may be repeated."""
         self.flow.stop()
-        self.minder.close()
-        self.theirs.close()
         self._ends.set()
         self._reader.join()
+        self.minder.close()
+        self.theirs.close()  # and what they have printed is gone
 
     # ── Members ─────────────────────────────────────────────────────────────────────────────
 
