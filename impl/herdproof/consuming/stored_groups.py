@@ -290,6 +290,19 @@ def emptied(paths: Sequence[str]) -> list[Write]:
     return [*(Delete(path) for path in paths), *(Create(path) for path in paths)]
 
 
+def offset_writes(
+    offsets: Mapping[Partition, int], versions: Mapping[Partition, int],
+    path_of: Callable[[Partition], str],
+) -> list[Write]:  # fmt: skip
+    """Store these, each in its node as it was read; `versions` has those that stood."""
+    writes: list[Write] = []
+    for partition in sorted(offsets, key=in_order):
+        path, data = path_of(partition), str(offsets[partition]).encode()
+        version = versions.get(partition)
+        writes.append(Create(path, data) if version is None else Set(path, data, version))
+    return writes
+
+
 def split(writes: Sequence[Write]) -> Iterator[list[Write]]:
     """Transactions of these writes, none too large; at least one."""
     part: list[Write] = []

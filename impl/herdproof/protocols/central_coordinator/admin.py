@@ -20,7 +20,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.consuming.stored_groups import (
     Write,
     emptied,
-    in_order,
+    offset_writes,
     refused,
     require_empty,
     split,
@@ -48,11 +48,11 @@ def reset_offsets(
     reset that one transaction cannot hold, what the error says.
     """
     require_empty(group)
-    writes: list[Write] = []
-    for partition in sorted(offsets, key=in_order):
-        path, data = groups.paths.offset(group.name, *partition), str(offsets[partition]).encode()
-        version = group.offset_versions.get(partition)
-        writes.append(Create(path, data) if version is None else Set(path, data, version))
+    writes = offset_writes(
+        offsets,
+        group.offset_versions,
+        lambda partition: groups.paths.offset(group.name, *partition),
+    )
     above = sorted({node for write in writes for node in parents(write.path)})
     for answer in groups.ask_all([Create(path) for path in above]):
         if isinstance(answer, Refusal) and answer.why is not Why.NODE_EXISTS:

@@ -22,12 +22,13 @@ from herdproof.consuming.stored_groups import (
     Write,
     emptied,
     in_order,
+    offset_writes,
     refused,
     require_empty,
     split,
 )
 from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs, UnusableName, parents
-from herdproof.zookeeper.operations import Create, Data, Delete, Done, Multi, Refusal, Set, Why
+from herdproof.zookeeper.operations import Create, Data, Delete, Done, Multi, Refusal, Why
 
 CONSUMERS = "/consumers"
 """Its children are the groups, of this protocol or another one."""
@@ -87,11 +88,7 @@ class RebalancingGroups(NodeReader):
     def reset_offsets(self, group: RebalancingGroup, offsets: Mapping[Partition, int]) -> None:
         """Store these instead, if nobody is a member, and no offset was stored meanwhile."""
         dirs = GroupDirs(group.name)
-        writes: list[Write] = []
-        for partition in sorted(offsets, key=in_order):
-            path, data = dirs.offset(partition), str(offsets[partition]).encode()
-            version = group.offset_versions.get(partition)
-            writes.append(Create(path, data) if version is None else Set(path, data, version))
+        writes = offset_writes(offsets, group.offset_versions, dirs.offset)
         self._make(node for write in writes for node in parents(write.path))
         self._write(group, writes)
 
