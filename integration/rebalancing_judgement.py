@@ -38,6 +38,7 @@ A_LITTLE_S = 1e-6
 CONSEQUENCE_S = 8.0
 """For so long what a member of Kafka 0.8 did to a partition may have consequences: two sessions."""
 OPERATOR = "the operator"
+FOR_EVER = float("inf")
 Step: TypeAlias = tuple[float, int, str, str, Callable[[], None]]
 """When, what comes first if it is at one time, who did what, and what that is of the fields."""
 
@@ -205,7 +206,7 @@ class Ledger:
         """Until when a member owned a partition that it owned then."""
         return next(
             (at for at, owner in self.history[partition] if at > since and owner != member),
-            float("inf"),
+            FOR_EVER,
         )
 
     def _at(self, done: Transaction) -> float:
@@ -300,7 +301,7 @@ def consumed_by_ours(evidence: Evidence, ledger: Ledger) -> Iterator[Consumption
     for line in evidence.lines:
         by_member[line.member].append(line)
     for member, lines in by_member.items():
-        dead = evidence.deaths.get(member, float("inf"))
+        dead = evidence.deaths.get(member, FOR_EVER)
         for number, begun in enumerate(lines):
             if begun.event != "begins":
                 continue
@@ -325,14 +326,17 @@ def consumed_by_ours(evidence: Evidence, ledger: Ledger) -> Iterator[Consumption
 
 def ended(consumption: Consumption, lost: float) -> Consumption:
     """With its end: what it says, or its last record, if the partition was lost before."""
-    at = [at for at, _ in consumption.records]
-    until = consumption.until
-    if until in (float("inf"),) or lost < until:
-        until = max([consumption.since, *at])
-    consumption.records = [(min(a, until) if a - until < MOMENT_S else a, n)
-                           for a, n in consumption.records]  # fmt: skip
-    consumption.until = max([until, *(a for a, _ in consumption.records)])
+    until, records = consumption.until, consumption.records
+    if until == FOR_EVER or lost < until:
+        until = max([consumption.since, *(at for at, _ in records)])
+    consumption.records = under_way(records, until)
+    consumption.until = max([until, *(at for at, _ in consumption.records)])
     return consumption
+
+
+def under_way(records: Iterable[tuple[float, int]], end: float) -> list[tuple[float, int]]:
+    """Records with their times: what is told a moment after an end was under way before it."""
+    return [(min(at, end) if at - end < MOMENT_S else at, offset) for at, offset in records]
 
 
 def consumed_by_theirs(evidence: Evidence, ledger: Ledger) -> Iterator[Consumption]:
@@ -350,9 +354,9 @@ def consumed_by_theirs(evidence: Evidence, ledger: Ledger) -> Iterator[Consumpti
             found.setdefault(key, []).append((printed.at, offset))
     for (member, partition, since), records in found.items():
         lost = ledger.end(member, partition, since) - A_LITTLE_S
-        kept = [(min(at, lost) if at - lost < MOMENT_S else at, n) for at, n in records]
-        has_died = evidence.deaths.get(member, float("inf")) < lost
-        until = kept[-1][0] if has_died or lost == float("inf") else max(lost, kept[-1][0])
+        kept = under_way(records, lost)
+        has_died = evidence.deaths.get(member, FOR_EVER) < lost
+        until = kept[-1][0] if has_died or lost == FOR_EVER else max(lost, kept[-1][0])
         yield Consumption(
             member=member, partition=partition, since=kept[0][0], until=until, start=None,
             records=kept,
