@@ -16,14 +16,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import Topics
@@ -35,14 +32,13 @@ from herdproof.zookeeper.operations import Children, Data, Get, Names
 from integration.central_judgement import Evidence, Place, Seen, Tenure, tenures
 from integration.clients import TestClient
 from integration.commands import COMMAND
+from integration.flow import Flow
 
 SESSION_S = 6.0
 """Of consumers with coordinators, and of coordinators with ZooKeeper: the machine is a busy one."""
 PING_S = 1.0
 BEHIND_S = SESSION_S + 2 * PING_S + 2.0
 """For so long before a lost connection offsets may not be stored: a lease, two pings, our slack."""
-EVERY_S = 0.02
-"""A record is produced so often."""
 PATIENCE_S = 60.0
 """How long a scenario waits for what must come; only a failing one waits that long."""
 PATHS = Paths()
@@ -344,58 +340,6 @@ class Log:
             if line.startswith(b'{"event"')
         ]
         return self._seen
-
-
-class Flow:
-    """Records that are produced all the time, to each partition in turn, in a thread."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.places: list[Place] = []
-        self.produced: dict[tuple[Place, int], float] = {}
-        """When (monotonic, in seconds) each acknowledged record was produced."""
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "linger.ms": 5,
-                "log_level": 0,
-                "topic.metadata.refresh.interval.ms": 500,
-            }
-        )
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        """Begin; nothing is produced before there are places."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Produce no more; what was produced is acknowledged. May be repeated."""
-        self._ends.set()
-        self._thread.join(PATIENCE_S)
-
-    def is_new(self, place: Place, offset: int, since: float) -> bool:
-        """Whether the record at this offset was produced since then."""
-        return self.produced.get((place, offset), 0.0) > since
-
-    def _run(self) -> None:
-        for number in count():
-            if self._ends.wait(EVERY_S):
-                break
-            if places := list(self.places):
-                topic, partition = places[number % len(places)]
-                with suppress(KafkaException):  # it does not know a new partition yet
-                    self._producer.produce(
-                        topic, str(number), partition=partition, on_delivery=self._delivered
-                    )
-            self._producer.poll(0)
-        self._producer.flush(PATIENCE_S)
-
-    def _delivered(self, error: KafkaError | None, record: Message) -> None:
-        """Only what was acknowledged has to be delivered."""
-        topic, partition, offset = record.topic(), record.partition(), record.offset()
-        if error is None and topic is not None and partition is not None and offset is not None:
-            self.produced[(topic, partition), offset] = time.monotonic()
 
 
 class Watcher:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,10 +43,10 @@ def plans(hosts: str, members: Iterable[tuple[str, str]]) -> list[str]:
 class OldConsumers:
     """Console consumers of one group, each by a name; they are killed at the latest at the end."""
 
-    def __init__(self, hosts: str, group: str, topic: str) -> None:
+    def __init__(self, hosts: str, group: str, topic: str, *, is_pattern: bool = False) -> None:
         self._servers = Servers("Consumer of Kafka 0.8")
         self._settings = {"zookeeper.connect": hosts, "group.id": group, **SETTINGS}
-        self._arguments = ["--zookeeper", hosts, "--topic", topic]
+        self._arguments = ["--zookeeper", hosts, "--whitelist" if is_pattern else "--topic", topic]
 
     def start(self, name: str) -> None:
         """One more consumer; `consumer.id` is its name."""
@@ -89,6 +90,17 @@ class OldConsumers:
     def resume(self, name: str) -> None:
         """It goes on (SIGCONT)."""
         self._servers.resume(name)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """It gets one of these four signals."""
+        {
+            signal.SIGKILL: self.kill, signal.SIGTERM: self.ask_to_end,
+            signal.SIGSTOP: self.pause, signal.SIGCONT: self.resume,
+        }[number](name)  # fmt: skip
+
+    def close(self) -> None:
+        """All are killed."""
+        self._servers.close()
 
     def __enter__(self) -> Self:
         return self

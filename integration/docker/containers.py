@@ -28,6 +28,11 @@ def kill_if_it_runs(container: DockerContainer) -> None:
         kill(container)
 
 
+def ask_to_end(container: DockerContainer) -> None:
+    """End it by SIGTERM, and do not wait."""
+    docker("kill", "--signal", "TERM", container_id(container))
+
+
 def pause(container: DockerContainer) -> None:
     """Stop it in its tracks."""
     docker("pause", container_id(container))

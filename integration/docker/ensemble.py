@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
@@ -73,6 +74,13 @@ class Ensemble:
     def kill(self, server: int) -> None:
         """By SIGKILL."""
         containers.kill(self._servers[server])
+
+    def copy_logs(self, to: Path) -> None:
+        """Copy what each has logged of transactions, as `zookeeper_log.transactions` wants it."""
+        for number, server in enumerate(self._servers.values()):
+            folder = to / str(number) / "data"
+            folder.mkdir(parents=True)
+            containers.copy_out(server, "/data", folder)
 
     def pause(self, server: int) -> None:
         """Stop it in its tracks; do not `ask` it then."""

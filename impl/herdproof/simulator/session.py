@@ -229,6 +229,7 @@ class SimulatedClient:
 
     def resumed(self) -> None:
         """Its process goes on; if it still hears nothing, it soon gives the connection up."""
+        assert not self.host.paused, "who is told before it is awake is not heard"
         self.speak()
         if self.stands and self._is_parted():
             self.service.timeline.after(self.timeout_ms * PATIENCE / 2, self._give_up, self.down)

@@ -160,6 +160,11 @@ class Member:
         """What it has reported."""
         return [report.what for report in self.told(Report)]
 
+    def why(self, what: str) -> str:
+        """The reason of its last report of this kind; empty without one."""
+        reasons = [dict(r.details)["why"] for r in self.told(Report) if r.what == what]
+        return str(reasons[-1]) if reasons else ""
+
     def forget(self) -> None:
         """Look only at what comes from now on."""
         self.effects.clear()
@@ -216,6 +221,13 @@ class Group:
         answer = self.zookeeper.perform(self.operator, operation)
         assert not isinstance(answer, Refusal), f"{operation}: {answer}"
 
+    def make(self, path: str, data: bytes = b"") -> None:
+        """A persistent node, with those above it."""
+        names = path.split("/")[1:]
+        for depth in range(1, len(names)):
+            self.zookeeper.perform(self.operator, Create("/" + "/".join(names[:depth])))
+        self.write(Create(path, data))
+
     def stranger(self, path: str, data: bytes = b"") -> int:
         """Somebody else's ephemeral node, and with it the session that ends it."""
         session = self.zookeeper.open()
@@ -271,10 +283,7 @@ class Group:
         if self.data(path) is not None:
             self.write(Set(path, str(offset).encode()))
             return
-        names = path.split("/")[1:]
-        for depth in range(1, len(names)):
-            self.zookeeper.perform(self.operator, Create("/" + "/".join(names[:depth])))
-        self.write(Create(path, str(offset).encode()))
+        self.make(path, str(offset).encode())
 
     def delete(self, path: str) -> None:
         """An operator deletes a node."""

@@ -5,7 +5,6 @@ import pytest
 from herdproof.consuming.events import (
     Answered,
     Deliver,
-    Report,
     Resolved,
     StartFetchers,
     StopFetchers,
@@ -15,7 +14,7 @@ from herdproof.protocols.self_rebalancing.core.events import CommitOutcome, Comm
 from herdproof.protocols.self_rebalancing.core.rebalance import RebalancePhase
 from herdproof.protocols.self_rebalancing.held.flawed import connector_with
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
-from herdproof.zookeeper.operations import Create, Delete, Set, Synced
+from herdproof.zookeeper.operations import Delete, Set, Synced
 from properties.protocols.self_rebalancing.connectors import DIRS, TIMEOUT_MS, Group, Member
 
 T0 = ("t", "0")
@@ -30,12 +29,6 @@ def consuming(group: Group, name: str = "b", offset: int = 5, flaw: str = "") ->
         group.settle()
     member.consume(*T0, offset)
     return member
-
-
-def why(member: Member, what: str) -> str:
-    """The reason of its last report of this kind."""
-    reports = [r for r in member.told(Report) if r.what == what]
-    return str(dict(reports[-1].details)["why"])
 
 
 # ── Sessions ────────────────────────────────────────────────────────────────────────────────
@@ -308,7 +301,7 @@ def test_a_strangers_write_is_not_taken_for_ones_own() -> None:
     member.connect()
     group.settle()
 
-    assert "it was changed" in why(member, "commit_refused")
+    assert "it was changed" in member.why("commit_refused")
     assert member.fetches() == {T0: 4}
 
 
@@ -429,7 +422,7 @@ def test_nobody_plans_around_a_registration_that_cannot_be_read(data: bytes) -> 
     group.settle()
 
     assert (member.fetches(), group.owners()) == ({}, {})
-    assert DIRS.id("z") in why(member, "bad_registration")
+    assert DIRS.id("z") in member.why("bad_registration")
     good = b'{"version":1,"subscription":{"t":1},"pattern":"static","timestamp":"1"}'
     group.zookeeper.perform(session, Set(DIRS.id("z"), good))
     group.settle()
@@ -460,7 +453,7 @@ def test_a_topic_that_cannot_be_read_is_not_guessed_at() -> None:
     group.write(Set("/brokers/topics/t", b"garbage"))
     member = group.member("a")
     group.settle()
-    assert (member.fetches(), "/brokers/topics/t" in why(member, "bad_topic")) == ({}, True)
+    assert (member.fetches(), "/brokers/topics/t" in member.why("bad_topic")) == ({}, True)
     group.write(Set("/brokers/topics/t", b'{"partitions":{"0":[0]}}'))
     group.pass_time(2_000)
 
@@ -476,28 +469,11 @@ def test_an_offset_that_cannot_be_read_is_not_gone_on_from() -> None:
     member = group.member("a")
     group.settle()
     assert member.fetches() == {("t", "1"): 3}
-    assert DIRS.offset(T0) in why(member, "bad_offset")
+    assert DIRS.offset(T0) in member.why("bad_offset")
     group.write(Set(DIRS.offset(T0), b"4"))
     group.settle()
 
     assert member.fetches() == {T0: 4, ("t", "1"): 3}
-
-
-def test_a_group_of_another_protocol_is_refused_in_a_sentence() -> None:
-    """Persistent owner nodes are another protocol's: they are not waited for in silence."""
-    group = Group({"t": 1})
-    for path in ("/consumers", "/consumers/g", "/consumers/g/owners", "/consumers/g/owners/t"):
-        group.write(Create(path))
-    group.write(Create(DIRS.owner(T0), b"{}"))
-    member = group.member("a")
-    group.settle()
-    assert "is persistent: the group is, or was, another protocol's" in why(
-        member, "attempt_failed"
-    )
-    group.delete(DIRS.owner(T0))
-    group.pass_time(2_000)
-
-    assert member.fetches() == {T0: NO_OFFSET}
 
 
 def test_garbage_in_an_owner_node_is_an_owner() -> None:

@@ -38,7 +38,8 @@ GARBAGE = st.sampled_from([
 PATHS = st.sampled_from([
     DIRS.id("z"), DIRS.id("\U0001f404"), "/brokers/topics/t", "/brokers/topics/u", BROKER_IDS,
     *map(DIRS.offset, PARTITIONS), *map(DIRS.owner, PARTITIONS), *map(DIRS.claim, PARTITIONS),
-    "/consumers/g/owners/v", "/brokers/topics/v",
+    "/consumers/g/owners/v", "/brokers/topics/v", "/herdproof", "/herdproof/groups",
+    DIRS.coordinated, DIRS.subscriptions, f"{DIRS.subscriptions}/c1",
 ])  # fmt: skip
 DISTURBANCES = st.one_of(
     st.tuples(st.sampled_from(["write", "stranger"]), PATHS, GARBAGE),
@@ -81,7 +82,7 @@ def mend(group: Group, strangers: list[int]) -> None:
     zookeeper, operator = group.zookeeper, group.operator
     for session in strangers:
         zookeeper.close(session)
-    for path in (DIRS.id("z"), DIRS.id("\U0001f404")):
+    for path in (DIRS.id("z"), DIRS.id("\U0001f404"), f"{DIRS.subscriptions}/c1"):
         zookeeper.perform(operator, Delete(path))
     for partition in PARTITIONS:
         found = zookeeper.tree().get(DIRS.owner(partition))

@@ -1,4 +1,4 @@
-"""`herdproof groups …`: what operators may see of consumer groups, and do to idle ones."""
+"""`herdproof groups …`: what operators may see of groups of any protocol, and do to idle ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.consuming.assignment import Partition
+    from herdproof.consuming.stored_groups import AllGroups, FoundGroup
     from herdproof.consuming.watermarks import OffsetRange
-    from herdproof.protocols.central_coordinator.stored_groups import StoredGroup, StoredGroups
     from herdproof.zookeeper.client import Client
     from herdproof.zookeeper.operations import Answer, Operation
 
@@ -45,15 +45,16 @@ groups = typer.Typer(
 def list_groups(
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None
 ) -> None:
-    """The groups that there are, with their members and partitions."""
+    """The groups that there are, each with its protocol, its members and partitions."""
     out = Output(json)
     with stored(zookeeper, config) as here:
         found = here.glance_at_all()
-    table = table_of("group", "members", "generation", "partitions")
-    for group in found:
+    table = table_of("group", "protocol", "members", "generation", "partitions")
+    for each in found:
+        group = each.group
         table.add_row(
-            escape(group.name), str(len(group.members)), str(group.generation),
-            str(len(group.partitions)),
+            escape(group.name), each.protocol, str(len(group.members)),
+            text(group.counts.get("generation")), str(len(group.partitions)),
         )  # fmt: skip
     out.table(table)
     out.json({"command": "groups list", "groups": [summary(group) for group in found]})
@@ -67,23 +68,21 @@ def describe(
     """A group's members, and who owns which partition, at which offset."""
     out = Output(json)
     with stored(zookeeper, config) as here:
-        found = here.read(group)
-    out.line(
-        f"{found.name}: generation {found.generation}, epoch {found.epoch}, "
-        f"{counted(len(found.members), 'member')}"
-    )
+        seen = here.read(group)
+    found = seen.group
+    counts = [f"{name} {number}" for name, number in found.counts.items()]
+    said = [seen.protocol, *counts, counted(len(found.members), "member")]
+    out.line(f"{found.name}: {', '.join(said)}")
     members = table_of("member", "topic_count")
-    for consumer, topic_count in sorted(found.members.items()):
-        members.add_row(escape(consumer), escape(topic_count))
+    for consumer, wants in sorted(found.members.items()):
+        members.add_row(escape(consumer), escape(wants))
     owned = table_of("topic", "partition", "owner" if found.members else "last owner", "offset")
     for partition in found.partitions:
-        owner, offset = found.owners.get(partition), found.offsets.get(partition)
-        owned.add_row(
-            *map(escape, partition), escape(owner.consumer_id) if owner else "–", text(offset)
-        )
+        owner, offset = found.owner_names.get(partition), found.offsets.get(partition)
+        owned.add_row(*map(escape, partition), escape(owner) if owner else "–", text(offset))
     out.table(members)
     out.table(owned)
-    out.json({"command": "groups describe", **details(found)})
+    out.json({"command": "groups describe", **details(seen)})
 
 
 @groups.command()
@@ -96,7 +95,7 @@ def lag(
 
     out = Output(json)
     with stored(zookeeper, config) as here:
-        found = here.read(group)
+        found = here.read(group).group
     ranges = watermarks(bootstrap_servers, found.partitions)
     table = table_of("topic", "partition", "offset", "end", "lag")
     for partition in found.partitions:
@@ -131,19 +130,20 @@ def reset_offsets(
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
     """Have a group that nobody is a member of go on from other offsets."""
-    from herdproof.protocols.central_coordinator import admin
+    from herdproof.consuming.stored_groups import require_empty
 
     out = Output(json)
     with stored(zookeeper, config) as here:
-        found = here.read(group)
-        admin.require_empty(found)
-        wanted = chosen(topic, here.partitions_of(topic), partition)
+        seen = here.read(group)
+        found = seen.group
+        require_empty(found)
+        wanted = chosen(topic, here.reader.partitions_of(topic), partition)
         offsets = resolved(to, wanted, bootstrap_servers)
         table = table_of("topic", "partition", "offset", "becomes")
         for p, offset in offsets.items():
             table.add_row(*map(escape, p), text(found.offsets.get(p)), str(offset))
         if not dry_run:
-            admin.reset_offsets(here, found, offsets)
+            seen.reset_offsets(offsets)
     out.table(table)
     what = f"offsets of {counted(len(offsets), 'partition')} of {group}"
     out.line(f"dry run: {what} would be reset" if dry_run else f"{what} are reset")
@@ -161,22 +161,20 @@ def delete(
     group: GroupArgument, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
 ) -> None:  # fmt: skip
     """Delete a group that nobody is a member of, and its offsets."""
-    from herdproof.protocols.central_coordinator import admin
-
     with stored(zookeeper, config) as here:
-        found = here.read(group)
-        admin.delete(here, found)
-    Output().line(f"{group} is deleted, with {counted(len(found.offsets), 'offset')}")
+        seen = here.read(group)
+        seen.delete()
+    Output().line(f"{group} is deleted, with {counted(len(seen.group.offsets), 'offset')}")
 
 
 # ── Parts ───────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
-def stored(zookeeper: str | None, config: Path | None) -> Iterator[StoredGroups]:
+def stored(zookeeper: str | None, config: Path | None) -> Iterator[AllGroups]:
     """The groups of the cluster whose ZooKeeper is named, by an option or in the settings."""
+    from herdproof.consuming.stored_groups import AllGroups
     from herdproof.protocols.central_coordinator.server.configuration import read
-    from herdproof.protocols.central_coordinator.stored_groups import StoredGroups
     from herdproof.protocols.election.shell import ignore_link, ignore_watch
     from herdproof.zookeeper.client import Client
 
@@ -185,7 +183,7 @@ def stored(zookeeper: str | None, config: Path | None) -> Iterator[StoredGroups]
         settings.hosts, session_timeout_s=SESSION_S, digest=settings.digest(),
         on_link=ignore_link, on_watch=ignore_watch,
     ) as client:  # fmt: skip
-        yield StoredGroups(lambda operations: ask_all(client, operations))
+        yield AllGroups(lambda operations: ask_all(client, operations))
 
 
 def ask_all(client: Client, operations: Sequence[Operation]) -> list[Answer]:
@@ -252,22 +250,23 @@ def text(number: int | None) -> str:
     return "–" if number is None else str(number)
 
 
-def summary(group: StoredGroup) -> dict[str, Any]:
+def summary(found: FoundGroup) -> dict[str, Any]:
     """A group in a few numbers."""
+    group = found.group
     return {
-        "group": group.name, "generation": group.generation, "epoch": group.epoch,
+        "group": group.name, "protocol": found.protocol, **group.counts,
         "members": len(group.members), "partitions": len(group.partitions),
     }  # fmt: skip
 
 
-def details(group: StoredGroup) -> dict[str, Any]:
+def details(found: FoundGroup) -> dict[str, Any]:
     """A group as JSON."""
-    lines = []
-    for partition in group.partitions:
-        owner = group.owners.get(partition)
-        lines.append({
+    group = found.group
+    lines = [
+        {
             "topic": partition[0], "partition": partition[1],
-            "owner": owner.consumer_id if owner else None,
-            "offset": group.offsets.get(partition),
-        })  # fmt: skip
-    return {**summary(group), "members": dict(group.members), "partitions": lines}
+            "owner": group.owner_names.get(partition), "offset": group.offsets.get(partition),
+        }
+        for partition in group.partitions
+    ]  # fmt: skip
+    return {**summary(found), "members": dict(group.members), "partitions": lines}

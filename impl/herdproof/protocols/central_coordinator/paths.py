@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
+from herdproof.consuming import group_nodes
 from herdproof.protocols.election import elector
 
 _PLAIN = " !$&'()*+,;=:@~"
@@ -97,6 +98,10 @@ class Paths:
         return f"{self.group(group)}/subscriptions/{quoted(consumer_id)}"
 
     # ── Where Kafka 0.8 has them ────────────────────────────────────────────────────────────
+
+    def ids(self, group: str) -> str:
+        """Its children are members that rebalance by themselves: then the group is theirs."""
+        return group_nodes.ids(quoted(group))
 
     def owners(self, group: str) -> str:
         """Its children are the topics of which a partition has, or had, an owner."""

@@ -34,7 +34,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
     StopResponse,
 )
-from herdproof.zookeeper.operations import Multi, Refusal, Set, Why
+from herdproof.zookeeper.operations import Create, Delete, Multi, Refusal, Set, Why
 from properties.protocols.central_coordinator.coordinator.core_world import (
     GROUP,
     LEASE_MS,
@@ -332,6 +332,48 @@ def test_a_group_has_room_for_so_many_members() -> None:
 
     w.close(b)
     assert w.register("d").error is ErrorCode.NONE
+    assert not a.closed
+
+
+def test_a_group_of_another_protocol_is_refused() -> None:
+    """Members below the group's ids are another protocol's: the first of ours is refused."""
+    w = elected()
+    w.make("/consumers/g/ids/old-1")
+    refused = w.register("a")
+
+    assert refused.error is ErrorCode.OTHER_PROTOCOL
+    assert refused.closed
+    assert "members of another protocol (old-1, below /consumers/g/ids)" in str(
+        w.told(What.REGISTRATION_REFUSED)
+    )
+    assert w.children(PATHS.subscriptions("g")) == (), "nothing is left in the others' way"
+    w.zookeeper.perform(w.operator, Delete("/consumers/g/ids/old-1"))
+    assert len(w.register("a").fetches) == 4
+
+
+def test_owners_of_another_protocol_have_no_lease_here() -> None:
+    """A coordinator that has just been elected waits for nobody whose node was ephemeral."""
+    w = World()
+    w.topic("t", 4)
+    w.make("/consumers/g/ids/old-1")
+    w.make("/consumers/g/owners/t")
+    session = w.zookeeper.open()
+    w.zookeeper.perform(session, Create("/consumers/g/owners/t/0", b"old-1-0", ephemeral=True))
+    w.elect()
+    assert w.register("a").error is ErrorCode.OTHER_PROTOCOL
+    w.zookeeper.perform(w.operator, Delete("/consumers/g/ids/old-1"))
+    w.zookeeper.close(session)
+
+    assert len(w.register("a").fetches) == 4
+
+
+def test_a_stranger_stops_no_group_that_has_members() -> None:
+    """Who registers below ids of a group that is coordinated keeps no member of it out."""
+    w = elected()
+    a = w.register("a")
+    w.make("/consumers/g/ids/old-1")
+
+    assert w.register("b").error is ErrorCode.NONE
     assert not a.closed
 
 

@@ -8,18 +8,23 @@ from itertools import chain
 
 import pytest
 
+from herdproof.consuming import stored_groups
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.stored_groups import (
+    GroupChanged,
+    GroupHasMembers,
+    NoSuchGroup,
+    NotAnswered,
+    UnknownTopic,
+)
 from herdproof.protocols.central_coordinator import admin
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.stored_groups import (
     GroupRestless,
-    NoSuchGroup,
-    NotAnswered,
     StoredGroup,
     StoredGroups,
-    UnknownTopic,
 )
 from herdproof.protocols.election.shell import parents
 from herdproof.simulator.zookeeper import ZooKeeper
@@ -225,7 +230,7 @@ def test_a_reset_that_races_is_refused_whole(world: World, race: Callable[[World
     group = world.groups.read(G)
     world.before = once(lambda: race(world), Multi)
 
-    with pytest.raises(admin.GroupChanged, match="nothing was done"):
+    with pytest.raises(GroupChanged, match="nothing was done"):
         admin.reset_offsets(world.groups, group, {("orders", "10"): 1, ("orders", "2"): 1})
 
     assert world.data(PATHS.offset(G, "orders", "10")) == b"100"
@@ -241,7 +246,7 @@ def test_a_group_with_members_is_left_alone(
     group = world.groups.read(G)
     version = group.commit_point.stat.version
 
-    with pytest.raises(admin.GroupHasMembers, match=r"members \(c1\): close its consumers"):
+    with pytest.raises(GroupHasMembers, match=r"members \(c1\): close its consumers"):
         act(world.groups, group)
 
     assert world.groups.read(G).commit_point.stat.version == version
@@ -256,7 +261,7 @@ def test_a_group_that_never_had_subscriptions_is_guarded_too(world: World) -> No
     world.zookeeper.perform(world.session, Delete(PATHS.subscriptions(G)))
     group = world.groups.read(G)
     world.before = once(lambda: consumer_registers(world), Multi)
-    with pytest.raises(admin.GroupChanged):
+    with pytest.raises(GroupChanged):
         admin.reset_offsets(world.groups, group, {("orders", "2"): 2})
 
 
@@ -294,7 +299,7 @@ def test_a_deletion_that_races_is_refused_whole(
     group = world.groups.read(G)
     world.before = once(lambda: race(world), Multi)
 
-    with pytest.raises(admin.GroupChanged, match="nothing was done"):
+    with pytest.raises(GroupChanged, match="nothing was done"):
         admin.delete(world.groups, group)
 
     assert world.groups.read(G).offsets == {("orders", "2"): 20, ("orders", "10"): 100}
@@ -305,7 +310,7 @@ def test_a_deletion_that_races_is_refused_whole(
 
 def large(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Multi]:
     """Have a transaction hold few operations; tells the transactions that are asked for."""
-    monkeypatch.setattr(admin, "MAX_TRANSACTION_BYTES", 600)
+    monkeypatch.setattr(stored_groups, "MAX_TRANSACTION_BYTES", 600)
     world.write_group(G, 7, {("orders", str(n)): n for n in range(9)})
     asked: list[Multi] = []
     world.before = lambda op: asked.append(op) if isinstance(op, Multi) else None
@@ -341,7 +346,7 @@ def test_a_large_deletion_that_is_interrupted_can_be_finished(
                 consumer_registers(world)
 
     world.before = interrupt
-    with pytest.raises(admin.GroupChanged, match=r"2 of [0-9]+ parts are done"):
+    with pytest.raises(GroupChanged, match=r"2 of [0-9]+ parts are done"):
         admin.delete(world.groups, world.groups.read(G))
     assert world.groups.names() == [G]
 

@@ -118,6 +118,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "answers to what was asked before it was deposed are still taken",
         Change(Outbox.forget, "self.asked.clear()", "pass"),
         world=LARGER,
+        runs=16,
     ),
     Mutant(
         "pause_unnoticed",

@@ -236,7 +236,7 @@ COMES_BACK = Config(kinds=frozenset({Kind.CUT}), faults=120, watches=frozenset()
 """Connections break so often that consumers come back while owners are being written."""
 
 
-@pytest.mark.parametrize("seed", [0, 1, 4])
+@pytest.mark.parametrize("seed", [4, 5, 6])
 def test_a_core_with_member_by_id_follows_its_own_variant_of_the_spec(seed: int) -> None:
     """What a Start gives differs from the verified spec; from its own variant nothing does."""
     config = replace(COMES_BACK, coordinator_flaws=frozenset({"member_by_id"}))
@@ -268,16 +268,16 @@ FOLLOWED: dict[str, tuple[Config, tuple[int, ...]]] = {
     "partial_failover": (DEPOSED, (0, 2)),
     "no_lease": (LATE, (0, 2)),
     "reconnects_fetching": (LATE, (0, 2)),
+    "unfenced": (DEPOSED, (1, 4)),
 }
 """Flaws that show in traces: the world in which they do, and seeds whose runs differ."""
-NOT_KNOWN_AGAIN = {"no_start": (USUAL, 2), "member_by_id": (COMES_BACK, 5)}
+NOT_KNOWN_AGAIN = {"no_start": (USUAL, 2), "member_by_id": (COMES_BACK, 0)}
 """Runs in which a consumer comes back while its former connection is still in the books: another
 member, of which the variants, which know no ids, cannot say that it is the same consumer."""
 UNSEEN: dict[str, tuple[Config, str]] = {
     "flag_stuck": (LATE, "that nobody tries again is no step: only `settles` misses one"),
     "empty_group_hangs": (COMES_BACK, "that nobody abandons a rebalance is no step either"),
     "stop_keeps_ack": (COMES_BACK, "it takes a write that fails when the plan is the old one"),
-    "unfenced": (DEPOSED, "who is deposed hears of it before it sends another write"),
     "stale_commit": (DEPOSED, "who speaks of the past has stopped, as long as leases hold"),
     "ignores_epoch": (USUAL, "a coordinator that is deposed closes its channels before"),
 }

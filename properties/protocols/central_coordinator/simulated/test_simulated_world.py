@@ -314,8 +314,8 @@ class Told(Scribe):
 
     def resume(self) -> None:
         """As a broker does."""
-        self.client.resumed()
         super().resume()
+        self.client.resumed()
 
     def kill(self) -> None:
         """As a broker does."""
@@ -365,6 +365,20 @@ def test_a_session_expires_with_the_silence_of_its_client(silence: str, long: bo
     place.timeline.run_until(200 + silent_ms)
 
     assert ("/x" in place.service.zookeeper.tree()) is not long
+
+
+def test_who_wakes_in_time_keeps_its_session() -> None:
+    """After a pause the service hears of a process again: no time-out goes on running."""
+    place = Place()
+    told = Told(place)
+    told.client.submit(Create("/x", ephemeral=True), told.answered)
+    place.timeline.run_until(200)
+    told.pause()
+    place.timeline.run_until(200 + 0.9 * TIMEOUT_MS)
+    told.resume()
+    place.timeline.run_until(200 + 3 * TIMEOUT_MS)
+
+    assert "/x" in place.service.zookeeper.tree()
 
 
 def parted(place: Place, told: Told, until_ms: float) -> None:

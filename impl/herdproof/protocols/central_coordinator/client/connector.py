@@ -102,6 +102,8 @@ class Unstored:
 _ADVICE = {
     ErrorCode.INVALID_TIMEOUTS: " (ping_interval and session_timeout must lie within the "
     "coordinators' min_ping_interval_ms and max_session_timeout_ms)",
+    ErrorCode.OTHER_PROTOCOL: " (the group has members that rebalance by themselves, as Kafka "
+    "0.8's: close those first, or take another group)",
 }
 """What a user can do about a refusal whose name does not say it."""
 

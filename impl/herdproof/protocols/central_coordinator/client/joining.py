@@ -7,6 +7,7 @@ import socket
 
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both, host_ports
+from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
 from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
@@ -42,6 +43,13 @@ class CoordinatedConsumer:
         found = host_ports("coordinators", options["coordinators"])
         self._coordinators = [Address(host, port) for host, port in found]
         self._tls = options["tls"]
+
+    @staticmethod
+    def groups(ask_all: AskAll) -> GroupsAdmin:
+        """The groups of this protocol, for operators."""
+        from herdproof.protocols.central_coordinator.admin import CoordinatedGroups
+
+        return CoordinatedGroups(ask_all)
 
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from herdproof.consuming import group_nodes
 from herdproof.consuming.subscription import (
     InvalidSubscription,
     Subscription,
@@ -31,6 +32,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Register,
     RegisterResponse,
 )
+from herdproof.zookeeper.operations import Answer, Children, Names, Refusal, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,10 @@ class Applicant:
     frame: Frame
     stored: bool = False
     """Its subscription is written; it waits for its group to admit members again."""
+
+
+Then = Callable[[Group, Applicant], None]
+"""Goes on with somebody's registration."""
 
 
 class Admission(CorePart):
@@ -97,14 +103,14 @@ class Admission(CorePart):
         member = group.joining[number] = self._member(number, frame, subscription)
         applicant = self.applicants[number] = Applicant(member, frame)
         if group.loaded:
-            self._store_subscription(group, applicant)
+            self._look(group, applicant, self._store_subscription)
 
     def group_loaded(self, group: Group) -> None:
         """A group has been read: store the subscriptions of those who wait for that."""
         for number in list(group.joining):
             applicant = self.applicants[number]
             if not applicant.stored:
-                self._store_subscription(group, applicant)
+                self._look(group, applicant, self._store_subscription)
 
     def reopened(self, group: Group) -> None:
         """A group admits members again."""
@@ -216,7 +222,39 @@ class Admission(CorePart):
             why = f"its subscription cannot be stored: {outcome.value}"
             self._refuse(number, applicant.frame, Rejected(ErrorCode.NOT_COORDINATOR, why))
             self.closed(number)
-        elif group.is_closed():
+        else:
+            self._look(group, applicant, self._let_in)  # again: of two at once, one sees the other
+
+    def _look(self, group: Group, applicant: Applicant, then: Then) -> None:
+        """Before a group has members, look if it is another protocol's; go on if it is not."""
+        if group.members or group.expected:
+            then(group, applicant)
+        else:
+            ids = Children(self._paths.ids(group.name))
+            self._outbox.ask(ids, partial(self._strangers_listed, group, applicant, then))
+
+    def _strangers_listed(
+        self, group: Group, applicant: Applicant, then: Then, answer: Answer
+    ) -> None:
+        number = applicant.member.channel
+        if self.applicants.get(number) is not applicant:
+            return
+        names = answer.names if isinstance(answer, Names) else ()
+        above = self._paths.ids(group.name)
+        if names:
+            why = group_nodes.refusal(group.name, names, above)
+            refused = Rejected(ErrorCode.OTHER_PROTOCOL, why)
+        elif isinstance(answer, Names) or answer == Refusal(Why.NO_NODE):
+            then(group, applicant)
+            return
+        else:
+            refused = Rejected(ErrorCode.NOT_COORDINATOR, f"{above} cannot be read")
+        self._refuse(number, applicant.frame, refused)
+        self.closed(number)
+
+    def _let_in(self, group: Group, applicant: Applicant) -> None:
+        """It becomes a member, as soon as its group admits any."""
+        if group.is_closed():
             applicant.stored = True
         else:
             self._admit(group, applicant)

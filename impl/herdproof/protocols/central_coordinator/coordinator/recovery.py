@@ -148,7 +148,10 @@ class Recovery(CorePart):
             self._ask(group, Get(path), partial(self._owner_read, group, topic, partition))
 
     def _owner_read(self, group: Group, topic: str, partition: str, answer: Answer) -> None:
+        """An owner; one whose node is ephemeral is another protocol's, and leaves with its node."""
         assert isinstance(answer, Data)
+        if answer.stat.ephemeral_owner:
+            return
         group.owners[topic, partition] = read_owner(answer.data)
 
 

@@ -145,10 +145,11 @@ class SimulatedBroker(Process):
         self.client.paused()
 
     def resume(self) -> None:
-        """It goes on."""
-        if self.paused:
-            self.client.resumed()
+        """It goes on, and is heard again."""
+        was_paused = self.paused
         super().resume()
+        if was_paused:
+            self.client.resumed()
 
     # ── The election, and ZooKeeper ─────────────────────────────────────────────────────────
 

@@ -44,6 +44,8 @@ class ErrorCode(IntEnum):
     """Nobody knows whether the offsets were stored: ZooKeeper gave no answer in time."""
     INVALID_TIMEOUTS = 13
     """A Register whose ping interval, retries or session timeout the coordinator does not grant."""
+    OTHER_PROTOCOL = 14
+    """The group has members of another protocol, as Kafka 0.8's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import assert_never
 
+from herdproof.consuming import group_nodes
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import (
     Answered,
@@ -32,8 +33,9 @@ from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.protocols.self_rebalancing.core.context import (
     ConnectorContext,
     Round,
+    ignore_answer,
     is_made,
-    told,
+    reason,
 )
 from herdproof.protocols.self_rebalancing.core.events import (
     CommitOutcome,
@@ -55,10 +57,13 @@ from herdproof.protocols.self_rebalancing.reports import What
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 from herdproof.zookeeper.operations import (
     Answer,
+    Children,
     Create,
+    Delete,
     Exists,
     Found,
     Link,
+    Names,
     Refusal,
     Sync,
     Why,
@@ -189,11 +194,27 @@ class ConsumerConnector:
     # ── The registration ────────────────────────────────────────────────────────────────────
 
     def _register(self) -> None:
-        """Create the node below `ids`."""
+        """Create the node below `ids`, unless the group is another protocol's."""
         self.register_again_ms = None
-        self.is_registered = False
+        was_registered, self.is_registered = self.is_registered, False
         if not self.has_started or self.link is not Link.CONNECTED:
             return
+        handle = partial(self._strangers_listed, was_registered)
+        self.context.ask(Children(self.context.dirs.subscriptions), handle)
+
+    def _strangers_listed(self, was_registered: bool, answer: Answer) -> None:
+        """Who is a coordinator's stays so: this member waits, and its node is not in the way."""
+        dirs = self.context.dirs
+        if isinstance(answer, Names) and answer.names:
+            if was_registered:
+                self.context.ask(Delete(dirs.id(self.consumer_id)), ignore_answer)
+            self._register_later(group_nodes.refusal(dirs.group, answer.names, dirs.subscriptions))
+        elif isinstance(answer, Names) or answer == Refusal(Why.NO_NODE):
+            self._create_id()
+        else:
+            self._register_later(f"{dirs.subscriptions} cannot be read: {reason(answer)}")
+
+    def _create_id(self) -> None:
         data = encoded(self.context.registration)
         self.context.step("register", subscription=data.decode())
         path = self.context.dirs.id(self.consumer_id)
@@ -210,11 +231,16 @@ class ConsumerConnector:
             round_.make_parents(path, self._prepared)
             round_.close()
         else:
-            self._register_later(told(answer))
+            self._register_later(reason(answer))
 
     def _prepared(self, answer: Answer) -> None:
-        if not is_made(answer):
-            self._register_later(told(answer))
+        if answer == Refusal(Why.NO_NODE):
+            self._register_later(
+                "the nodes above it can neither be found nor created: is there the chroot that the "
+                "address of ZooKeeper names, and may this user write there?"
+            )
+        elif not is_made(answer):
+            self._register_later(reason(answer))
 
     def _register_again(self) -> None:
         """The nodes above are made, or it was said why not."""
@@ -228,8 +254,10 @@ class ConsumerConnector:
             self._is_registered()
         elif stat is None:
             self._register()
-        else:
+        elif stat.ephemeral_owner:
             self._register_later("another session has a node of that name")
+        else:
+            self._register_later("a persistent node has that name: whoever has made it deletes it")
 
     def _register_later(self, why: str) -> None:
         self.register_again_ms = self.context.now_ms + self.context.settings.rebalance_backoff_ms

@@ -147,3 +147,10 @@ def named(partition: Partition, offset: int = NO_OFFSET) -> Offset:
 def told(answer: Answer) -> str:
     """An answer in a step: "done", or why not."""
     return answer.why.value if isinstance(answer, Refusal) else "done"
+
+
+def reason(answer: Answer) -> str:
+    """Why not, in a report: ZooKeeper has one word for what an ACL forbids and for bad names."""
+    if isinstance(answer, Refusal) and answer.why is Why.BAD_ARGUMENTS:
+        return "ZooKeeper refuses it to this user (look at the node's ACL)"
+    return told(answer)

@@ -24,6 +24,7 @@ from herdproof.protocols.self_rebalancing.core.context import (
     Round,
     Then,
     named,
+    reason,
     told,
 )
 from herdproof.protocols.self_rebalancing.reports import What
@@ -113,8 +114,11 @@ class OffsetCommits:
             again = partial(self._read, round_, partition, token, True)
             round_.ask(Get(path, watch=True), again)
         else:
-            says = repr(answer.data[:40]) if isinstance(answer, Data) else told(answer)
-            self._context.report(What.BAD_OFFSET, f"{path} says {says}, which is no offset")
+            if isinstance(answer, Data):
+                wrong = f"says {answer.data[:40]!r}, which is no offset"
+            else:
+                wrong = f"cannot be read: {reason(answer)}"
+            self._context.report(What.BAD_OFFSET, f"{path} {wrong}")
 
     # ── Storing ─────────────────────────────────────────────────────────────────────────────
 
@@ -188,7 +192,7 @@ class OffsetCommits:
             stored.version = written.stat.version if isinstance(written, Changed) else 0
             stored.offset, stored.writing = stored.writing, None
         else:
-            self._refuse(partition, told(answer))
+            self._refuse(partition, reason(answer))
         self._go_on(partition)
         self._close_batches({partition})
 
@@ -198,7 +202,7 @@ class OffsetCommits:
         if stored is None:
             return
         if isinstance(answer, Refusal) and answer.why is not Why.NODE_EXISTS:
-            self._refuse(partition, told(answer))
+            self._refuse(partition, reason(answer))
             self._close_batches({partition})
             return
         stored.writing = None

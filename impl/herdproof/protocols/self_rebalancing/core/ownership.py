@@ -7,7 +7,9 @@ of whoever has claimed it; it never comes again, as the version of a node does t
 The owner node is written twice in it, so that its own version is 1: nothing is deleted that another
 kind of member has created, whose nodes are written once.
 
-A claim that is refused waits for the node in its way: a watch tells when it goes.
+A claim that is refused waits for the node in its way: a watch tells when it goes. A persistent one
+is what a coordinator has left of the group (it has no members any more, or nobody here would
+plan): it is deleted.
 
 Source: `004` (steps 2 and 4 of the rebalancing operation); the tokens are *ours*.
 """
@@ -27,6 +29,7 @@ from herdproof.protocols.self_rebalancing.core.context import (
     ignore_answer,
     is_made,
     named,
+    reason,
     told,
 )
 from herdproof.protocols.self_rebalancing.registries.context import ConsumerThreadId
@@ -166,7 +169,7 @@ class Ownership:
         elif why is Why.NO_NODE:
             self._prepare(partition)
         elif why is not None:
-            self._trouble = f"{'-'.join(partition)} cannot be claimed: {told(answer)}"
+            self._trouble = f"{'-'.join(partition)} cannot be claimed: {reason(answer)}"
         self._settle()
 
     def _answered(self, partition: Partition, outcome: str) -> None:
@@ -185,7 +188,7 @@ class Ownership:
 
     def _prepared(self, partition: Partition, is_above: bool, answer: Answer) -> None:
         if not is_made(answer):
-            self._trouble = f"{'-'.join(partition)} cannot be claimed: {told(answer)}"
+            self._trouble = f"{'-'.join(partition)} cannot be claimed: {reason(answer)}"
         elif not (is_above or self._trouble):
             self._claim(partition)
 
@@ -201,7 +204,7 @@ class Ownership:
         elif isinstance(answer, Found) and answer.stat is not None:
             self._is_in_the_way(partition, answer.stat)
         else:
-            self._trouble = f"the owner of {'-'.join(partition)} cannot be read: {told(answer)}"
+            self._trouble = f"the owner of {'-'.join(partition)} cannot be read: {reason(answer)}"
         self._settle()
 
     def _is_in_the_way(self, partition: Partition, stat: Stat) -> None:
@@ -211,13 +214,27 @@ class Ownership:
             self._open += 1
             self.recall(partition, Round(self._context, self._settle))
         elif not stat.ephemeral_owner:
-            self._trouble = (
-                f"{path} is persistent: the group is, or was, another protocol's; when nobody uses "
-                f"it any more, delete {path.rpartition('/')[0].rpartition('/')[0]}"
+            self._open += 1
+            left = Multi(
+                (Check(self._context.dirs.coordinated, ANY_VERSION), Delete(path, stat.version))
             )
+            self._context.ask(left, partial(self._cleared, partition))
         else:
             self._context.step("refuse_claim", [named(partition)])
             self.waits[path] = partition
+
+    def _cleared(self, partition: Partition, answer: Answer) -> None:
+        """What a coordinator has left is gone, or it was none that did."""
+        if isinstance(answer, Done) or answer == Refusal(Why.NO_NODE, 1):
+            self._claim(partition)
+        elif answer == Refusal(Why.NO_NODE, 0):
+            self._trouble = (
+                f"{self._context.dirs.owner(partition)} is persistent, and no coordinator has ever "
+                f"had this group: whoever has made it has to delete it"
+            )
+        else:
+            self._trouble = f"{self._context.dirs.owner(partition)} is in the way: {reason(answer)}"
+        self._settle()
 
     def _settle(self) -> None:
         """One thing less is under way; of the last the claimant is told what came of all."""
@@ -270,7 +287,7 @@ class Ownership:
             claim.token, claim.is_asked = answer.stat.version, False
             self._answered(partition, "done")
         else:
-            self._trouble = f"the claim of {'-'.join(partition)} cannot be read: {told(answer)}"
+            self._trouble = f"the claim of {'-'.join(partition)} cannot be read: {reason(answer)}"
 
     def _doubted(self, partition: Partition, round_: Round, answer: Answer) -> None:
         stat = answer.stat if isinstance(answer, Found) else None

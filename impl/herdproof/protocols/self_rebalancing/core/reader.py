@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from herdproof.consuming.kafka_nodes import read_partitions
-from herdproof.protocols.self_rebalancing.core.context import ConnectorContext, Round, Then
+from herdproof.protocols.self_rebalancing.core.context import ConnectorContext, Round, Then, reason
 from herdproof.protocols.self_rebalancing.registries.context import AssignmentContext
 from herdproof.protocols.self_rebalancing.registries.paths import BROKER_IDS, TOPICS, topic_path
 from herdproof.protocols.self_rebalancing.registries.registrations import (
@@ -53,6 +53,8 @@ class ContextReader:
         self.registrations: dict[str, ConsumerRegistration] = {}
         self.sees_itself = False
         """Whether the member's own node was among those below `ids`."""
+        self.strangers: tuple[str, ...] = ()
+        """Members that a coordinator has: as long as there are any, nobody plans here."""
 
     def cut_off(self) -> None:
         """The connection is lost, and with it every watch."""
@@ -114,7 +116,17 @@ class ContextReader:
         self.registrations = {own: self._context.registration}
         round_ = Round(self._context, then)
         self._list(round_, self._context.dirs.ids, partial(self._members_listed, round_))
+        strangers = self._context.dirs.subscriptions
+        if strangers not in self.watched:  # else what was read is so still
+            self._list(round_, strangers, self._strangers_listed)
         round_.close()
+
+    def registered(self) -> None:
+        """The member's node is new: who is a coordinator's is to be looked for after it."""
+        self.watched.discard(self._context.dirs.subscriptions)
+
+    def _strangers_listed(self, names: tuple[str, ...]) -> None:
+        self.strangers = names
 
     def _members_listed(self, round_: Round, names: tuple[str, ...]) -> None:
         own = self._context.consumer_id
@@ -189,7 +201,7 @@ class ContextReader:
 
     def _fail(self, path: str, answer: Answer) -> None:
         assert isinstance(answer, Refusal), f"a read was answered by {answer}"
-        self.trouble = f"{path} cannot be read: {answer.why.value}"
+        self.trouble = f"{path} cannot be read: {reason(answer)}"
 
 
 MEMBER = What.BAD_REGISTRATION

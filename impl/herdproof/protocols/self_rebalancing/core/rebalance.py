@@ -163,6 +163,7 @@ class ZKRebalanceListener:
     def registered(self) -> None:
         """The member's node stands: in a new session, (1) was begun when the old one ended."""
         self.may_begin = True
+        self.read.registered()
         if self.phase is RebalancePhase.COMMITTING:
             self.commit_offsets()
         else:
@@ -240,7 +241,7 @@ class ZKRebalanceListener:
         if self.read.trouble:
             self.fail_attempt(self.read.trouble)
             return
-        if not self.read.sees_itself:
+        if self.read.strangers or not self.read.sees_itself:
             self.phase, self.may_begin = RebalancePhase.RESTING, False
             self.register()
             return

@@ -157,6 +157,13 @@ class ContractEyes(Eyes):
             self.seen.set("position", (member, partition), 0)
         self._step()
 
+    def ceases(self, member: str, partition: Partition) -> None:
+        """A member consumes a partition no more."""
+        self._fetched.get(member, set()).discard(partition)
+        self.seen.set("consumes", (member, partition), False)
+        self.seen.set("position", (member, partition), 0)
+        self._step()
+
     def dies(self, member: str) -> None:
         """Whoever is no more consumes nothing."""
         self.stops(member)
@@ -193,10 +200,15 @@ class ContractEyes(Eyes):
             self.seen.set("position", (member, partition), offset)
             self._step()
 
+    def breaks(self, found: Violation) -> None:
+        """The step in hand breaks a promise."""
+        now = self.run.timeline.now if self.run is not None else 0.0
+        self.violations.append(told(found, now))
+
     def _step(self) -> None:
         self.seen.step()
-        now = self.run.timeline.now if self.run is not None else 0.0
-        self.violations += [told(found, now) for found in self.seen.broken()]
+        for found in self.seen.broken():
+            self.breaks(found)
 
 
 LENGTH_OF_A_PARTITIONS = len(["", "consumers", "g", "owners", "topic", "partition"])

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from herdproof.consuming import group_nodes
 from herdproof.consuming.assignment import Partition
 from herdproof.errors import CallerError
 from herdproof.zookeeper.operations import is_path
@@ -48,11 +49,21 @@ class GroupDirs:
     @property
     def ids(self) -> str:
         """Its children are the members."""
-        return f"/consumers/{self.group}/ids"
+        return group_nodes.ids(self.group)
 
     def id(self, consumer_id: str) -> str:
         """Ephemeral; its data is the member's registration."""
         return f"{self.ids}/{consumer_id}"
+
+    @property
+    def coordinated(self) -> str:
+        """It stands if a coordinator has, or had, this group."""
+        return group_nodes.coordinated(self.group)
+
+    @property
+    def subscriptions(self) -> str:
+        """Its children are a coordinator's members: as long as there are any, the group is its."""
+        return group_nodes.subscriptions(self.group)
 
     def owner(self, partition: Partition) -> str:
         """Ephemeral; its data is the owner: the consumer's id, "-", and a thread's number."""

@@ -8,6 +8,7 @@ import time
 
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe
+from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
 from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
@@ -47,6 +48,13 @@ class SelfRebalancingConsumer:
             auto_offset_reset=arguments.auto_offset_reset,
             listens=arguments.listens,
         )
+
+    @staticmethod
+    def groups(ask_all: AskAll) -> GroupsAdmin:
+        """The groups of this protocol, for operators."""
+        from herdproof.protocols.self_rebalancing.admin import RebalancingGroups
+
+        return RebalancingGroups(ask_all)
 
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
