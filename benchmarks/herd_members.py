@@ -3,8 +3,9 @@ Members of one group in one process: what `benchmarks/herd` starts, a few of the
 
     python benchmarks/herd_members.py self_rebalancing 127.0.0.1:2181/part --group g --topic orders
 
-They are what an application's consumers are (core, shell, sessions, streams), but for the fetchers:
-nobody fetches. It obeys a command a line on stdin, each a JSON list of a word and members' names:
+They are what an application's consumers are (core, shell, sessions, streams), but that nobody
+fetches, unless `--kafka` says where to fetch from. It obeys a command a line on stdin, each a JSON
+list of a word and members' names:
 
     ["start", …]    these become members; answered by {"begun": …}, just before the first one does
     ["close", …]    these leave; answered in the same way
@@ -82,7 +83,18 @@ class Member:
         )  # fmt: skip
         wanted = named({args.topic: 1})
         self.session: GroupMembership = candidate.begin(wanted, self._streams, None, self._observe)
-        self.session.fetchers = cast(Fetchers, NothingFetched(self))
+        self.session.fetchers = self._fetchers(name, args)
+
+    def _fetchers(self, name: str, args: argparse.Namespace) -> Fetchers:
+        if args.kafka is None:
+            return cast(Fetchers, NothingFetched(self))
+        kafka = {"client.id": name, "group.id": args.group, "bootstrap.servers": args.kafka}
+        session = self.session
+        fetchers = Fetchers(
+            kafka, OffsetReset.SMALLEST, self._streams, session.post, session.fail
+        )  # fmt: skip
+        fetchers.start()
+        return fetchers
 
     def resolve(self, offset: Offset, start: StartFetchers) -> None:
         """A partition begins there."""
@@ -171,6 +183,7 @@ def main() -> None:
     parser.add_argument("address", help="of ZooKeeper (host:port/chroot), or of coordinators")
     parser.add_argument("--group", required=True)
     parser.add_argument("--topic", required=True)
+    parser.add_argument("--kafka", help="where brokers listen, if records are to be fetched")
     parser.add_argument("--session-s", type=float, default=30.0, help="a session's time-out")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to leave in")
     obey(parser.parse_args())

@@ -115,8 +115,10 @@ class Coordinator:
 # ── ZooKeeper ───────────────────────────────────────────────────────────────────────────────
 
 
-def make_part(hosts: str, name: str, topic: str, partitions: int) -> str:
-    """A part of ZooKeeper with a topic, as Kafka writes it; how clients call it."""
+def make_part(
+    hosts: str, name: str, topic: str, partitions: int, broker: tuple[str, int] | None = None
+) -> str:
+    """A part of ZooKeeper with a topic and its broker, as Kafka writes them; its address."""
     from herdproof.zookeeper.client import Client
     from herdproof.zookeeper.operations import Create
 
@@ -125,6 +127,10 @@ def make_part(hosts: str, name: str, topic: str, partitions: int) -> str:
         for path, data in nodes.items():
             client.perform(Create(f"/{name}{path}", data))
         client.perform(Create(f"/{name}/brokers/topics/{topic}", described(partitions)))
+        if broker is not None:
+            said = {"version": 1, "host": broker[0], "port": broker[1], "timestamp": "0"}
+            data = json.dumps({**said, "jmx_port": -1}).encode()
+            client.perform(Create(f"/{name}/brokers/ids/1", data))
     return f"{hosts}/{name}"
 
 
