@@ -222,6 +222,7 @@ class ConnectorSession:
             left_ms = self._wakes_ms - now_ms()
             return self._inbox.get(timeout=left_ms / 1000) if left_ms > 0 else self._at_once()
         except Empty:
+            self._wakes_ms = None  # an alarm goes off once: the core sets the next one, or none
             return Tick()
 
     def _at_once(self) -> ConnectorEvent:
