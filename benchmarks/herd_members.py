@@ -19,7 +19,6 @@ fetches nothing). Times are of the monotonic clock, which all processes of a mac
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import sys
 import threading
@@ -172,7 +171,6 @@ def obey(args: argparse.Namespace) -> None:
                 member.consume()
             tell({"consumed": len(members)})
         else:
-            gc.collect()
             tell({"cpu_seconds": time.process_time(), "bytes": memory("VmRSS")})
 
 
