@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from herdproof.consuming.events import (
     Assigned,
     CommitAsked,
+    Committed,
     Deliver,
     RevocationHandled,
     Revoked,
@@ -126,8 +127,8 @@ class MemberSession(ABC, Generic[Core, Outcome]):
         """The thread's life; when this returns, it ends."""
 
     @abstractmethod
-    def _carry_out(self, effect: Any) -> None:
-        """Do what the core wants done."""
+    def _carry_out_own(self, effect: Any) -> None:
+        """Do what the core wants done that only this protocol's wants."""
 
     @abstractmethod
     def _reason(self, outcome: Outcome) -> str | None:
@@ -228,10 +229,18 @@ class MemberSession(ABC, Generic[Core, Outcome]):
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
-    def _committed(self, number: int, outcome: Outcome) -> None:
-        """A commit was answered."""
-        if answer := self._commits.pop(number, None):
-            answer.set_result(outcome)
+    def _carry_out(self, effect: Any) -> None:
+        """Do what the core wants done."""
+        match effect:
+            case StopFetchers() | StartFetchers() | Deliver():
+                self._fetch(effect)
+            case Revoked() | Assigned():
+                self._tell_listener(effect)
+            case Committed(number, outcome):
+                if answer := self._commits.pop(number, None):
+                    answer.set_result(cast(Outcome, outcome))
+            case _:
+                self._carry_out_own(effect)
 
     def _fetch(self, effect: StopFetchers | StartFetchers | Deliver) -> None:
         """The streams first: what they drop need not be fetched no more before it is dropped."""

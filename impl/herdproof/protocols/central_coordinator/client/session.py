@@ -11,13 +11,6 @@ import logging
 import ssl
 from typing import assert_never
 
-from herdproof.consuming.events import (
-    Assigned,
-    Deliver,
-    Revoked,
-    StartFetchers,
-    StopFetchers,
-)
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import (
     AllKnownBrokersNotAvailable,
@@ -35,11 +28,9 @@ from herdproof.protocols.central_coordinator.client.topic_registry import Consum
 from herdproof.protocols.central_coordinator.events import (
     Close,
     Closed,
-    Committed,
     Connect,
     Connected,
     ConnectFailed,
-    ConsumerEffect,
     ConsumerEvent,
     Failed,
     Received,
@@ -134,8 +125,9 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
-    def _carry_out(self, effect: ConsumerEffect) -> None:
-        """Do what the core wants done."""
+    def _carry_out_own(
+        self, effect: Connect | Send | Close | WakeAt | Failed | Report | Step
+    ) -> None:  # fmt: skip
         match effect:
             case Connect(number, host, port):
                 self._channels[number] = ClientChannel(self, number, host, port, self._tls)
@@ -146,12 +138,6 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
                 self._close(number)
             case WakeAt(time_ms=time_ms):
                 self._wake_at(time_ms)
-            case StopFetchers() | StartFetchers() | Deliver():
-                self._fetch(effect)
-            case Revoked() | Assigned():
-                self._tell_listener(effect)
-            case Committed(number=number, error=error):
-                self._committed(number, error)
             case Failed(error=error_name, why=why):
                 self._streams.end(_FAILURES.get(error_name, HerdError)(why))
             case Report():

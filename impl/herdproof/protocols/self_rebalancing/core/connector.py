@@ -18,6 +18,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import (
     Answered,
     CommitAsked,
+    Committed,
     Consumed,
     Deliver,
     Fired,
@@ -37,7 +38,6 @@ from herdproof.protocols.self_rebalancing.core.context import (
 )
 from herdproof.protocols.self_rebalancing.core.events import (
     CommitOutcome,
-    Committed,
     ConnectorEffect,
     ConnectorEvent,
     EndSession,

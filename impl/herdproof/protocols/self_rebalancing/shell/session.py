@@ -15,14 +15,9 @@ from typing import assert_never
 from herdproof.consuming.events import (
     Answered,
     Ask,
-    Assigned,
-    Deliver,
     Fired,
     Report,
-    Revoked,
     Shutdown,
-    StartFetchers,
-    StopFetchers,
     Subscribe,
     Tick,
     WakeAt,
@@ -35,8 +30,6 @@ from herdproof.consuming.streams import Streams
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.events import (
     CommitOutcome,
-    Committed,
-    ConnectorEffect,
     ConnectorEvent,
     EndSession,
     LinkTold,
@@ -175,20 +168,13 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
-    def _carry_out(self, effect: ConnectorEffect) -> None:
-        """Do what the core wants done."""
+    def _carry_out_own(self, effect: Ask | WakeAt | EndSession | Report | Step) -> None:
         match effect:
             case Ask(number, operation):
                 session = self.core.context.session
                 self.client.submit(operation, partial(self._answered, number), session=session)
             case WakeAt(time_ms):
                 self._wakes_ms = time_ms
-            case StopFetchers() | StartFetchers() | Deliver():
-                self._fetch(effect)
-            case Revoked() | Assigned():
-                self._tell_listener(effect)
-            case Committed(number, outcome):
-                self._committed(number, outcome)
             case EndSession():
                 self._wakes_ms = None
             case Report():
