@@ -47,6 +47,11 @@ from herdproof.record import Record  # noqa: E402
 
 DRAFTED = "drafted"
 """The protocol of consumers that rebalance by themselves, with the habits of its draft."""
+HABITS = frozenset({
+    "split_brain", "stale_start", "zombie_commit", "zombie_release", "lost_wake_up",
+    "retries_exhausted", "self_conflict", "new_session_goes_on", "suspended_for_good",
+})  # fmt: skip
+"""All of them; the spec has the same, and is not loaded for their names."""
 ADDRESS = {"central": "coordinators", "self_rebalancing": "zookeeper", DRAFTED: "zookeeper"}
 """The option of each protocol that takes the address."""
 
@@ -140,12 +145,11 @@ def joining_of(protocol: str) -> Joining:
         return joining(protocol)
     from herdproof.protocols.self_rebalancing.held.flawed import connector_with
     from herdproof.protocols.self_rebalancing.shell.joining import SelfRebalancingConsumer
-    from herdspec.protocols.self_rebalancing.flaws import DRAFTED as HABITS
 
     class DraftedConsumer(SelfRebalancingConsumer):
         """Who keeps all habits of the draft."""
 
-        connector = connector_with(HABITS.switches)
+        connector = connector_with(HABITS)
 
     return DraftedConsumer
 

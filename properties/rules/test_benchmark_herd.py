@@ -17,7 +17,9 @@ import pytest
 
 from benchmarks import herd_groups
 from benchmarks.herd_groups import Herd, Plan, planned
+from benchmarks.herd_members import HABITS
 from benchmarks.processes import NoFigures
+from herdspec.protocols.self_rebalancing.flaws import DRAFTED
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 QUICK = ("members_4", "drafted_members_4", "central_members_4", "kafka08_members_4")
@@ -104,6 +106,11 @@ def test_quick_has_every_implementation_with_four_members(herd: ModuleType) -> N
     assert {f"{kind}_{n}" for kind in ("members", "central_members") for n in (16, 32, 64)} <= (
         set(full)
     )
+
+
+def test_the_drafted_members_have_all_habits_of_the_draft() -> None:
+    """Those by which the spec makes its draft of the code."""
+    assert HABITS == DRAFTED.switches
 
 
 @pytest.mark.parametrize(
