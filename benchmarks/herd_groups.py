@@ -50,6 +50,8 @@ from integration.old_consumers import SETTINGS, OldConsumers  # noqa: E402
 
 MEMBERS = Path(__file__).resolve().parent / "herd_members.py"
 GROUP = "herd"
+IDS = f"/consumers/{GROUP}/ids"
+"""Where members that rebalance by themselves are registered."""
 PATIENCE_S = 60.0
 """How long a group may take to settle."""
 LOOK_EVERY_S = 0.01
@@ -299,23 +301,21 @@ class OldHerd(Herd):
         self._consumers = OldConsumers(part, GROUP, topic, SETTINGS | timing)
         self._processes: dict[str, Process] = {}
         self._used = 0.0
-        self._ids = f"/consumers/{GROUP}/ids"
         self._owners = f"/consumers/{GROUP}/owners/{topic}"
-        for path in (self._ids, self._owners):
-            operator.watch(path)
+        operator.watch(self._owners)
 
     def start(self, names: Sequence[str]) -> Callable[[], float]:
         """Begun is when the last one's registration is told, so that no JVM's start counts."""
         for name in names:
             self._consumers.start(name)
             self._processes[name] = process_of(self._consumers.settings(name))
-        return lambda: self._operator.changed(self._ids)
+        return lambda: self._operator.changed(IDS)
 
     def close(self, name: str) -> Callable[[], float]:
         """Begun is when it is told that its registration is gone."""
         self._used += self._processes.pop(name).cpu_seconds()
         self._consumers.ask_to_end(name)
-        return lambda: self._operator.changed(self._ids)
+        return lambda: self._operator.changed(IDS)
 
     def consume(self) -> None:
         """A record for each partition; what they print is not waited for."""
@@ -337,7 +337,7 @@ class OldHerd(Herd):
 
     def changed(self) -> float:
         """When a partition last got an owner, or lost one."""
-        return max(self._operator.changed(self._owners), self._operator.changed(self._ids))
+        return max(self._operator.changed(self._owners), self._operator.changed(IDS))
 
     def cpu_seconds(self) -> float:
         """That of all JVMs, but for the end of those that were asked to end."""

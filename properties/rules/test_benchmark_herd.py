@@ -110,7 +110,7 @@ def test_quick_has_every_implementation_with_four_members(herd: ModuleType) -> N
 
 def test_the_drafted_members_have_all_habits_of_the_draft() -> None:
     """Those by which the spec makes its draft of the code."""
-    assert HABITS == DRAFTED.switches
+    assert DRAFTED.switches == HABITS
 
 
 @pytest.mark.parametrize(
