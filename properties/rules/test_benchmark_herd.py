@@ -114,16 +114,20 @@ def test_the_drafted_members_have_all_habits_of_the_draft() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factors", "is_a_herd"), [((1.0, 3.0, 4.0), True), ((0.0, 0.0, 0.01), False)]
+    ("factors", "is_a_herd"), [((1.0, 3.0, 4.0, 9.0), True), ((0.0, 0.0, 0.0, 6.0), False)]
 )
 def test_growth_is_named(
-    herd: ModuleType, factors: tuple[float, float, float], is_a_herd: bool
+    herd: ModuleType, factors: tuple[float, float, float, float], is_a_herd: bool
 ) -> None:
     """Figures that were made by a law are found to be so; n² is what makes a herd."""
-    square, each, partition = factors
+    square, each, partition, always = factors
     found = [
-        {"members": n, "partitions": p, "requests": square * n * n + each * n + partition * p}
-        for n, p in (*herd.GROWING, (16, 512))
+        {
+            "members": n,
+            "partitions": p,
+            "requests": square * n * n + each * n + partition * p + always,
+        }
+        for n, p in (*herd.GROWING, (16, 32), (16, 512))
     ]
 
     law = herd.law(found)
