@@ -323,9 +323,9 @@ class OldHerd(Herd):
         self._kafka.topics.produce(self._topic, [TopicRecord(b"x", None, n) for n in numbers])
 
     def held(self) -> Plan:
-        """By their owner nodes."""
-        names = self._operator.names(self._owners)
-        if len(names) < self.partitions:
+        """By their owner nodes; nothing counts before all are registered, and nobody else is."""
+        names, ids = self._operator.names(self._owners), self._operator.names(IDS)
+        if len(names) < self.partitions or len(ids) != len(self._processes):
             return {}
         plan: dict[str, list[int]] = {}
         for name in sorted(names, key=int):
