@@ -22,14 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))  # a script of this directory imports it without its package
 
-from benchmarks.processes import (  # noqa: E402
-    Figures,
-    NoFigures,
-    Process,
-    described,
-    ignore,
-    process_of,
-)
+from benchmarks.parts import described, ignore, process_of  # noqa: E402
+from benchmarks.processes import Figures, NoFigures, Process  # noqa: E402
 from herdproof.consuming.assignment import range_assign  # noqa: E402
 from herdproof.kafka.embedded import EmbeddedKafka  # noqa: E402
 from herdproof.kafka.topics import TopicRecord  # noqa: E402
@@ -298,7 +292,7 @@ class OldHerd(Herd):
             "zookeeper.session.timeout.ms": str(round(1000 * session_s)),
         }  # fmt: skip
         self._operator, self._kafka, self._topic = operator, kafka, topic
-        self._consumers = OldConsumers(part, GROUP, topic, SETTINGS | timing)
+        self._consumers = OldConsumers(part, GROUP, topic, settings=SETTINGS | timing)
         self._processes: dict[str, Process] = {}
         self._used = 0.0
         self._owners = f"/consumers/{GROUP}/owners/{topic}"
@@ -345,4 +339,4 @@ class OldHerd(Herd):
 
     def end(self) -> None:
         """All are killed."""
-        self._consumers.__exit__(None, None, None)
+        self._consumers.close()

@@ -1,7 +1,7 @@
 """
-The processes that a benchmark starts, what they use, and where they meet: a part of ZooKeeper.
+What benchmarks of running servers share: their processes, the load upon them, and what is said.
 
-What is imported of ours is so within functions: `environment.enter` comes first.
+It needs nothing of the project's, and Linux, whose /proc tells what other processes use.
 """
 
 from __future__ import annotations
@@ -9,22 +9,27 @@ from __future__ import annotations
 import json
 import os
 import platform
+import select
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from herdproof.kafka.embedded import EmbeddedKafka
     from herdproof.minder import Minder
 
-COORDINATOR = [sys.executable, "-c", "from herdproof.cli import app; app()", "coordinator"]
+HERDPROOF = [sys.executable, "-c", "from herdproof.cli import app; app()"]
 LISTENING = "listening "
-"""What a coordinator says once it can be consulted, and where."""
+"""What a server of ours says once it can be asked, and where."""
+LOAD = Path(__file__).resolve().parent / "rebalance_load.py"
 START_S = 30.0
+PATIENCE_S = 240.0
+"""How long the load waits for anything; whoever waits for the load waits a little longer."""
 
 BEGUN = time.perf_counter()
 
@@ -33,6 +38,57 @@ Figures = dict[str, Any]
 
 class NoFigures(Exception):
     """Something could not be measured, and why."""
+
+
+class Load:
+    """The process of the members, which in its context form their groups at once."""
+
+    def __init__(
+        self, protocol: str, addresses: str, *, groups: int, members: int, more: int,
+        interval_ms: int, session_ms: int,
+    ) -> None:  # fmt: skip
+        options = {
+            "--groups": groups, "--members": members, "--more": more, "--interval-ms": interval_ms,
+            "--session-ms": session_ms, "--patience": PATIENCE_S,
+        }  # fmt: skip
+        words = [str(word) for option in options.items() for word in option]
+        self._command = [sys.executable, str(LOAD), protocol, addresses, *words]
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        return self
+
+    @cached_property
+    def formed(self) -> Figures:
+        """How the groups have formed; waits for that."""
+        return self.answer()
+
+    def __exit__(self, *_: object) -> None:
+        """Close its stdin, so that the members leave; end it if it takes too long."""
+        try:
+            self._process.communicate(timeout=START_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+
+    def ask(self, command: str) -> Figures:
+        """Give a command, and wait for its answer."""
+        assert self._process.stdin is not None, "it was asked for a pipe"
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> Figures:
+        """The next line of figures; `NoFigures` where the load says that something failed."""
+        stdout = self._process.stdout
+        assert stdout is not None, "it was asked for a pipe"
+        ready, _, _ = select.select([stdout], [], [], PATIENCE_S + START_S)
+        figures: Figures = json.loads(stdout.readline() or "{}") if ready else {}
+        if "error" in figures or not figures:
+            raise NoFigures(figures.get("error", "the load has ended, or hangs"))
+        return figures
 
 
 class Process:
@@ -53,12 +109,38 @@ class Process:
         return int(kib) * 1024
 
 
-def process_of(last_argument: Path) -> Process:
-    """The process whose command ends with this file: a server's, with its settings."""
-    wanted, found = str(last_argument).encode(), []
+class Started:
+    """A server of ours that has begun to start; what it says goes to a file."""
+
+    def __init__(self, minder: Minder, name: str, command: list[str], log: Path) -> None:
+        self._minder, self._name, self._log = minder, name, log
+        self.process = Process(minder.start(name, command, log))
+
+    def address(self) -> str:
+        """Where it listens; waits until it can be asked."""
+        deadline = time.monotonic() + START_S
+        while not (told := [line for line in self.lines() if line.startswith(LISTENING)]):
+            if time.monotonic() > deadline or self._minder.ended(self._name) is not None:
+                raise NoFigures("\n".join(("it did not start:", *self.lines())))
+            time.sleep(0.02)
+        return told[0].removeprefix(LISTENING)
+
+    def kill(self) -> None:
+        """End it by `kill -9`; it is gone when this returns."""
+        self._minder.signal(self._name, signal.SIGKILL)
+
+    def lines(self) -> list[str]:
+        """What it has said so far."""
+        return self._log.read_text().splitlines()
+
+
+def broker_process(kafka: EmbeddedKafka) -> Process:
+    """Kafka's process: the one whose command names its settings."""
+    settings = str(kafka.directory / str(kafka.broker_id) / "server.properties").encode()
+    found = []
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it may have just ended
-            if command.read_bytes().rstrip(b"\0").endswith(wanted):
+            if command.read_bytes().rstrip(b"\0").endswith(settings):
                 found.append(int(command.parent.name))
     return Process(max(found))
 
@@ -70,104 +152,6 @@ def rates(processes: list[Process], seconds: float) -> list[float]:
     passed = time.monotonic() - since
     used = [process.cpu_seconds() for process in processes]
     return [(end - begin) / passed for begin, end in zip(before, used, strict=True)]
-
-
-class Coordinator:
-    """One of ours, which has begun to start: `zookeeper` is its part of ZooKeeper."""
-
-    def __init__(
-        self, minder: Minder, folder: Path, zookeeper: str, broker_id: int = 1,
-        session_ms: int = 10_000,
-    ) -> None:  # fmt: skip
-        self._minder, self._name = minder, str(broker_id)
-        settings, self._log = folder / f"{broker_id}.toml", folder / f"{broker_id}.log"
-        settings.write_text(
-            f"[coordinator]\nleadership_lease_ms = {min(session_ms, 4_000)}\n"
-            f"[zookeeper]\nsession_timeout_ms = {session_ms}\n"
-        )
-        options = {
-            "--config": settings, "--zookeeper": zookeeper, "--broker-id": broker_id, "--port": 0,
-        }  # fmt: skip
-        command = [*COORDINATOR, *(str(word) for option in options.items() for word in option)]
-        self.process = Process(minder.start(self._name, command, self._log))
-
-    def address(self) -> str:
-        """Where it listens; waits until it can be consulted."""
-        deadline = time.monotonic() + START_S
-        while not (told := [line for line in self._lines() if line.startswith(LISTENING)]):
-            if time.monotonic() > deadline or self._minder.ended(self._name) is not None:
-                give_up("\n".join(("the coordinator did not start:", *self._lines())))
-            time.sleep(0.02)
-        return told[0].removeprefix(LISTENING)
-
-    def leads(self) -> bool:
-        """Whether it was elected."""
-        return any("coordinator_startup" in line for line in self._lines())
-
-    def kill(self) -> None:
-        """End it by `kill -9`; it is gone when this returns."""
-        self._minder.signal(self._name, signal.SIGKILL)
-
-    def _lines(self) -> list[str]:
-        return self._log.read_text().splitlines()
-
-
-# ── ZooKeeper ───────────────────────────────────────────────────────────────────────────────
-
-
-def make_part(
-    hosts: str, name: str, topic: str, partitions: int, broker: tuple[str, int] | None = None
-) -> str:
-    """A part of ZooKeeper with a topic and its broker, as Kafka writes them; its address."""
-    from herdproof.zookeeper.client import Client
-    from herdproof.zookeeper.operations import Create
-
-    nodes = {"": b"", "/brokers": b"", "/brokers/ids": b"", "/brokers/topics": b""}
-    with Client(hosts, session_timeout_s=10.0, on_link=ignore, on_watch=ignore) as client:
-        for path, data in nodes.items():
-            client.perform(Create(f"/{name}{path}", data))
-        client.perform(Create(f"/{name}/brokers/topics/{topic}", described(partitions)))
-        if broker is not None:
-            said = {"version": 1, "host": broker[0], "port": broker[1], "timestamp": "0"}
-            data = json.dumps({**said, "jmx_port": -1}).encode()
-            client.perform(Create(f"/{name}/brokers/ids/1", data))
-    return f"{hosts}/{name}"
-
-
-def described(partitions: int) -> bytes:
-    """What a topic's node says: so many partitions, all on the broker 1."""
-    return json.dumps(
-        {"version": 1, "partitions": {str(n): [1] for n in range(partitions)}}
-    ).encode()
-
-
-@contextmanager
-def minded() -> Iterator[tuple[Minder, Path]]:
-    """What starts processes and ends them, and a folder for their files."""
-    from herdproof.minder import Minder
-
-    with TemporaryDirectory(prefix="herdproof-benchmark-") as folder:
-        minder = Minder()
-        try:
-            yield minder, Path(folder)
-        finally:
-            minder.close()
-
-
-def ignore(*_: object) -> None:
-    """Who is told what nobody here wants to know."""
-
-
-# ── What is said ────────────────────────────────────────────────────────────────────────────
-
-
-def attempt(measure: Callable[..., Figures], *arguments: object) -> Figures:
-    """One measurement; {"failed": why} where it failed, so that the others are not lost."""
-    try:
-        return measure(*arguments)
-    except NoFigures as why:
-        tell(f"FAILED: {measure.__name__}: {why}")
-        return {"failed": str(why)}
 
 
 def machine() -> Figures:
@@ -182,22 +166,3 @@ def machine() -> Figures:
 def tell(text: str) -> None:
     """Say on stderr what goes on, after how long."""
     print(f"{time.perf_counter() - BEGUN:5.0f} s: {text}", file=sys.stderr, flush=True)
-
-
-def give_up(why: str) -> NoReturn:
-    """End with a sentence."""
-    raise SystemExit(f"benchmarks/{Path(sys.argv[0]).name}: {why}")
-
-
-def keep_house() -> None:
-    """SystemExit where other processes cannot be looked at; an end by SIGTERM is like any other."""
-    if not Path("/proc/self/status").exists():
-        give_up("it reads what other processes use from /proc, which only Linux has")
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-
-
-def print_figures(figures: Figures, summary: Iterator[str], as_json: bool) -> None:
-    """Print them for machines or for people; SystemExit where a measurement failed."""
-    print(json.dumps(figures) if as_json else "\n".join(summary))
-    if any(isinstance(found, dict) and "failed" in found for found in figures.values()):
-        raise SystemExit(1)

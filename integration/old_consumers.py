@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -43,11 +44,12 @@ class OldConsumers:
     """Console consumers of one group, each by a name; they are killed at the latest at the end."""
 
     def __init__(
-        self, hosts: str, group: str, topic: str, settings: Mapping[str, str] = SETTINGS
+        self, hosts: str, group: str, topic: str, *, is_pattern: bool = False,
+        settings: Mapping[str, str] = SETTINGS,
     ) -> None:  # fmt: skip
         self._servers = Servers("Consumer of Kafka 0.8")
         self._settings = {"zookeeper.connect": hosts, "group.id": group, **settings}
-        self._arguments = ["--zookeeper", hosts, "--topic", topic]
+        self._arguments = ["--zookeeper", hosts, "--whitelist" if is_pattern else "--topic", topic]
 
     def start(self, name: str) -> None:
         """One more consumer; `consumer.id` is its name."""
@@ -95,6 +97,17 @@ class OldConsumers:
     def resume(self, name: str) -> None:
         """It goes on (SIGCONT)."""
         self._servers.resume(name)
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """It gets one of these four signals."""
+        {
+            signal.SIGKILL: self.kill, signal.SIGTERM: self.ask_to_end,
+            signal.SIGSTOP: self.pause, signal.SIGCONT: self.resume,
+        }[number](name)  # fmt: skip
+
+    def close(self) -> None:
+        """All are killed."""
+        self._servers.close()
 
     def __enter__(self) -> Self:
         return self
