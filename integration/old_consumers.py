@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,15 +43,18 @@ def plans(hosts: str, members: Iterable[tuple[str, str]]) -> list[str]:
 class OldConsumers:
     """Console consumers of one group, each by a name; they are killed at the latest at the end."""
 
-    def __init__(self, hosts: str, group: str, topic: str, *, is_pattern: bool = False) -> None:
+    def __init__(
+        self, hosts: str, group: str, topic: str, *, is_pattern: bool = False,
+        settings: Mapping[str, str] = SETTINGS,
+    ) -> None:  # fmt: skip
         self._servers = Servers("Consumer of Kafka 0.8")
-        self._settings = {"zookeeper.connect": hosts, "group.id": group, **SETTINGS}
+        self._settings = {"zookeeper.connect": hosts, "group.id": group, **settings}
         self._arguments = ["--zookeeper", hosts, "--whitelist" if is_pattern else "--topic", topic]
 
     def start(self, name: str) -> None:
         """One more consumer; `consumer.id` is its name."""
         home = self._servers.home(name)
-        config = home / "consumer.properties"
+        config = self.settings(name)
         settings = {**self._settings, "consumer.id": name}
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         logging = home / "log4j.properties"
@@ -69,6 +72,10 @@ class OldConsumers:
                 "kafka.tools.ConsoleConsumer", *self._arguments, "--consumer.config", str(config),
             ],
         )  # fmt: skip
+
+    def settings(self, name: str) -> Path:
+        """The file of its settings, with which its command ends."""
+        return self._servers.home(name) / "consumer.properties"
 
     def values(self, name: str) -> list[str]:
         """What it has printed so far: the values of the records that it got."""

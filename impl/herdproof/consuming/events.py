@@ -7,6 +7,7 @@ Effects are the core's wishes, to be carried out in order; events are what came 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.zookeeper.operations import Answer, Operation, Watched
@@ -120,6 +121,14 @@ class Assigned:
     """For the user's rebalance listener: these partitions are consumed here now."""
 
     partitions: tuple[NamedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The user's commit of this number was answered: what came of it, in the protocol's words."""
+
+    number: int
+    outcome: Enum
 
 
 @dataclass(frozen=True, slots=True)

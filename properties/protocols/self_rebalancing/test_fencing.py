@@ -4,13 +4,14 @@ import pytest
 
 from herdproof.consuming.events import (
     Answered,
+    Committed,
     Deliver,
     Resolved,
     StartFetchers,
     StopFetchers,
 )
 from herdproof.consuming.offsets import NO_OFFSET, Offset
-from herdproof.protocols.self_rebalancing.core.events import CommitOutcome, Committed
+from herdproof.protocols.self_rebalancing.core.events import CommitOutcome
 from herdproof.protocols.self_rebalancing.core.rebalance import RebalancePhase
 from herdproof.protocols.self_rebalancing.held.flawed import connector_with
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings

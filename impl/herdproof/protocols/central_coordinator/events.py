@@ -24,6 +24,7 @@ from herdproof.consuming.events import (
     StopFetchers,
 )
 from herdproof.consuming.events import CommitAsked as CommitAsked
+from herdproof.consuming.events import Committed as Committed
 from herdproof.consuming.events import Fired as Fired
 from herdproof.consuming.events import Report as Report
 from herdproof.consuming.events import Shutdown as Shutdown
@@ -31,7 +32,7 @@ from herdproof.consuming.events import Subscribe as Subscribe
 from herdproof.consuming.events import Tick as Tick
 from herdproof.consuming.events import WakeAt as WakeAt
 from herdproof.protocols.central_coordinator.steps import Step
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame
+from herdproof.protocols.central_coordinator.wire.messages import Frame
 
 # ── What both cores take ────────────────────────────────────────────────────────────────────
 
@@ -139,14 +140,6 @@ class Connect:
     channel: int
     host: str
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The user's commit of this number was answered."""
-
-    number: int
-    error: ErrorCode
 
 
 @dataclass(frozen=True, slots=True)

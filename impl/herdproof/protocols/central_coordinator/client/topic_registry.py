@@ -97,13 +97,6 @@ class Consumption:
             for partition in infos
         )
 
-    def name_of(self, topic: str, number: int) -> str | None:
-        """The string of a partition by its number; None if it is not consumed here."""
-        names = self.topic_registry.get(topic, {})
-        if str(number) in names:
-            return str(number)
-        return next((name for name in names if number_of(name) == number), None)
-
     def stream_count(self) -> int:
         """How many streams, and so queues, the subscription has."""
         if isinstance(self.subscription, Named):

@@ -19,6 +19,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import (
     Answered,
     CommitAsked,
+    Committed,
     Consumed,
     Deliver,
     Fired,
@@ -39,7 +40,6 @@ from herdproof.protocols.self_rebalancing.core.context import (
 )
 from herdproof.protocols.self_rebalancing.core.events import (
     CommitOutcome,
-    Committed,
     ConnectorEffect,
     ConnectorEvent,
     EndSession,

@@ -18,6 +18,7 @@ from herdproof.consuming.events import (
     Ask,
     Assigned,
     CommitAsked,
+    Committed,
     Consumed,
     Deliver,
     Fired,
@@ -61,14 +62,6 @@ class CommitOutcome(Enum):
     """There is no connection to ZooKeeper at present."""
     UNKNOWN = "unknown"
     """The connection was lost before the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The user's commit of this number was answered."""
-
-    number: int
-    outcome: CommitOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from herdproof.consuming.events import (
     Ask,
     Assigned,
     CommitAsked,
+    Committed,
     Consumed,
     Deliver,
     Fired,
@@ -34,7 +35,6 @@ from herdproof.consuming.events import (
 from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset, OffsetReset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.events import (
-    Committed,
     ConnectorEffect,
     ConnectorEvent,
     EndSession,
