@@ -53,6 +53,9 @@ class StoredMember:
     subscription: bytes
     """What it said of itself in the chosen protocol."""
     assignment: bytes = b""
+    """What it was assigned last, be it in an earlier generation."""
+    given_up: tuple[TopicPartition, ...] = ()
+    """What it was assigned before that, and nobody since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ class StoredMetadata:
     protocol: str | None = None
     leader: str | None = None
     is_assigned: bool = False
-    """Whether its leader has brought the assignments."""
+    """Whether its leader has brought the assignments of this generation."""
     state_since_ms: int = 0
     members: tuple[StoredMember, ...] = ()
 
