@@ -117,8 +117,12 @@ class CoordinatorAlone:
         """The oldest change that waits is stored, or refused."""
         change = self.waiting.pop(0)
         if ok:
-            self.store.write(change, _ignore)
+            self.keep(change)
         self._perform(self.coordinator.stored(self.now_ms, change.token, ok))
+
+    def keep(self, change: StoreGroup) -> None:
+        """A change is stored; whether anybody is told of it is another matter."""
+        self.store.write(change, _ignore)
 
     def resign(self) -> None:
         """It is deposed."""
