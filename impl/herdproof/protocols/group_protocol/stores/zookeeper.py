@@ -15,7 +15,7 @@ answer, in order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -53,6 +53,8 @@ Write: TypeAlias = Create | Set | Delete
 
 _OVERHEAD_BYTES = 128
 """What an operation takes in a transaction beside path and data; generous."""
+_DEPTH_OF_TOPICS = 1
+"""How deep below their group topics lie: what is deeper is a partition."""
 _NAMELESS = "%"
 """The node of the group whose name is empty: nothing is quoted so."""
 _DELETES = 1_000
@@ -123,9 +125,13 @@ class ZooKeeperGroupStore:
     def _loaded(self, turn: int, then: LoadedThen, loading: _Loading | None) -> None:
         if turn != self._turn:
             return
-        if loading is not None:
-            self._stands = loading.stands
-        then(None if loading is None else loading.groups)
+        if loading is None:
+            then(None)
+            return
+        for path in loading.nodes:
+            name = path.removeprefix(f"{self._paths.groups}/").partition("/")[0]
+            self._stands.setdefault(self._paths.named(name), set()).add(path)
+        then(read_groups(self._paths, loading.nodes))
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────────
 
@@ -209,8 +215,8 @@ class _Loading:
     def __init__(
         self, submit: Submit, paths: GroupPaths, then: Callable[[_Loading | None], None]
     ) -> None:
-        self.groups: dict[str, StoredGroup] = {}
-        self.stands: dict[str, set[str]] = {}
+        self.nodes: dict[str, bytes] = {}
+        """The data of every node below that of all groups."""
         self._submit = submit
         self._paths = paths
         self._then = then
@@ -219,10 +225,11 @@ class _Loading:
 
     def begin(self) -> None:
         """Make what all groups lie under, catch up with the election, then read."""
-        for path in reversed(list(lineage(self._paths.groups))):
+        root = self._paths.groups
+        for path in reversed(list(lineage(root))):
             self._ask(Create(path), _ignore)
         self._ask(Sync(), _ignore)
-        self._ask(Children(self._paths.groups), self._listed)
+        self._ask(Children(root), partial(self._listed, root))
 
     def _ask(self, operation: Operation, heard: Callable[[Answer], None]) -> None:
         self._asked += 1
@@ -240,44 +247,37 @@ class _Loading:
         if not self._asked:
             self._then(self)
 
-    def _listed(self, answer: Answer) -> None:
-        for name in _names(answer):
-            group = self._paths.named(name)
-            path = self._paths.group(group)
-            self.groups[group] = StoredGroup()
-            self.stands[group] = {path}
-            self._ask(Get(path), partial(self._metadata, group))
-            self._ask(Children(path), partial(self._topics, group))
+    def _listed(self, above: str, answer: Answer) -> None:
+        """Read the children: groups, and topics, have more below them."""
+        depth = above.count("/") - self._paths.groups.count("/")
+        for name in answer.names if isinstance(answer, Names) else ():
+            path = f"{above}/{name}"
+            self._ask(Get(path), partial(self._read, path))
+            if depth <= _DEPTH_OF_TOPICS:
+                self._ask(Children(path), partial(self._listed, path))
 
-    def _metadata(self, group: str, answer: Answer) -> None:
-        if isinstance(answer, Data) and answer.data:
-            metadata = msgspec.json.decode(answer.data, type=StoredMetadata)
-            self.groups[group] = StoredGroup(metadata, self.groups[group].offsets)
-
-    def _topics(self, group: str, answer: Answer) -> None:
-        for name in _names(answer):
-            topic = unquoted(name)
-            path = self._paths.topic(group, topic)
-            self.stands[group].add(path)
-            self._ask(Children(path), partial(self._partitions, group, topic))
-
-    def _partitions(self, group: str, topic: str, answer: Answer) -> None:
-        for name in _names(answer):
-            where = (topic, int(name))
-            path = self._paths.offset(group, where)
-            self.stands[group].add(path)
-            self._ask(Get(path), partial(self._offset, group, where))
-
-    def _offset(self, group: str, where: TopicPartition, answer: Answer) -> None:
+    def _read(self, path: str, answer: Answer) -> None:
         if isinstance(answer, Data):
-            offset = msgspec.json.decode(answer.data, type=StoredOffset)
-            stored = self.groups[group]
-            self.groups[group] = StoredGroup(stored.metadata, {**stored.offsets, where: offset})
+            self.nodes[path] = answer.data
 
 
-def _names(answer: Answer) -> Iterator[str]:
-    """The children that were read; none where nothing stands."""
-    yield from answer.names if isinstance(answer, Names) else ()
+def read_groups(paths: GroupPaths, nodes: Mapping[str, bytes]) -> dict[str, StoredGroup]:
+    """The groups that these nodes, by path, keep; others among them do no harm."""
+    metadata: dict[str, StoredMetadata | None] = {}
+    offsets: dict[str, dict[TopicPartition, StoredOffset]] = {}
+    for path in sorted(nodes):
+        if not path.startswith(f"{paths.groups}/"):
+            continue
+        name, *where = path.removeprefix(f"{paths.groups}/").split("/")
+        group = paths.named(name)
+        if not where:
+            data = nodes[path]
+            metadata[group] = msgspec.json.decode(data, type=StoredMetadata) if data else None
+        elif len(where) > _DEPTH_OF_TOPICS:
+            topic, number = where
+            offset = msgspec.json.decode(nodes[path], type=StoredOffset)
+            offsets.setdefault(group, {})[unquoted(topic), int(number)] = offset
+    return {name: StoredGroup(found, offsets.get(name, {})) for name, found in metadata.items()}
 
 
 def _size(writes: list[Write]) -> int:
