@@ -6,10 +6,11 @@ Simulated runs of the group protocol, held against the contract's own properties
 
 What the eyes see fills the contract's fields, without a guard. Offsets are one more than told, 0 is
 "none stored". The fenced form is judged: a member counts as consuming while its generation is the
-one whose assignments are stored; who goes on longer is not seen, and nothing that it says may count.
+one whose assignments are stored; who goes on longer is not seen, and what it says may not count.
 What lies before a start that the reset has found counts as finished. Of the sentences, those are
-left out that speak of what a coordinator knows, and the stores of which there is one step here
-(`stored_as_taken`, `what_was_taken_is_stored_at_the_handover`, `only_the_present_epoch_writes`).
+left out that speak of what a coordinator knows, and of stores of which there is one step here
+(`stored_as_taken`, `what_was_taken_is_stored_at_the_handover`). Two of the protocol's own are
+added: `one_leader` and `what_is_handed_out_is_stored`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT
 
 INITIAL: Mapping[str, Any] = {
-    "epoch": 0, "elected": None, "term": 0, "generation": 0, "owner": None, "consumes": False,
+    "epoch": 0, "elected": None, "term": 0, "author": None, "generation": 0, "owner": None, "consumes": False,
     "position": 0, "reported": 0, "committing": 0, "accepted": 0, "finished": 0, "committed": 0,
 }  # fmt: skip
 JUDGED = (
@@ -37,7 +38,7 @@ JUDGED = (
     "generations_never_go_back", "committed_offsets_never_go_back",
     "owners_change_with_the_generation", "only_finished_is_committed",
     "nobody_is_past_the_unfinished", "who_begins_does_so_at_the_stored_offset", "one_coordinator",
-    "an_epoch_is_won_by_one",
+    "an_epoch_is_won_by_one", "only_the_present_epoch_writes",
 )  # fmt: skip
 """The contract's sentences that a run is held against."""
 _PROMISES = {promise.name: promise for promise in CONTRACT.properties}
@@ -93,6 +94,9 @@ class GroupContractEyes(GroupEyes):
         """Of each member that counts: its generation, and what it consumes."""
         self._said: dict[tuple[str, TopicPartition], set[int]] = {}
         self._brokers: dict[str, None] = {}
+        self._generation = 0
+        """The last that is stored, be it assigned or not."""
+        self._leaders: dict[int, str] = {}
 
     # ── What is there ───────────────────────────────────────────────────────────────────────
 
@@ -109,23 +113,29 @@ class GroupContractEyes(GroupEyes):
         self._step()
 
     def coordinates(self, broker: str, epoch: int) -> None:
-        """A broker coordinates, or does so no more."""
+        """A broker coordinates."""
         if broker not in self._brokers:
             self._brokers[broker] = None
             self.seen.add("Broker", broker)
             self._step()
-        if epoch > self.seen.get("epoch"):
-            self.seen.set("epoch", (), epoch)
-            self.seen.set("elected", (), broker)
         self.seen.set("term", broker, epoch)
         self._step()
 
-    def stored(self, epoch: int, group: StoredGroup, names: Mapping[str, str]) -> None:
+    def epoch(self, epoch: int, broker: str) -> None:
+        """An epoch is won."""
+        self.seen.set("epoch", (), epoch)
+        self.seen.set("elected", (), broker)
+        self._step()
+
+    def stored(self, author: str, group: StoredGroup, names: Mapping[str, str]) -> None:
         """Generation, owners and offsets are what ZooKeeper keeps."""
-        del epoch
+        self.seen.set("author", (), author)
         self._offsets_stored(group)
         metadata = group.metadata
-        if metadata is None or not metadata.is_assigned:
+        if metadata is None:
+            return
+        self._generation = metadata.generation
+        if not metadata.is_assigned:
             return
         if metadata.generation > self.seen.get("generation"):
             for member in list(self._consuming):
@@ -153,6 +163,16 @@ class GroupContractEyes(GroupEyes):
             self.seen.set("accepted", where, offset)
             self.seen.set("committed", where, offset)
         self._step()
+
+    def joins(self, member: str, generation: int, leader: str) -> None:
+        """No generation is told before it is stored, nor with two leaders."""
+        if generation > self._generation:
+            self._own("what_is_handed_out_is_stored", m=member, generation=generation)
+        if self._leaders.setdefault(generation, leader) != leader:
+            self._own("one_leader", m=member, generation=generation)
+
+    def _own(self, sentence: str, **of: Any) -> None:
+        self.violations.append(BrokenSentence(sentence, self._now_ms, of))
 
     # ── What members do ─────────────────────────────────────────────────────────────────────
 
@@ -196,10 +216,14 @@ class GroupContractEyes(GroupEyes):
 
     def _step(self) -> None:
         self.seen.step()
-        now = self.run.timeline.now if self.run is not None else 0.0
         self.violations += [
-            BrokenSentence(found.promise.name, now, found.of) for found in self.seen.broken()
+            BrokenSentence(found.promise.name, self._now_ms, found.of)
+            for found in self.seen.broken()
         ]
+
+    @property
+    def _now_ms(self) -> float:
+        return self.run.timeline.now if self.run is not None else 0.0
 
 
 def judged_group_run(

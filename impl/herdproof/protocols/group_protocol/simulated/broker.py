@@ -27,13 +27,16 @@ from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
 from herdproof.protocols.group_protocol.stores.port import Written
 from herdproof.protocols.group_protocol.stores.zookeeper import GroupPaths, ZooKeeperGroupStore
 from herdproof.simulator.clock import Clock
-from herdproof.simulator.network import Connection
+from herdproof.simulator.network import Connection, Pipe
 from herdproof.simulator.process import Process, World
 from herdproof.simulator.session import SimulatedClient, SimulatedService
 from herdproof.zookeeper import operations as zk
 
 STAND_AGAIN_MS = 300.0
 """How long a broker that stepped down waits before it stands again."""
+
+LATE_MS = 900.0
+"""How late the core may hear of the election."""
 
 Frame: TypeAlias = tuple[int, GroupRequest | GroupResponse]
 """A request or a response, with the number that its client gave it."""
@@ -66,6 +69,7 @@ class SimulatedGroupBroker(Process):
         self.callers: dict[int, tuple[int, int]] = {}
         """Of each request that is not answered: its channel, and its number there."""
         self._last_caller = self._channels = 0
+        self._teller = Pipe(self.timeline, lambda: 0.0)
         self._now_ms = 0
         self.client = SimulatedClient(
             world.service, self, world.zookeeper_timeout_ms,
@@ -83,7 +87,6 @@ class SimulatedGroupBroker(Process):
         if self.alive:
             super().kill()
             self.client.abandon()
-            self.here.eyes.coordinates(self.name, 0)
 
     def pause(self) -> None:
         """It handles nothing, and ZooKeeper hears nothing of it."""
@@ -147,7 +150,10 @@ class SimulatedGroupBroker(Process):
         self.client.submit(operation, answer, coordinates=True)
 
     def _soon(self, happen: Any, epoch: int) -> None:
-        self.timeline.after(0, self.post, "election", happen, epoch)
+        """Another thread carries the election: it tells the core a little later, in order."""
+        chance = self.world.chance
+        late_ms = LATE_MS if chance.random() < 0.3 else 3.0
+        self._teller.put(late_ms * chance.random(), self.post, "election", happen, epoch)
 
     def _elected(self, epoch: int) -> None:
         self.here.eyes.coordinates(self.name, epoch)
@@ -162,7 +168,6 @@ class SimulatedGroupBroker(Process):
 
     def _deposed(self, epoch: int) -> None:
         del epoch
-        self.here.eyes.coordinates(self.name, 0)
         self._give("deposed", self.core.resign)
 
     def _step_down(self) -> None:

@@ -55,7 +55,7 @@ class GroupRunConfig:
     duration_ms: int = 80_000
     quiet_ms: int = 35_000
     """The last part, in which nothing goes wrong and nothing is produced."""
-    troubles: int = 12
+    troubles: int = 24
     kinds: tuple[Mishap, ...] = tuple(Mishap)
     drift: float = 0.02
     """Each clock's rate lies within 1 - drift and 1 + drift."""

@@ -22,10 +22,16 @@ class GroupEyes:
         """A member's process has started."""
 
     def coordinates(self, broker: str, epoch: int) -> None:
-        """A broker coordinates in that epoch; 0: no more."""
+        """A broker coordinates in that epoch, until it does so in a later one."""
 
-    def stored(self, epoch: int, group: StoredGroup, names: Mapping[str, str]) -> None:
-        """What ZooKeeper keeps of the group now, and whose each member id is."""
+    def stored(self, author: str, group: StoredGroup, names: Mapping[str, str]) -> None:
+        """What ZooKeeper keeps of the group now, by whom, and whose each member id is."""
+
+    def epoch(self, epoch: int, broker: str) -> None:
+        """The present epoch, and who has won it."""
+
+    def joins(self, member: str, generation: int, leader: str) -> None:
+        """A member is told of its generation, and of the leader's member id."""
 
     def begins(self, member: str, generation: int, starts: Mapping[TopicPartition, int]) -> None:
         """A member consumes from these offsets on; -1: there is none stored."""

@@ -280,6 +280,7 @@ class SimulatedGroupMember(Process):
             self._refused(told.error)
         else:
             self.member_id, self.generation = told.member_id, told.generation_id
+            self.here.eyes.joins(self.name, told.generation_id, told.leader)
             self._sync(told)
 
     def _sync(self, told: JoinGroupResponse) -> None:
@@ -381,9 +382,8 @@ class SimulatedGroupMember(Process):
         self._stop()
         if self.member_id:
             leaving = LeavingMember(self.member_id)
-            self._ask(
-                LeaveGroupRequest(version=5, group_id=GROUP, members=(leaving,)), lambda told: None
-            )
+            request = LeaveGroupRequest(version=5, group_id=GROUP, members=(leaving,))
+            self._ask(request, _ignore)
 
     # ── Consuming ───────────────────────────────────────────────────────────────────────────
 
@@ -449,3 +449,8 @@ class SimulatedGroupMember(Process):
     ) -> None:
         wait_ms = at_least_ms + (at_most_ms - at_least_ms) * self.chance.random()
         self.timeline.after(wait_ms, self.post, "application", happen)
+
+
+def _ignore(told: GroupResponse) -> None:
+    """Go on with nothing, whatever was answered."""
+    del told

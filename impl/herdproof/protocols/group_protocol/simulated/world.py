@@ -149,13 +149,14 @@ class GroupRun:
         )
 
     def _wrote(self, client: SimulatedClient, opened: Open) -> None:
-        del client
+        nodes = self.service.zookeeper.snapshot().nodes
+        won = nodes[self.paths.election.epoch]
+        if won.version:
+            self.eyes.epoch(won.version, f"broker{won.data.decode()}")
         if opened.coordinates:
-            nodes = self.service.zookeeper.snapshot().nodes
             groups = read_groups(self.paths, {path: node.data for path, node in nodes.items()})
             if GROUP in groups:
-                epoch = nodes[self.paths.election.epoch].version
-                self.eyes.stored(epoch, groups[GROUP], self.names)
+                self.eyes.stored(client.host.name, groups[GROUP], self.names)
 
     def _produce(self) -> None:
         if self.quiet:
