@@ -93,7 +93,7 @@ class GroupAdmin(GroupPart):
         elif not group.is_in(GroupState.EMPTY):
             gathered.put(place, DeletedGroup(name, Error.NON_EMPTY_GROUP))
         else:
-            self._delete_group(name, partial(self._deleted, gathered, place, group))
+            self._context.delete_group(name, partial(self._deleted, gathered, place, group))
 
     def _deleted(
         self, gathered: Gathered[DeletedGroup], place: int, group: ClassicGroup, ok: bool
@@ -132,7 +132,7 @@ class GroupAdmin(GroupPart):
         ]
         if len(expired) == len(group.offsets) and group.is_in(GroupState.EMPTY):
             if not group.pending:
-                self._delete_group(name, partial(self._bury, group))
+                self._context.delete_group(name, partial(self._bury, group))
         elif expired:
             self._offsets.forget(group, expired)
 

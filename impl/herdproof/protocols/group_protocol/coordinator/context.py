@@ -98,6 +98,24 @@ class GroupContext:
         else:
             queue.append(deed)
 
+    def store_group(self, group: ClassicGroup, then: StoredThen) -> None:
+        """Store what a group is now; all else that is asked of it waits until that is done."""
+        assert group.name not in self.queues
+        self.queues[group.name] = []
+        stored = partial(self._group_stored, group.name, then)
+        self.outbox.store(group.name, stored, metadata=metadata_of(group))
+
+    def delete_group(self, name: str, then: StoredThen) -> None:
+        """Store that a group is no more."""
+        self.queues[name] = []
+        self.outbox.store(name, partial(self._group_stored, name, then), is_deleted=True)
+
+    def _group_stored(self, name: str, then: StoredThen, ok: bool) -> None:
+        queue = self.queues.pop(name)
+        then(ok)
+        for deed in queue:
+            self.in_turn(name, deed)
+
 
 class GroupPart:
     """A part of the core; it acts through what it emits and the time that passes."""
@@ -119,21 +137,3 @@ class GroupPart:
     def _never(self, kind: str, group: str, member: str = "") -> None:
         """What was to be done after a while is not to be done."""
         self._purgatory.clear((kind, (group, member)))
-
-    def _store_group(self, group: ClassicGroup, then: StoredThen) -> None:
-        """Store what a group is now; all else that is asked of it waits until that is done."""
-        assert group.name not in self._queues
-        self._queues[group.name] = []
-        stored = partial(self._group_stored, group.name, then)
-        self._outbox.store(group.name, stored, metadata=metadata_of(group))
-
-    def _delete_group(self, name: str, then: StoredThen) -> None:
-        """Store that a group is no more."""
-        self._queues[name] = []
-        self._outbox.store(name, partial(self._group_stored, name, then), is_deleted=True)
-
-    def _group_stored(self, name: str, then: StoredThen, ok: bool) -> None:
-        queue = self._queues.pop(name)
-        then(ok)
-        for deed in queue:
-            self._in_turn(name, deed)

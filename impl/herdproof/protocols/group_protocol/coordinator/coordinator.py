@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from herdproof.protocols.group_protocol.coordinator.admin import GroupAdmin
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext
@@ -53,19 +53,23 @@ class Reign(Enum):
 class GroupCoordinator:
     """One coordinator of all groups; its fields may be read at any time."""
 
+    context_class: ClassVar[type[GroupContext]] = GroupContext
+    offsets_class: ClassVar[type[CommittedOffsets]] = CommittedOffsets
+    """What these parts are made by; a subclass may name others."""
+
     def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
         self.settings = settings
         self.epoch = 0
         """The last epoch that it was elected in; 0 before."""
         self.reign = Reign.NOT_ELECTED
-        self.context = context = GroupContext(settings, new_id)
+        self.context = context = self.context_class(settings, new_id)
         self.groups = context.groups
         self._outbox = context.outbox
         self._purgatory = context.purgatory
         self._rebalancer = GroupRebalancer(context)
         self._joins = Joins(context, self._rebalancer)
         self._memberships = Memberships(context, self._rebalancer)
-        self._offsets = CommittedOffsets(context, self._rebalancer.sessions)
+        self._offsets = self.offsets_class(context, self._rebalancer.sessions)
         self._admin = GroupAdmin(context, self._offsets)
 
     @property

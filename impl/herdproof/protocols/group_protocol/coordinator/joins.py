@@ -176,7 +176,7 @@ class Joins(GroupPart):
             self._rebalancer.prepare(group)
         else:
             told = None if request.version >= SKIP_FROM_VERSION else leader
-            self._store_group(group, partial(self._replaced, group, member_id, told, undo))
+            self._context.store_group(group, partial(self._replaced, group, member_id, told, undo))
 
     def _replaced(
         self, group: ClassicGroup, member_id: str, told: str | None, undo: Deed, ok: bool

@@ -72,7 +72,7 @@ class Memberships(GroupPart):
             member.assignment = assigned.get(member.member_id, b"")
         hand_over(group)
         group.go_to(GroupState.STABLE, self._outbox.now_ms)
-        self._store_group(group, partial(self._assigned, group))
+        self._context.store_group(group, partial(self._assigned, group))
 
     def _assigned(self, group: ClassicGroup, ok: bool) -> None:
         """The assignments are stored: all who wait for theirs may know."""

@@ -74,7 +74,7 @@ class CommittedOffsets(GroupPart):
     def commit(self, caller: int, request: OffsetCommitRequest) -> None:
         """Somebody commits offsets."""
         group = self._groups.get(request.group_id)
-        error = _why_not_commit(group, request)
+        error = self._why_not(group, request)
         if error:
             self._outbox.answer(caller, refusal(request, error))
             return
@@ -104,6 +104,25 @@ class CommittedOffsets(GroupPart):
             self._store(group, accepted, partial(self._committed, caller, request, told))
         else:
             self._outbox.answer(caller, told)
+
+    def _why_not(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Error:
+        """Why nothing of a commit is taken; NONE if something may be."""
+        if group is None:
+            if request.generation_id < 0:
+                return Error.NONE
+            known = request.version >= NOT_FOUND_FROM_VERSION
+            return Error.GROUP_ID_NOT_FOUND if known else Error.ILLEGAL_GENERATION
+        if request.generation_id < 0 and group.is_in(GroupState.EMPTY):
+            return Error.NONE
+        instance = request.group_instance_id
+        error = group.why_not(request.member_id, instance)
+        if error:
+            return error
+        if request.generation_id != group.generation:
+            return Error.ILLEGAL_GENERATION
+        if group.is_in(GroupState.COMPLETING_REBALANCE):
+            return Error.REBALANCE_IN_PROGRESS
+        return Error.NONE
 
     def _why_not_partition(
         self, group: ClassicGroup, member_id: str, where: TopicPartition, offset: PartitionToCommit
@@ -230,26 +249,6 @@ class CommittedOffsets(GroupPart):
             del self._storing[group.name]
         for deed in deeds:
             self._in_turn(group.name, deed)
-
-
-def _why_not_commit(group: ClassicGroup | None, request: OffsetCommitRequest) -> Error:
-    """Why nothing of a commit is taken; NONE if something may be."""
-    if group is None:
-        if request.generation_id < 0:
-            return Error.NONE
-        known = request.version >= NOT_FOUND_FROM_VERSION
-        return Error.GROUP_ID_NOT_FOUND if known else Error.ILLEGAL_GENERATION
-    if request.generation_id < 0 and group.is_in(GroupState.EMPTY):
-        return Error.NONE
-    instance = request.group_instance_id
-    error = group.why_not(request.member_id, instance)
-    if error:
-        return error
-    if request.generation_id != group.generation:
-        return Error.ILLEGAL_GENERATION
-    if group.is_in(GroupState.COMPLETING_REBALANCE):
-        return Error.REBALANCE_IN_PROGRESS
-    return Error.NONE
 
 
 def _why_not_delete(group: ClassicGroup, topic: str) -> Error:

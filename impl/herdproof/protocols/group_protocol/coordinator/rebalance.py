@@ -86,7 +86,7 @@ class GroupRebalancer(GroupPart):
         group.topics = topics_of(group)
         next_state = GroupState.COMPLETING_REBALANCE if group.members else GroupState.EMPTY
         group.go_to(next_state, self._outbox.now_ms)
-        self._store_group(group, partial(self._joined, group))
+        self._context.store_group(group, partial(self._joined, group))
 
     def _complete_without_delay(self, group: ClassicGroup) -> None:
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.have_all_joined():

@@ -24,14 +24,16 @@ from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoor
 from herdproof.protocols.group_protocol.effects import StoredGroup, TopicPartition
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
+from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
 from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
 from herdspec.check.observation.observed import Judgement, Observed
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT
 
 INITIAL: Mapping[str, Any] = {
-    "epoch": 0, "elected": None, "term": 0, "author": None, "generation": 0, "owner": None, "consumes": False,
-    "position": 0, "reported": 0, "committing": 0, "accepted": 0, "finished": 0, "committed": 0,
+    "epoch": 0, "elected": None, "term": 0, "author": None, "generation": 0, "owner": None,
+    "consumes": False, "position": 0, "reported": 0, "committing": 0, "accepted": 0,
+    "finished": 0, "committed": 0,
 }  # fmt: skip
 JUDGED = (
     "exclusive", "who_consumes_owns", "exclusive_fenced", "epochs_never_go_back",
@@ -230,10 +232,11 @@ def judged_group_run(
     seed: int, config: GroupRunConfig = DEFAULT,
     coordinator: type[GroupCoordinator] = GroupCoordinator,
     troubles: Sequence[GroupTrouble] | None = None,
+    member: type[SimulatedGroupMember] = SimulatedGroupMember,
 ) -> JudgedGroupRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = GroupContractEyes()
-    run = GroupRun(seed, config, eyes, coordinator, troubles)
+    run = GroupRun(seed, config, eyes, coordinator, troubles, member)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}

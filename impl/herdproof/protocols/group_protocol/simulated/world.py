@@ -47,11 +47,13 @@ class GroupRun:
         self, seed: int, config: GroupRunConfig = DEFAULT, eyes: GroupEyes = NOBODY,
         coordinator: type[GroupCoordinator] = GroupCoordinator,
         troubles: Sequence[GroupTrouble] | None = None,
+        member: type[SimulatedGroupMember] = SimulatedGroupMember,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.config = config
         self.eyes = eyes
         self.coordinator = coordinator
+        self.member = member
         self.troubles = draw_group_troubles(config, seed) if troubles is None else tuple(troubles)
         self.settings = draw_group_settings(config, seed)
         self.zookeeper_timeout_ms = config.zookeeper_timeout_ms
@@ -128,7 +130,7 @@ class GroupRun:
     def start_member(self, number: int) -> None:
         """A member's process starts, in the place of the one that was."""
         self._lives += 1
-        member = SimulatedGroupMember(self, number, self._lives, self._clock())
+        member = self.member(self, number, self._lives, self._clock())
         if number > len(self.members):
             self.members.append(member)
         else:
