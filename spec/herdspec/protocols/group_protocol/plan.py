@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdspec.check.plans import QUICK, Looked, Scale, exploration, liveness, said_of
+from herdspec.check.plans import QUICK, Looked, Scale, exploration, liveness, proof, said_of
 from herdspec.check.protocol import Protocol
 from herdspec.check.verify import Plan
 from herdspec.language.specification import Specification
@@ -20,19 +20,27 @@ def verified() -> Specification:
 
 def planned(scale: Scale) -> Plan:
     """The plan of system C."""
-    from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL, HELD
+    from herdspec.protocols.group_protocol.properties import (
+        GROUP_PROTOCOL,
+        HELD,
+        KEPT,
+        without_stopping,
+    )
 
     quick = scale == QUICK
     checks = (
         exploration(group(GROUP_PROTOCOL, 2, 2, 1, faults=1)),
-        *(() if quick else (exploration(group(GROUP_PROTOCOL, 1, 2, 2, faults=1)),)),
+        *(() if quick else (exploration(group(KEPT, 1, 2, 2, faults=1)),)),
         liveness(group(HELD, 1, 2, 1, faults=1)),
         liveness(group(HELD, 2, 1, 1, faults=2)),
+        proof("verified", GROUP_PROTOCOL),
+        proof("without_stopping", without_stopping()),
     )
     assumed, not_modelled = said_of(GROUP_PROTOCOL)
+    specs = {"verified": GROUP_PROTOCOL, "without_stopping": without_stopping()}
     return Plan(
-        "group_protocol", checks, assumed=assumed, not_modelled=not_modelled,
-        specs={"verified": GROUP_PROTOCOL},
+        "group_protocol", checks, others=("without_stopping",), assumed=assumed,
+        not_modelled=not_modelled, specs=specs,
     )  # fmt: skip
 
 

@@ -7,9 +7,12 @@ The properties of the group protocol: the contract's sentences, each under its n
 
 from __future__ import annotations
 
-from herdspec import always, leads_to, recoverable, sometimes, specification, step
+from functools import cache
+
+from herdspec import Specification, always, leads_to, recoverable, sometimes, specification, step
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group_protocol.lemmas import LEMMAS as LEMMAS
+from herdspec.protocols.group_protocol.lemmas import LEMMAS_OF_STOPPING as LEMMAS_OF_STOPPING
 from herdspec.protocols.group_protocol.spec import (
     Answer,
     Awaited,
@@ -315,7 +318,7 @@ def a_write_is_too_late(s: GroupProtocol) -> bool:
     )
 
 
-OF_STOPPING = (exclusive, who_consumes_owns, a_start_is_at_the_stored_offset)
+OF_STOPPING = (exclusive, who_consumes_owns)
 """What holds under the assumption `evicted_has_stopped` alone."""
 PROMISES = (
     exclusive, who_consumes_owns, exclusive_fenced, only_the_present_epoch_writes,
@@ -337,5 +340,24 @@ HELD = specification(GroupProtocol, *PROMISES, settles)
 """The verified protocol and its promises, without the lemmas."""
 NOTICING = specification(GroupProtocol, *PROMISES, settles, it_can_settle, *POSSIBLE)
 """All that it promises, and what must be possible."""
-GROUP_PROTOCOL = NOTICING.with_properties(*LEMMAS)
+KEPT = HELD.with_properties(*LEMMAS, *LEMMAS_OF_STOPPING)
+"""The verified protocol, and what holds of it at any size."""
+GROUP_PROTOCOL = NOTICING.with_properties(*LEMMAS, *LEMMAS_OF_STOPPING)
 """The verified protocol, and all that is known of it."""
+
+
+# ── Without the assumption ──────────────────────────────────────────────────────────────────
+
+
+def gone_at_once(self: GroupProtocol, m: Member) -> bool:
+    """Whom the coordinator counts no more may consume on."""
+    return True
+
+
+@cache
+def without_stopping() -> Specification:
+    """What is proved without the assumption `evicted_has_stopped`."""
+    promises = [p for p in PROMISES if p not in OF_STOPPING]
+    return specification(GroupProtocol, *promises, *LEMMAS).replace(
+        "WithoutStopping", has_stopped=gone_at_once
+    )
