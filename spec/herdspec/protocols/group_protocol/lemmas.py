@@ -64,7 +64,11 @@ def generations_have_been(s: GroupProtocol) -> bool:
     return s.assigned <= s.generation and all(
         s.at[m] <= s.generation
         and s.said[m] <= s.generation
-        and (s.down[m] not in (Answer.LEADER, Answer.FOLLOWER) or s.at[m] <= s.said[m])
+        and s.commit_at[m] <= s.generation
+        and (s.down[m] not in (Answer.LEADER, Answer.FOLLOWER) or 0 < s.said[m] >= s.at[m])
+        and (s.awaits[m] != Awaited.SYNC or s.at[m] > 0)
+        and (s.client[m] != MemberState.STABLE or s.at[m] > 0)
+        and (not s.belongs[m] or s.generation > 0)
         for m in Member
     )
 
@@ -95,6 +99,13 @@ def each_state_has_its_members(s: GroupProtocol) -> bool:
             not (s.joined[m] or s.synced[m])
             or (s.client[m] != MemberState.STABLE and s.down[m] != Answer.ASSIGNMENT)
         )
+        and (
+            not s.joined[m]
+            or (
+                (s.has_id[m] or s.client[m] == MemberState.OFF)
+                and s.down[m] != Answer.UNKNOWN_MEMBER_ID
+            )
+        )
         and (s.state != GroupState.EMPTY or not s.is_member(m))
         and (
             s.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
@@ -124,7 +135,7 @@ def all_wait_while_the_generation_is_stored(s: GroupProtocol) -> bool:
     """Until the next generation is stored all wait for it, and all that was taken is stored."""
     return s.write != Write.GENERATION or (
         s.all_have_joined()
-        and all(s.noted[p] <= s.committed[p] for p in Partition)
+        and all(not s.is_new(p) for p in Partition)
         and (
             not s.done
             or (
@@ -155,9 +166,54 @@ def belongs_to_one(s: GroupProtocol, p: Partition) -> bool:
 def offsets_are_of_finished_records(s: GroupProtocol) -> bool:
     """Whatever offset is said, taken or sent, the records before it are finished."""
     return all(s.committing[m, p] <= s.finished[p] for m in Member for p in Partition) and all(
-        s.noted[p] <= s.finished[p]
-        and s.sent[p] <= s.finished[p]
-        and (s.write != Write.OFFSETS or s.done or s.sent[p] == 0 or s.committed[p] <= s.sent[p])
+        s.noted[p] <= s.finished[p] and s.sent[p] <= s.finished[p] for p in Partition
+    )
+
+
+@lemma
+def who_has_its_assignment_has_all_of_it(s: GroupProtocol) -> bool:
+    """Who was told the present assignment, or is about to be, has just what it owns."""
+    return all(
+        (
+            not (s.synced[m] and s.is_awaited(m, Awaited.SYNC) and s.down[m] == Answer.NONE)
+            or s.at[m] == s.generation
+        )
+        and (
+            not (s.client[m] == MemberState.STABLE or s.down[m] == Answer.ASSIGNMENT)
+            or s.at[m] != s.generation
+            or (
+                s.assigned == s.generation
+                and all(s.given[m, p] == (s.owner[p] == m) for p in Partition)
+            )
+        )
+        for m in Member
+    )
+
+
+@lemma
+def owners_are_ahead(s: GroupProtocol) -> bool:
+    """What an owner says is not before what was taken of it, nor that before what is stored."""
+    return all(
+        (s.noted[p] == 0 or s.committed[p] <= s.noted[p])
+        and (s.write != Write.OFFSETS or s.done or s.sent[p] in (0, s.noted[p]))
+        for p in Partition
+    ) and all(
+        (s.commit_at[m] > 0 or s.committing[m, p] == 0)
+        and (s.commit_at[m] < s.generation or s.assigned == s.generation)
+        and (
+            not s.owns(m, p)
+            or s.committing[m, p] == 0
+            or (s.noted[p] <= s.committing[m, p] and s.committed[p] <= s.committing[m, p])
+        )
+        and (
+            not (s.consumes(m, p) and s.at[m] == s.generation)
+            or (
+                s.noted[p] <= s.position[m, p]
+                and s.committed[p] <= s.position[m, p]
+                and (not s.owns(m, p) or s.committing[m, p] <= s.position[m, p])
+            )
+        )
+        for m in Member
         for p in Partition
     )
 
@@ -184,7 +240,7 @@ LEMMAS = (
     epochs_are_won_by_one, memory_is_a_coordinators, each_answer_is_awaited,
     generations_have_been, each_generation_has_one_leader, each_state_has_its_members,
     each_state_has_its_write, all_wait_while_the_generation_is_stored, what_is_listed_is_owned,
-    offsets_are_of_finished_records,
+    offsets_are_of_finished_records, who_has_its_assignment_has_all_of_it, owners_are_ahead,
 )  # fmt: skip
 """What the promises need that hold without the assumption `evicted_has_stopped`."""
 LEMMAS_OF_STOPPING = (what_is_given_is_owned,)

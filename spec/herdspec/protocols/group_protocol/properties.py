@@ -81,9 +81,7 @@ def what_is_stored_is_of_the_present_epoch(before: GroupProtocol, after: GroupPr
 @step
 def what_was_taken_is_stored_at_the_handover(before: GroupProtocol, after: GroupProtocol) -> bool:
     """What the old generation's owners were heard to say is stored before the next begins."""
-    return after.generation == before.generation or all(
-        before.noted[p] <= after.committed[p] for p in Partition
-    )
+    return after.generation == before.generation or all(not before.is_new(p) for p in Partition)
 
 
 @always
@@ -191,13 +189,14 @@ def nobody_is_expelled_who_waits(before: GroupProtocol, after: GroupProtocol) ->
 
 
 @step
-def who_is_counted_has_its_id(before: GroupProtocol, after: GroupProtocol) -> bool:
-    """The coordinator counts nobody who does not know the member id: a lost one is no ghost."""
+def no_ghosts(before: GroupProtocol, after: GroupProtocol) -> bool:
+    """Who has joined a generation knows its member id, or is about to be told; or it was killed."""
     return all(
-        before.is_member(m)
-        or not after.is_member(m)
-        or before.has_id[m]
-        or before.coordinator != after.coordinator
+        not before.joined[m]
+        or after.state != GroupState.COMPLETING_REBALANCE
+        or after.has_id[m]
+        or after.client[m] == MemberState.OFF
+        or after.down[m] in (Answer.LEADER, Answer.FOLLOWER)
         for m in Member
     )
 
@@ -326,7 +325,7 @@ PROMISES = (
     one_coordinator, one_leader, what_is_handed_out_is_stored, generations_never_go_back,
     epochs_never_go_back, committed_offsets_never_go_back, only_finished_is_committed,
     nobody_is_past_the_unfinished, a_start_is_at_the_stored_offset, complete,
-    nobody_is_expelled_who_waits, who_is_counted_has_its_id,
+    nobody_is_expelled_who_waits, no_ghosts,
 )  # fmt: skip
 """What is proved."""
 POSSIBLE = (

@@ -72,6 +72,7 @@ class GroupProtocol(ProtocolGroup):
         self.election.take_up(b, True, True)
         self.unload()
         self.coordinator = b
+        self.generation = self.stored_generation()
         if all(not self.belongs[m] for m in Member):
             self.state = GroupState.EMPTY
         elif self.assigned == self.generation:
@@ -258,7 +259,7 @@ class GroupProtocol(ProtocolGroup):
         """onCompleteJoin: all have joined, and the next generation is sent to be stored."""
         self.attends()
         require(self.state == GroupState.PREPARING_REBALANCE and self.all_have_joined())
-        require(all(self.noted[p] <= self.committed[p] for p in Partition))
+        require(all(not self.is_new(p) for p in Partition))
         self.write = Write.GENERATION
         self.note_rebalance()
 
@@ -378,7 +379,8 @@ class GroupProtocol(ProtocolGroup):
     def update_fetch_positions(self, m: Member) -> None:
         """{m} asks how far its partitions are, and begins there."""
         require(self.client[m] == MemberState.STABLE and not self.ready[m])
-        require(self.knows[m] and self.coordinator is not None)
+        require(self.knows[m] and self.coordinator is not None and self.commit_at[m] == 0)
+        require(self.are_stored(m))
         self.ready[m] = True
         for p in Partition:
             if self.given[m, p]:
@@ -410,18 +412,16 @@ class GroupProtocol(ProtocolGroup):
             for p in Partition:
                 if self.committing[m, p] > 0 and self.accepts_offset(m, p):
                     self.noted[p] = self.committing[m, p]
-        self.commit_at[m] = 0
-        for p in Partition:
-            self.committing[m, p] = 0
+        self.drop_commit(m)
 
     @action(fair=weak)
     def flush_offsets(self) -> None:
         """The coordinator sends the offsets that it has taken to be stored."""
         self.attends()
-        require(any(self.noted[p] > self.committed[p] for p in Partition))
+        require(any(self.is_new(p) for p in Partition))
         self.write = Write.OFFSETS
         for p in Partition:
-            self.sent[p] = self.noted[p] if self.noted[p] > self.committed[p] else 0
+            self.sent[p] = self.noted[p] if self.is_new(p) else 0
 
     @action(fair=weak)
     def store_offsets(self) -> None:

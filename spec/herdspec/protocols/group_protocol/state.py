@@ -80,6 +80,14 @@ class ProtocolGroup(Spec):
         """An offset is taken from the partition's owner in the present generation."""
         return self.owns(m, p)
 
+    def stored_generation(self) -> Nat:
+        """The generation that a new coordinator finds: each is stored before anybody is told."""
+        return self.generation
+
+    def are_stored(self, m: Member) -> bool:
+        """OffsetFetch waits until all is stored that was taken of what the client asks for."""
+        return all(not (self.given[m, p] and self.is_new(p)) for p in Partition)
+
     # ── Parts of the actions ────────────────────────────────────────────────────────────────
 
     def owns(self, m: Member, p: Partition) -> bool:
@@ -89,6 +97,10 @@ class ProtocolGroup(Spec):
             and self.commit_at[m] == self.generation
             and self.assigned == self.generation
         )
+
+    def is_new(self, p: Partition) -> bool:
+        """An offset was taken that is not stored."""
+        return self.noted[p] > 0 and self.noted[p] != self.committed[p]
 
     def consumes(self, m: Member, p: Partition) -> bool:
         """The client has the partition, and knows where to begin."""
@@ -195,9 +207,16 @@ class ProtocolGroup(Spec):
             self.synced[m] = False
             self.knows[m] = False
             self.up[m] = False
+            self.drop_commit(m)
         for p in Partition:
             self.noted[p] = 0
             self.sent[p] = 0
+
+    def drop_commit(self, m: Member) -> None:
+        """An OffsetCommit is under way no more."""
+        self.commit_at[m] = 0
+        for p in Partition:
+            self.committing[m, p] = 0
 
     # ── What is seen of the contract alone (`refinement.py` says what) ──────────────────────
 
