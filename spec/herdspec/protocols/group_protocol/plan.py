@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from herdspec.check.plans import QUICK, Looked, Scale, exploration, liveness, proof, said_of
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from herdspec.check.plans import (
+    QUICK,
+    Looked,
+    Scale,
+    exploration,
+    flawed,
+    liveness,
+    proof,
+    said_of,
+)
 from herdspec.check.protocol import Protocol
 from herdspec.check.verify import Plan
 from herdspec.language.specification import Specification
+
+if TYPE_CHECKING:
+    from herdspec.protocols.flaws import Flaw
 
 BOUND = 8
 """The largest natural of explorations: nothing is cut."""
@@ -18,6 +33,20 @@ def verified() -> Specification:
     return GROUP_PROTOCOL
 
 
+def drafted() -> Flaw:
+    """The group protocol with its client as it is printed."""
+    from herdspec.protocols.group_protocol.flaws import DRAFTED
+
+    return DRAFTED
+
+
+def flaws() -> Mapping[str, Flaw]:
+    """The verified group protocol with one mistake each."""
+    from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
+
+    return {**PRINTED, **KAFKAS, **FOUND}
+
+
 def planned(scale: Scale) -> Plan:
     """The plan of system C."""
     from herdspec.protocols.group_protocol.properties import (
@@ -27,7 +56,7 @@ def planned(scale: Scale) -> Plan:
         without_stopping,
     )
 
-    quick = scale == QUICK
+    quick, named = scale == QUICK, flaws()
     checks = (
         exploration(group(GROUP_PROTOCOL, 2, 2, 1, faults=1)),
         *(() if quick else (exploration(group(KEPT, 1, 2, 2, faults=1)),)),
@@ -35,12 +64,15 @@ def planned(scale: Scale) -> Plan:
         liveness(group(HELD, 2, 1, 1, faults=2)),
         proof("verified", GROUP_PROTOCOL),
         proof("without_stopping", without_stopping()),
+        *flawed("drafted", drafted()),
+        *(check for name, flaw in named.items() for check in flawed(name, flaw)),
     )
     assumed, not_modelled = said_of(GROUP_PROTOCOL)
-    specs = {"verified": GROUP_PROTOCOL, "without_stopping": without_stopping()}
+    beside = {"without_stopping": without_stopping()}
+    specs = {"verified": GROUP_PROTOCOL, "drafted": drafted().spec, **beside}
     return Plan(
-        "group_protocol", checks, others=("without_stopping",), assumed=assumed,
-        not_modelled=not_modelled, specs=specs,
+        "group_protocol", checks, others=tuple(beside), flaws=tuple(named), assumed=assumed,
+        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in named.items()},
     )  # fmt: skip
 
 
@@ -53,5 +85,6 @@ def group(
 
 
 PROTOCOL = Protocol(
-    "group_protocol", verified, sizes={"Partition": 1}, plan=planned, builds_on=("election",),
+    "group_protocol", verified, sizes={"Partition": 1}, drafted=drafted, flaws=flaws, plan=planned,
+    builds_on=("election",),
 )  # fmt: skip

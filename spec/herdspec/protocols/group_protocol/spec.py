@@ -72,7 +72,6 @@ class GroupProtocol(ProtocolGroup):
         self.election.take_up(b, True, True)
         self.unload()
         self.coordinator = b
-        self.generation = self.stored_generation()
         if all(not self.belongs[m] for m in Member):
             self.state = GroupState.EMPTY
         elif self.assigned == self.generation:

@@ -80,10 +80,6 @@ class ProtocolGroup(Spec):
         """An offset is taken from the partition's owner in the present generation."""
         return self.owns(m, p)
 
-    def stored_generation(self) -> Nat:
-        """The generation that a new coordinator finds: each is stored before anybody is told."""
-        return self.generation
-
     def are_stored(self, m: Member) -> bool:
         """OffsetFetch waits until all is stored that was taken of what the client asks for."""
         return all(not (self.given[m, p] and self.is_new(p)) for p in Partition)
