@@ -54,6 +54,14 @@ def each_answer_is_awaited(s: GroupProtocol) -> bool:
         and (s.awaits[m] == Awaited.NOTHING or s.client[m] == MemberState.REBALANCING)
         and (s.awaits[m] != Awaited.NOTHING or s.down[m] == Answer.NONE)
         and (not s.ready[m] or s.client[m] == MemberState.STABLE)
+        and (
+            not s.leaving[m]
+            or (
+                s.client[m] != MemberState.STABLE
+                and s.down[m] == Answer.NONE
+                and (s.awaits[m] == Awaited.NOTHING or (s.awaits[m] == Awaited.JOIN and s.up[m]))
+            )
+        )
         for m in Member
     )
 
@@ -138,10 +146,7 @@ def all_wait_while_the_generation_is_stored(s: GroupProtocol) -> bool:
         and all(not s.is_new(p) for p in Partition)
         and (
             not s.done
-            or (
-                all(s.belongs[m] == s.is_member(m) for m in Member)
-                and (not s.has_members() or s.assigned < s.generation)
-            )
+            or (all(s.belongs[m] == s.is_member(m) for m in Member) and s.assigned < s.generation)
         )
     )
 

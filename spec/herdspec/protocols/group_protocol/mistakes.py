@@ -62,10 +62,10 @@ def notice_once(self: GroupProtocol, m: Member) -> None:
         self.listed[p] = self.exists[p]
 
 
-def leave_and_go_on(self: GroupProtocol, m: Member, heard: bool) -> None:
-    """The user of {m} has not polled in time: LeaveGroup is sent ({heard}), and it works on."""
+def leave_and_go_on(self: GroupProtocol, m: Member) -> None:
+    """The user of {m} has not polled in time: LeaveGroup is sent, and it works on."""
     require(self.client[m] == MemberState.STABLE and self.has_id[m])
-    self.leave_group(m, heard)
+    self.leave_group(m)
     self.has_id[m] = False
     self.rejoin[m] = True
 

@@ -69,7 +69,8 @@ def what_is_stored_is_of_the_present_epoch(before: GroupProtocol, after: GroupPr
         before.generation == after.generation
         and before.assigned == after.assigned
         and all(
-            before.owner[p] == after.owner[p] and before.committed[p] == after.committed[p]
+            (after.owner[p] == before.owner[p] or after.owner[p] is None)
+            and before.committed[p] == after.committed[p]
             for p in Partition
         )
     ) or any(
@@ -183,7 +184,7 @@ def nobody_is_expelled_who_waits(before: GroupProtocol, after: GroupProtocol) ->
         not (before.joined[m] or before.synced[m])
         or before.entry[m] == after.entry[m]
         or before.coordinator != after.coordinator
-        or after.client[m] == MemberState.OFF
+        or before.leaving[m]
         for m in Member
     )
 
@@ -330,7 +331,7 @@ PROMISES = (
 """What is proved."""
 POSSIBLE = (
     a_partition_is_consumed, two_members_are_stable, a_second_owner_follows_the_first,
-    a_commit_is_of_an_older_generation, a_generation_outlives_its_coordinator,
+    a_generation_outlives_its_coordinator,
     a_member_is_counted_that_is_no_more, a_join_waits_whose_client_has_given_up,
     a_member_id_is_nobodys, a_write_is_too_late,
 )  # fmt: skip
@@ -339,6 +340,8 @@ HELD = specification(GroupProtocol, *PROMISES, settles)
 """The verified protocol and its promises, without the lemmas."""
 NOTICING = specification(GroupProtocol, *PROMISES, settles, it_can_settle, *POSSIBLE)
 """All that it promises, and what must be possible."""
+LATER = HELD.with_properties(a_commit_is_of_an_older_generation)
+"""What needs a second fault to be possible."""
 KEPT = HELD.with_properties(*LEMMAS, *LEMMAS_OF_STOPPING)
 """The verified protocol, and what holds of it at any size."""
 GROUP_PROTOCOL = NOTICING.with_properties(*LEMMAS, *LEMMAS_OF_STOPPING)

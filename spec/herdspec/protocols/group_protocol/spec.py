@@ -24,9 +24,9 @@ else of it is decided. Under the assumption `evicted_has_stopped`, and only wher
 so: whom the coordinator counts no more has stopped consuming.
 Not modelled: several groups, protocols and their choice, `assign` mode and commits outside of a
 group, static members, cooperative rebalancing, subscriptions that change, groups that are deleted.
-Which partitions there are, the leader reads when its SyncGroup is read. LeaveGroup is read at once
-or lost, a heartbeat and an OffsetFetch are answered at once, the answer to an OffsetCommit tells
-nobody anything. Time-outs are faults, but for clients that are no more.
+Which partitions there are, the leader reads when its SyncGroup is read. A heartbeat and an
+OffsetFetch are answered at once, and the answer to an OffsetCommit tells nobody anything. Time-outs
+are faults, but for clients that are no more.
 """
 
 from __future__ import annotations
@@ -119,20 +119,22 @@ class GroupProtocol(ProtocolGroup):
 
     @action(kind=command)
     def subscribe(self, m: Member, wanted: set[Partition]) -> None:
-        """{m} subscribes to {wanted}; of a former life of it nothing is left."""
+        """{m} subscribes to {wanted}; what it owned in a former life is nobody's."""
         require(self.client[m] == MemberState.OFF and self.entry[m] == Entry.NONE)
-        require(not self.belongs[m] and all(self.owner[p] != m for p in Partition))
-        require(self.commit_at[m] == 0)
+        require(not self.belongs[m])
+        require(self.commit_at[m] == 0 and not self.leaving[m])
         self.client[m] = MemberState.UNJOINED
         for p in Partition:
             self.interest[m, p] = p in wanted
             self.position[m, p] = 0
+            if self.owner[p] == m:
+                self.owner[p] = None
 
     @action(kind=command, disturbs=True)
-    def close(self, m: Member, heard: bool) -> None:
-        """{m} closes, and sends LeaveGroup (which is read: {heard})."""
+    def close(self, m: Member) -> None:
+        """{m} closes, and sends LeaveGroup."""
         require(self.client[m] != MemberState.OFF)
-        self.leave_group(m, heard)
+        self.leave_group(m)
         self.forget(m)
 
     @action(kind=fault)
@@ -260,7 +262,7 @@ class GroupProtocol(ProtocolGroup):
         require(self.state == GroupState.PREPARING_REBALANCE and self.all_have_joined())
         require(all(not self.is_new(p) for p in Partition))
         self.write = Write.GENERATION
-        self.note_rebalance()
+        self.note_all_joined()
 
     @action(fair=weak)
     def store_generation(self, leader: Member) -> None:
@@ -274,15 +276,11 @@ class GroupProtocol(ProtocolGroup):
 
     @action(fair=weak)
     def store_empty_generation(self) -> None:
-        """The next generation is stored, which has no members: nobody owns anything."""
+        """The next generation is stored, which has no members."""
         self.stores(Write.GENERATION)
         require(not self.has_members())
         self.begin_generation()
         self.leader = None
-        self.assigned = self.generation
-        for p in Partition:
-            self.owner[p] = None
-        self.note_handed_over()
 
     @action(fair=weak)
     def answer_joins(self) -> None:
@@ -309,8 +307,7 @@ class GroupProtocol(ProtocolGroup):
         else:
             self.synced[m] = True
             if self.leader == m:
-                self.write = Write.ASSIGNMENT
-                self.note_partitions()
+                self.share_out()
 
     @action(fair=weak)
     def store_assignment(self, plan: dict[Partition, Member | None]) -> None:
@@ -320,7 +317,6 @@ class GroupProtocol(ProtocolGroup):
         self.assigned = self.generation
         for p in Partition:
             self.owner[p] = plan[p]
-            self.listed[p] = self.exists[p]
         self.note_handed_over()
 
     @action(fair=weak)
@@ -365,12 +361,23 @@ class GroupProtocol(ProtocolGroup):
         self.knows[m] = False
 
     @action(kind=fault)
-    def poll_time_out(self, m: Member, heard: bool) -> None:
-        """The user of {m} has not polled in time: it stops, and sends LeaveGroup ({heard})."""
+    def poll_time_out(self, m: Member) -> None:
+        """The user of {m} has not polled in time: it stops, and sends LeaveGroup."""
         require(self.client[m] == MemberState.STABLE)
-        self.leave_group(m, heard)
+        self.leave_group(m)
         self.fail_future(m)
         self.forget_id(m)
+
+    @action(fair=weak)
+    def handle_leave_group(self, m: Member) -> None:
+        """The coordinator reads the LeaveGroup of {m}."""
+        self.attends()
+        require(self.leaving[m] and self.commit_at[m] == 0)
+        self.leaving[m] = False
+        self.joined[m] = False
+        self.synced[m] = False
+        if self.entry[m] != Entry.NONE:
+            self.remove(m)
 
     # ── Records and offsets ─────────────────────────────────────────────────────────────────
 
@@ -456,6 +463,13 @@ class GroupProtocol(ProtocolGroup):
         """Every member's JoinGroup waits, and nobody is pending."""
         return all(self.joined[m] or self.entry[m] == Entry.NONE for m in Member)
 
+    def share_out(self) -> None:
+        """The leader's assignment is sent to be stored: of the partitions that there are."""
+        self.write = Write.ASSIGNMENT
+        self.note_partitions()
+        for p in Partition:
+            self.listed[p] = self.exists[p]
+
     def stores(self, what: Write) -> None:
         """This is stored, if its coordinator is the present one."""
         require(self.write == what and not self.done)
@@ -492,14 +506,9 @@ class GroupProtocol(ProtocolGroup):
         require(self.has_stopped(m))
         self.remove(m)
 
-    def leave_group(self, m: Member, heard: bool) -> None:
-        """LeaveGroup: it is read, or lost."""
-        if heard:
-            self.attends()
-            require(self.knows[m] and self.has_id[m] and self.entry[m] != Entry.NONE)
-            self.joined[m] = False
-            self.synced[m] = False
-            self.remove(m)
+    def leave_group(self, m: Member) -> None:
+        """LeaveGroup is sent, where it is known by whom and to whom."""
+        self.leaving[m] = self.leaving[m] or (self.knows[m] and self.has_id[m])
 
     def forget_id(self, m: Member) -> None:
         """The client has neither member id nor generation."""

@@ -28,8 +28,8 @@ class ProtocolGroup(Spec):
     leader: Member | None = None  # of that generation
     assigned: Nat = 0  # the generation of the assignment that is stored
     owner: dict[Partition, Member | None] = each(None)  # by that assignment
-    listed: dict[Partition, bool] = each(False)  # whoever made that assignment knew the partition
     committed: dict[Partition, Nat] = each(0)
+    listed: dict[Partition, bool] = each(False)  # whoever led last knew it, when it shared out
 
     # What the coordinator keeps in memory.
     coordinator: Broker | None = None  # who has loaded the group
@@ -59,6 +59,7 @@ class ProtocolGroup(Spec):
     up: dict[Member, bool] = each(False)  # the request that it awaits the answer of
     down: dict[Member, Answer] = each(Answer.NONE)
     said: dict[Member, Nat] = each(0)  # the generation in an answer to JoinGroup
+    leaving: dict[Member, bool] = each(False)  # a LeaveGroup
     commit_at: dict[Member, Nat] = each(0)  # the generation of an OffsetCommit; 0: there is none
     committing: dict[tuple[Member, Partition], Nat] = each(0)  # and its offsets
 
@@ -111,8 +112,8 @@ class ProtocolGroup(Spec):
         return any(self.is_member(m) for m in Member)
 
     def wants(self, m: Member, p: Partition) -> bool:
-        """A member of the present generation is interested in a partition that there is."""
-        return self.exists[p] and self.belongs[m] and self.interest[m, p]
+        """A member of the present generation is interested in a partition that its leader knows."""
+        return self.listed[p] and self.belongs[m] and self.interest[m, p]
 
     def is_wanted(self, p: Partition) -> bool:
         """Some member of the present generation is interested in the partition."""
@@ -129,9 +130,10 @@ class ProtocolGroup(Spec):
         require(self.coordinator is not None and self.write == Write.NONE)
 
     def hears(self, m: Member, awaited: Awaited) -> None:
-        """The coordinator reads a request of this kind."""
+        """The coordinator reads a request of this kind, after what was sent before it."""
         self.attends()
         require(self.up[m] and self.awaits[m] == awaited)
+        require(self.commit_at[m] == 0 and not self.leaving[m])
         self.up[m] = False
 
     def takes(self, m: Member, answer: Answer) -> None:
@@ -157,6 +159,7 @@ class ProtocolGroup(Spec):
     def revoke(self, m: Member) -> None:
         """The client has no partition any more."""
         self.ready[m] = False
+        self.note_stopped(m)
         for p in Partition:
             self.given[m, p] = False
 
@@ -187,7 +190,6 @@ class ProtocolGroup(Spec):
         """The coordinator counts a member no more: the others rebalance."""
         was_member = self.is_member(m)
         self.entry[m] = Entry.NONE
-        self.note_struck(m)
         if was_member and self.state != GroupState.PREPARING_REBALANCE:
             self.prepare_rebalance()
 
@@ -197,12 +199,14 @@ class ProtocolGroup(Spec):
         self.state = GroupState.DEAD
         self.write = Write.NONE
         self.done = False
+        self.note_unloaded()
         for m in Member:
             self.entry[m] = Entry.NONE
             self.joined[m] = False
             self.synced[m] = False
             self.knows[m] = False
             self.up[m] = False
+            self.leaving[m] = False
             self.drop_commit(m)
         for p in Partition:
             self.noted[p] = 0
@@ -216,14 +220,17 @@ class ProtocolGroup(Spec):
 
     # ── What is seen of the contract alone (`refinement.py` says what) ──────────────────────
 
-    def note_struck(self, m: Member) -> None:
-        """A member is counted no more."""
+    def note_unloaded(self) -> None:
+        """Nothing of the group is in memory."""
 
     def note_joined(self, m: Member) -> None:
         """A member's JoinGroup was read."""
 
-    def note_rebalance(self) -> None:
+    def note_all_joined(self) -> None:
         """All have joined, and the next generation is to be stored."""
+
+    def note_partitions(self) -> None:
+        """The leader's SyncGroup was read."""
 
     def note_handed_over(self) -> None:
         """An assignment was stored."""
@@ -231,5 +238,5 @@ class ProtocolGroup(Spec):
     def note_begun(self, m: Member) -> None:
         """A client begins to consume."""
 
-    def note_partitions(self) -> None:
-        """The leader's SyncGroup was read."""
+    def note_stopped(self, m: Member) -> None:
+        """A client consumes nothing any more."""
