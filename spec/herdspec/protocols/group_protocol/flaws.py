@@ -34,25 +34,18 @@ def _but(name: str, **functions: Callable[..., object]) -> Specification:
 
 PRINTED = {
     "join_future_never_reset": _flaw(
-        {
-            "settles": Failure(19, "update_fetch_positions"),
-        },
+        {"settles": Failure(19, "update_fetch_positions")},
         _but("join_future_never_reset", initiate_join_group=mistakes.join_only_once),
         "join_future_never_reset",
         faults=0,
     ),
     "errors_complete_nothing": _flaw(
-        {
-            "settles": Failure(10, "handle_join_group"),
-        },
+        {"settles": Failure(10, "handle_join_group")},
         HELD.drop("ErrorsCompleteNothing", "reset_generation", "join_again"),
         "errors_complete_nothing",
     ),
     "rejoin_flag_lost": _flaw(
-        {
-            "complete": Failure(18, "answer_syncs"),
-            "settles": Failure(21, "heartbeat"),
-        },
+        {"complete": Failure(18, "answer_syncs"), "settles": Failure(21, "heartbeat")},
         _but(
             "rejoin_flag_lost",
             on_join_complete=mistakes.complete_and_forget,
@@ -62,9 +55,7 @@ PRINTED = {
         members=1,
     ),
     "ghost_member": _flaw(
-        {
-            "no_ghosts": Failure(10, "answer_joins"),
-        },
+        {"no_ghosts": Failure(10, "answer_joins")},
         _but(
             "ghost_member",
             handle_join_group=mistakes.join_without_id,
@@ -76,8 +67,8 @@ PRINTED = {
     ),
     "leave_while_processing": _flaw(
         {
-            "exclusive": Failure(35, "update_fetch_positions"),
-            "who_consumes_owns": Failure(21, "update_fetch_positions"),
+            "exclusive": Failure(36, "update_fetch_positions"),
+            "who_consumes_owns": Failure(33, "update_fetch_positions"),
         },
         _but("leave_while_processing", poll_time_out=mistakes.leave_and_go_on),
         "leave_while_processing",
@@ -118,7 +109,7 @@ KAFKAS = {
     "evicted_goes_on": _flaw(
         {
             "exclusive": Failure(35, "update_fetch_positions"),
-            "who_consumes_owns": Failure(21, "update_fetch_positions"),
+            "who_consumes_owns": Failure(32, "update_fetch_positions"),
         },
         _but("evicted_goes_on", has_stopped=mistakes.gone_at_once),
         "evicted_goes_on",
@@ -128,9 +119,7 @@ KAFKAS = {
 
 FOUND = {
     "expels_who_waits": _flaw(
-        {
-            "nobody_is_expelled_who_waits": Failure(10, "expire"),
-        },
+        {"nobody_is_expelled_who_waits": Failure(10, "expire")},
         _but("expels_who_waits", evict=mistakes.expel_whoever),
         "expels_who_waits",
     ),
@@ -158,7 +147,7 @@ FOUND = {
 DRAFTED = _flaw(
     {
         "exclusive": Failure(29, "update_fetch_positions"),
-        "who_consumes_owns": Failure(18, "update_fetch_positions"),
+        "who_consumes_owns": Failure(26, "update_fetch_positions"),
         "complete": Failure(15, "answer_syncs"),
         "no_ghosts": Failure(10, "answer_joins"),
         "settles": Failure(15, "handle_sync_group"),
