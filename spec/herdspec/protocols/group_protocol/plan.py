@@ -57,7 +57,10 @@ def planned(scale: Scale) -> Plan:
         LATER,
         without_stopping,
     )
-    from herdspec.protocols.group_protocol.refinement import REFINEMENT, REFINEMENT_FENCED
+    from herdspec.protocols.group_protocol.refinement import (
+        REFINEMENT,
+        REFINEMENT_FENCED_ALONE,
+    )
     from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
 
     quick, named = scale == QUICK, flaws()
@@ -71,7 +74,13 @@ def planned(scale: Scale) -> Plan:
         proof("verified", GROUP_PROTOCOL),
         proof("without_stopping", without_stopping()),
         refinement_seen("verified", REFINEMENT, seen, faults=1, bound=BOUND),
-        refinement_seen("without_stopping", REFINEMENT_FENCED, seen, faults=1, bound=BOUND),
+        refinement_seen(
+            "without_stopping",
+            REFINEMENT_FENCED_ALONE,
+            {**seen, "Broker": 1},
+            faults=2,
+            bound=BOUND,
+        ),
         proof("contract", STORED_MEMBERS),
         *flawed("drafted", drafted()),
         *(check for name, flaw in named.items() for check in flawed(name, flaw)),

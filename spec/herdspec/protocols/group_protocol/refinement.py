@@ -11,8 +11,8 @@ all have joined, before anybody owns anything in it. No epoch is told to clients
 is whoever has read their last JoinGroup. That the group is stable, the coordinator says before its
 members have begun: so `complete` is shown of the protocol itself, and by no step here.
 
-The contract is the one of all group protocols, in both forms, but that members are stored: a
-coordinator counts them when it begins (`stored_members.py`).
+The contract is the one of all group protocols, in both forms, but that members are stored, and not
+asked what they do (`stored_members.py`).
 
 Source: system C as PROTOCOLS.md rules (section C); the contract is PROTOCOLS.md's last section.
 """
@@ -20,6 +20,7 @@ Source: system C as PROTOCOLS.md rules (section C); the contract is PROTOCOLS.md
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from herdspec import Specification, each, specification
 from herdspec.check.refinement.refine import STUTTER, Refinement
@@ -251,7 +252,7 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "store_empty_generation": ("store_members", STUTTER),
     "answer_joins": ("hear", STUTTER),
     "handle_sync_group": ("take_office", STUTTER),
-    "store_assignment": ("hand_over", "hand_over_late"),
+    "store_assignment": ("hand_over",),
     "answer_syncs": ("hear", STUTTER),
     "expire": ("strike", STUTTER),
     "expire_gone": ("strike", STUTTER),
@@ -290,3 +291,14 @@ REFINEMENT_FENCED = Refinement(
     actions={**ACTIONS, "consume": ("finish", "finish_unheard", STUTTER)},
 )
 """The fenced form: whom the coordinator counts no more may consume on."""
+
+ONE_BROKER = specification(
+    STORED_MEMBERS_FENCED.state,
+    *(p.python for p in STORED_MEMBERS_FENCED.properties if p.name != "two_coordinate"),
+).drop("OneBroker", "supersede")
+REFINEMENT_FENCED_ALONE = replace(
+    REFINEMENT_FENCED,
+    abstract=ONE_BROKER,
+    actions={**REFINEMENT_FENCED.actions, "elect": ("elect",)},
+)
+"""The fenced form where there is one broker, so that nobody is superseded."""

@@ -1,10 +1,13 @@
 """
 The contract of a group whose members are stored: a coordinator counts them when it begins.
 
-It is a variant of the contract of every group protocol: what differs is that the members whom the
-coordinator counts are stored, and found by its successor. All the sentences stay, but those of what
-a coordinator knows once its group is stable (`SHOWN_BY_THE_PROTOCOL`): they are asked of a protocol
-whose coordinator does not ask its members whether they have begun.
+It is a variant of the contract of every group protocol. What differs, in writing:
+
+- The members whom the coordinator counts are stored, and found by its successor.
+- A coordinator does not ask its members whether they have stopped or begun, nor how far they are:
+  the actions by which it hears of that are not there (`UNASKED`), and what it knows once its group
+  is stable is asked of the protocol itself (`SHOWN_BY_THE_PROTOCOL`).
+- Partitions are heard of all at once, and who hands over does so to whoever is right.
 
 Source: PROTOCOLS.md, "The contract: what a group coordination protocol owes its users".
 
@@ -49,10 +52,12 @@ class StoredMembers(GroupContract):
 
 SHOWN_BY_THE_PROTOCOL = frozenset({"complete", "settles", "a_group_with_members_is_stable"})
 """What is asked of the protocol itself."""
+UNASKED = ("dismiss", "stop", "acknowledge", "settle", "reopen", "answer", "accept")
+"""By what a coordinator hears of what its members do."""
 STORED_MEMBERS = specification(
     StoredMembers,
     *(p.python for p in CONTRACT.properties if p.name not in SHOWN_BY_THE_PROTOCOL),
-)
+).drop("StoredMembers", *UNASKED, "learn", "hand_over_late")
 """The strict form: every consumer is seen."""
 STORED_MEMBERS_FENCED = STORED_MEMBERS.replace(
     "FencedStoredMembers", makes_way=nobody_is_waited_for, consumes_on=nobody_is_heard
