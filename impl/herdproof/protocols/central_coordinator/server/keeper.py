@@ -19,9 +19,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from herdproof.protocols.central_coordinator.server.configuration import ZooKeeperSection
 from herdproof.protocols.election.elector import Paths
 from herdproof.protocols.election.shell import ZkElection
+from herdproof.shells.configuration import ZooKeeperSection
 from herdproof.zookeeper.operations import (
     Answer,
     Change,
