@@ -193,14 +193,10 @@ class TopicApis:
         """The configurations of one topic or broker."""
         made = DescribeConfigsResponse.DescribeConfigsResult
         error, why, values = KafkaError.NONE, None, self._values()
-        this_broker = ("", str(self._here.node_id))
         if asked.resource_type == TOPIC_RESOURCE:
             if asked.resource_name not in self._log.topics:
                 error = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
-        elif asked.resource_type != BROKER_RESOURCE or asked.resource_name not in (
-            "",
-            str(self._here.node_id),
-        ):
+        elif asked.resource_type != BROKER_RESOURCE or not self._is_here(asked.resource_name):
             error = KafkaError.INVALID_REQUEST
         if error:
             why, values = "there are the topics' and this broker's configurations", {}
@@ -217,6 +213,10 @@ class TopicApis:
             error_code=error, error_message=why, resource_type=asked.resource_type,
             resource_name=asked.resource_name, configs=configs,
         )  # fmt: skip
+
+    def _is_here(self, name: str) -> bool:
+        """Whether a broker's configuration is this one's, or what all have by default."""
+        return name in ("", str(self._here.node_id))
 
     def _values(self) -> dict[str, str]:
         """The configurations of topics, and what the broker would give to new ones."""
