@@ -21,6 +21,7 @@ from kafka.protocol.api_message import ApiMessage
 
 from herdproof.broker.reading import (
     MalformedRequest,
+    read_first,
     read_message,
     read_string,
     skip_tags,
@@ -30,6 +31,12 @@ SIZE = struct.Struct(">i")
 """What stands before every frame, and does not count itself."""
 HEAD = struct.Struct(">hhi")
 CORRELATION = struct.Struct(">i")
+
+MAY_LEAVE = frozenset({ApiKey.Metadata})
+"""
+Requests after which bytes are passed over, as Kafka does with all: librdkafka (2.16, Metadata 12)
+writes the count of all topics with three bytes too many, and is understood by luck.
+"""
 
 Versions: TypeAlias = Mapping[int, tuple[int, int]]
 """The oldest and the newest version of each request that is spoken, by its type."""
@@ -106,8 +113,8 @@ def read_head(frame: bytes) -> RequestHead:
     return RequestHead(*HEAD.unpack_from(frame))
 
 
-def read_request(head: RequestHead, frame: bytes, client_host: str) -> KafkaRequest:
-    """The whole request, of a type and version that is spoken; raises `MalformedRequest`."""
+def read_body_start(head: RequestHead, frame: bytes) -> tuple[str, int]:
+    """The client's name, and where a request's body begins; raises `MalformedRequest`."""
     kind, _ = messages()[head.api]
     try:
         client_id, at = read_string(frame, HEAD.size)
@@ -115,8 +122,40 @@ def read_request(head: RequestHead, frame: bytes, client_host: str) -> KafkaRequ
             at = skip_tags(frame, at)
     except (struct.error, IndexError, UnicodeDecodeError) as problem:
         raise MalformedRequest(f"a request's head cannot be read: {problem}") from None
-    body = read_message(kind, head.version, frame, at)
-    return KafkaRequest(head, client_id or "", client_host, body)
+    return client_id or "", at
+
+
+def read_request(head: RequestHead, frame: bytes, client_host: str) -> KafkaRequest:
+    """The whole request, of a type and version that is spoken; raises `MalformedRequest`."""
+    client_id, at = read_body_start(head, frame)
+    kind, _ = messages()[head.api]
+    body = read_message(kind, head.version, frame, at, may_leave=head.api in MAY_LEAVE)
+    return KafkaRequest(head, client_id, client_host, body)
+
+
+def read_answer(head: RequestHead, frame: bytes) -> ApiMessage:
+    """The answer to a request of ours, or to one that was forwarded; raises `MalformedRequest`."""
+    _, kind = messages()[head.api]
+    at = CORRELATION.size
+    if kind.flexible_version_q(head.version) and head.api != ApiKey.ApiVersions:
+        at = skip_tags(frame, at)
+    return read_message(kind, head.version, frame, at)
+
+
+def write_request(head: RequestHead, request: ApiMessage) -> bytes:
+    """A request's frame, without its size."""
+    request.API_VERSION = head.version
+    request.with_header(correlation_id=head.correlation_id, client_id="herdproof")
+    return bytes(request.encode(header=True))
+
+
+def has_answer(head: RequestHead, frame: bytes) -> bool:
+    """Whether a request is answered: a Produce that wants no acknowledgement is not."""
+    if head.api != ApiKey.Produce:
+        return True
+    _, at = read_body_start(head, frame)
+    acks = read_first(producer.ProduceRequest, head.version, frame, at, "acks")
+    return bool(acks != 0)
 
 
 def write_answer(head: RequestHead, answer: ApiMessage) -> bytes:

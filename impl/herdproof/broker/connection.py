@@ -10,7 +10,7 @@ that its client is gone, and keeps little of what comes.
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from herdproof.broker.codec import SIZE
 from herdproof.broker.reading import MalformedRequest
@@ -39,12 +39,25 @@ class Door(Protocol):
         """The connection is over; told last, and once, of each that was opened."""
 
 
+class Upstream(Protocol):
+    """Where what comes over a connection is forwarded to."""
+
+    def pause(self) -> None:
+        """Let no more of an answer come: the client does not read."""
+
+    def resume(self) -> None:
+        """Go on."""
+
+    def close(self) -> None:
+        """The client is gone."""
+
+
 class KafkaConnection(LimitedConnection):
-    """One connection of Kafka's wire; `upstream` is for whoever forwards what comes over it."""
+    """One connection of Kafka's wire; `upstream` is there if what comes over it is forwarded."""
 
     def __init__(self, door: Door, limits: KafkaListener) -> None:
         super().__init__(limits)
-        self.upstream: Any = None
+        self.upstream: Upstream | None = None
         self.active_s = time.monotonic()
         """When something last came or went."""
         self._door = door
@@ -61,6 +74,11 @@ class KafkaConnection(LimitedConnection):
         return not self._waits
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._ended
+
+    @property
     def host(self) -> str:
         """From where the client came."""
         return self.peer.rpartition(":")[0]
@@ -71,8 +89,13 @@ class KafkaConnection(LimitedConnection):
             self._transport.write(answer)
             self.reply_nothing()
 
+    def reply_part(self, part: bytes) -> None:
+        """Send a part of an answer; `reply_nothing` follows the last one."""
+        if not self._ended:
+            self._transport.write(part)
+
     def reply_nothing(self) -> None:
-        """Go on with the next request: the one that waited has no answer."""
+        """Go on with the next request: the one that waited has its answer, or gets none."""
         self._waits = False
         self.active_s = time.monotonic()
         if not self._is_taking:
@@ -103,11 +126,15 @@ class KafkaConnection(LimitedConnection):
     def pause_writing(self) -> None:
         """The client does not read its answers as they come: it gets no further ones."""
         self._is_full = True
+        if self.upstream is not None:
+            self.upstream.pause()
 
     def resume_writing(self) -> None:
         """The client has read."""
         self._is_full = False
         self.active_s = time.monotonic()
+        if self.upstream is not None:
+            self.upstream.resume()
         if not self._waits:
             self._take()
 
@@ -168,4 +195,6 @@ class KafkaConnection(LimitedConnection):
         self._door.cut(self, reason, error)
 
     def _tell_closed(self) -> None:
+        if self.upstream is not None:
+            self.upstream.close()
         self._door.closed(self)

@@ -36,16 +36,34 @@ class MalformedRequest(PeerError):
     """A request that is not what its type and version say."""
 
 
-def read_message(kind: Any, version: int, data: bytes, at: int) -> Any:
-    """The message that a frame holds from a place to its end; raises `MalformedRequest`."""
+def read_message(
+    kind: Any, version: int, data: bytes, at: int, *, may_leave: bool = False
+) -> Any:  # fmt: skip
+    """
+    The message that a frame holds from a place to its end; raises `MalformedRequest`.
+
+    With `may_leave`, bytes may follow it, of which nothing is known.
+    """
     try:
         message, end = message_reader(kind, version)(data, at)
     except (struct.error, IndexError, UnicodeDecodeError) as problem:
         raise MalformedRequest(f"{kind.__name__} {version} cannot be read: {problem}") from None
-    if end != len(data):
+    if end != len(data) and not may_leave:
         left = len(data) - end
         raise MalformedRequest(f"{left} bytes follow the {kind.__name__} {version}")
     return message
+
+
+def read_first(kind: Any, version: int, data: bytes, at: int, field: str) -> Any:
+    """One field of a message, and none behind it; raises `MalformedRequest`."""
+    for each in kind._struct.untagged_fields(version):
+        try:
+            value, at = _reader(each, version, kind.flexible_version_q(version))(data, at)
+        except (struct.error, IndexError, UnicodeDecodeError) as problem:
+            raise MalformedRequest(f"{kind.__name__} {version} has no {field}: {problem}") from None
+        if each.name == field:
+            return value
+    raise KeyError(field)
 
 
 @cache
@@ -75,8 +93,8 @@ def _reader(field: Any, version: int, compact: bool) -> Read:
     kind = field.type_str.removeprefix("[]")
     if kind in FIXED:
         return _fixed(FIXED[kind])
-    if kind == "uuid":
-        return _uuid
+    if kind in _OTHERS:
+        return _OTHERS[kind]
     return _blob(_length(compact, "i" if kind in ("bytes", "records") else "h"), nullable,
                  _text if kind == "string" else bytes)  # fmt: skip
 
@@ -97,6 +115,17 @@ def _uuid(data: bytes, at: int) -> tuple[uuid.UUID | None, int]:
     end = _behind(data, at, 16)
     found = uuid.UUID(bytes=data[at:end])
     return found if found.int else None, end
+
+
+def _bits(data: bytes, at: int) -> tuple[set[int] | None, int]:
+    """The set of the bits of a number; that of the highest alone is none."""
+    number, at = _bit_number(data, at)
+    found = {bit for bit in range(32) if number >> bit & 1}
+    return None if found == {31} else found, at
+
+
+_bit_number = _fixed("I")
+_OTHERS: dict[str, Read] = {"uuid": _uuid, "bitfield": _bits}
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

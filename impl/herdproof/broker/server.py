@@ -60,8 +60,6 @@ class BrokerPort:
         self.address = ("", 0)
         self.handlers: Handlers = {}
         self.forward: Forward | None = None
-        self.on_closed: Callable[[KafkaConnection], None] = lambda _connection: None
-        """Told of each connection that is over."""
         self._server = server
 
     # ── What connections tell ───────────────────────────────────────────────────────────────
@@ -102,7 +100,6 @@ class BrokerPort:
 
     def closed(self, connection: KafkaConnection) -> None:
         """A connection is over."""
-        self.on_closed(connection)
         self._server.closed(connection)
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
