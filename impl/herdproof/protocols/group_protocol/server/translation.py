@@ -349,7 +349,7 @@ def described(one: group.DescribedGroup) -> Any:
         group_state=one.state,
         protocol_type=one.protocol_type,
         protocol_data=one.protocol_data,
-        authorized_operations=one.authorized_operations,
+        authorized_operations=operations(one.authorized_operations),
         members=[
             made.DescribedGroupMember(
                 member_id=each.member_id,
@@ -362,6 +362,13 @@ def described(one: group.DescribedGroup) -> Any:
             for each in one.members
         ],
     )
+
+
+def operations(bits: int) -> set[int] | None:
+    """Operations as kafka-python's codec has them: the set of the bits, None for none told."""
+    if bits == group.NO_OPERATIONS:
+        return None
+    return {bit for bit in range(31) if bits >> bit & 1}
 
 
 def write_list(response: group.ListGroupsResponse, version: int) -> ApiMessage:
