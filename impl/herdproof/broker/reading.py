@@ -51,6 +51,7 @@ def read_message(
     if end != len(data) and not may_leave:
         left = len(data) - end
         raise MalformedRequest(f"{left} bytes follow the {kind.__name__} {version}")
+    message._header = None  # that of a request stands apart
     return message
 
 
