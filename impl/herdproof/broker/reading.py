@@ -83,11 +83,12 @@ def skip_tags(data: bytes, at: int) -> int:
     return _no_tags(None, data, at)
 
 
-def _reader(field: Any, version: int, compact: bool) -> Read:
-    """What reads one field."""
-    nullable = field.nullable_for_version_q(version)
+def _reader(field: Any, version: int, compact: bool, *, is_item: bool = False) -> Read:
+    """What reads one field; the null of a list's own field is said of its items, and not meant."""
+    nullable = field.nullable_for_version_q(version) and not is_item
     if field.is_array():
-        return _array(_reader(field.array_of, version, compact), compact, nullable)
+        item = _reader(field.array_of, version, compact, is_item=True)
+        return _array(item, compact, nullable)
     if field.is_struct():
         read = _struct(field, field.data_class, version, compact)
         return _nullable_struct(read) if nullable else read
