@@ -8,6 +8,10 @@ Source: apache/kafka, `clients/…/ConsumerProtocolSubscription.json` and `…As
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
 from herdproof.consuming.layouts import NEVER, VERSION_BYTES, Layout, Values, version_of
 from herdproof.errors import Malformed
 
@@ -46,6 +50,35 @@ def read_assignment(data: bytes) -> list[tuple[str, int]]:
         return []
     topics = _embedded(ASSIGNMENT, data)["assigned_partitions"]
     return [(topic["topic"], number) for topic in topics for number in topic["partitions"]]
+
+
+def write_subscription(topics: Sequence[str]) -> bytes:
+    """What a member wants, in version 0."""
+    names = b"".join(_string(topic) for topic in topics)
+    return _VERSION_0 + _INT32.pack(len(topics)) + names + _NO_USER_DATA
+
+
+def write_assignment(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """What a member is to have, in version 0; the partitions of a topic stand together."""
+    topics = [
+        (topic, [number for _, number in found])
+        for topic, found in groupby(sorted(partitions), key=lambda partition: partition[0])
+    ]
+    written = b"".join(
+        _string(topic) + _INT32.pack(len(numbers)) + b"".join(map(_INT32.pack, numbers))
+        for topic, numbers in topics
+    )
+    return _VERSION_0 + _INT32.pack(len(topics)) + written + _NO_USER_DATA
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+_INT32 = struct.Struct(">i")
+_VERSION_0 = struct.pack(">h", 0)
+_NO_USER_DATA = _INT32.pack(-1)
 
 
 def _embedded(layout: Layout, data: bytes) -> Values:
