@@ -1,0 +1,135 @@
+"""
+Unmodified clients at `herdproof broker`: by itself, and in front of a real Kafka.
+
+confluent-kafka, kafka-python, aiokafka and Java's console consumer share partitions as one group
+(`range` everywhere: their defaults have no assignor in common), restart one by one, are killed, and
+paused for longer than their sessions last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.kafka.topics import TopicRecord, Topics
+from integration.broker_group import JAVA, PYTHON, BrokerGroup
+from integration.commands import Command
+
+PARTITIONS = 8
+TOPIC = "orders"
+SETTINGS = """
+[groups]
+group_initial_rebalance_delay_ms = 0
+group_min_session_timeout_ms = 500
+"""
+ALL = (*PYTHON, JAVA)
+
+
+@contextmanager
+def broker(folder: Path, *arguments: str) -> Iterator[str]:
+    """A broker, and what to bootstrap from."""
+    settings = folder / "broker.toml"
+    settings.write_text(SETTINGS)
+    command = ("broker", "--port", "0", "--config", str(settings), *arguments)
+    with Command(folder / "complaints", *command) as running:
+        (line,) = running.await_lines(1)
+        yield line.removeprefix("listening ")
+        assert "Traceback" not in running.complaints
+
+
+@pytest.fixture(params=["by itself", "in front of Kafka"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A broker of either plane, with a topic."""
+    if request.param == "by itself":
+        with broker(tmp_path, "--topic", f"{TOPIC}:{PARTITIONS}") as address:
+            yield address
+    else:
+        kafka: EmbeddedKafka = request.getfixturevalue("kafka")
+        kafka.create_topic(TOPIC, PARTITIONS)
+        try:
+            with broker(tmp_path, "--in-front-of", kafka.bootstrap) as address:
+                yield address
+        finally:
+            kafka.topics.delete(TOPIC)
+
+
+@pytest.mark.timeout(240)
+def test_unmodified_clients_share_partitions_as_one_group(bootstrap: str) -> None:
+    """
+    All kinds of clients in one group get every record, each partition's one of them.
+
+    One is killed and one is paused for longer than its session lasts: the others take over, and
+    take back what is theirs when both are there again.
+    """
+    with BrokerGroup(bootstrap, "mixed", TOPIC, PARTITIONS) as group:
+        for kind in ALL:
+            group.start(kind, kind)
+        owners = group.settle(*ALL)
+        assert sorted(owners) == list(range(PARTITIONS))
+
+        killed, paused = PYTHON[:2]
+        group.kill(killed)
+        group.pause(paused)
+        group.settle(*(kind for kind in ALL if kind not in (killed, paused)))
+        group.resume(paused)
+        group.start(killed, killed)
+        group.settle(*ALL)
+
+        assert group.lost() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_rolling_restart_loses_nothing(bootstrap: str) -> None:
+    """Each member leaves and comes back, one after the other, whoever leads the group then."""
+    with BrokerGroup(bootstrap, "rolling", TOPIC, PARTITIONS) as group:
+        for kind in ALL:
+            group.start(kind, kind)
+        group.settle(*ALL)
+        for kind in ALL:
+            group.leave(kind)
+            group.settle(*(other for other in ALL if other != kind))
+            group.start(kind, kind)
+            group.settle(*ALL)
+
+        assert group.lost() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("leader", ALL)
+def test_each_kind_of_client_can_lead(bootstrap: str, leader: str) -> None:
+    """Whoever joins first assigns everybody's partitions; then it is killed, and another leads."""
+    with BrokerGroup(bootstrap, f"led-by-{leader}", TOPIC, PARTITIONS) as group:
+        group.start(leader, leader)
+        group.settle(leader)
+        for kind in ALL:
+            if kind != leader:
+                group.start(kind, kind)
+        group.settle(*ALL)
+        group.kill(leader)
+        group.settle(*(kind for kind in ALL if kind != leader))
+
+        assert group.lost() == []
+
+
+def test_topics_are_made_and_read_through_the_broker(bootstrap: str) -> None:
+    """An administrator's deeds, a producer's records and a reader's without a group."""
+    topics = Topics(bootstrap, 30.0)
+    topics.create("made", 2)
+    try:
+        topics.add_partitions("made", 3)
+        written = topics.produce(
+            "made", [TopicRecord(b"%d" % n, partition=n % 3) for n in range(30)], compression="lz4"
+        )
+        read = topics.read("made")
+        assert [(each.partition, each.offset) for each in read] == sorted(
+            (each.partition, each.offset) for each in written
+        )
+        assert {each.value for each in read} == {b"%d" % n for n in range(30)}
+    finally:
+        topics.delete("made")
