@@ -8,8 +8,10 @@ paused for longer than their sessions last.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,6 @@ from integration.broker_group import JAVA, PYTHON, BrokerGroup
 from integration.commands import Command
 
 PARTITIONS = 8
-TOPIC = "orders"
 SETTINGS = """
 [groups]
 group_initial_rebalance_delay_ms = 0
@@ -41,31 +42,41 @@ def broker(folder: Path, *arguments: str) -> Iterator[str]:
         assert "Traceback" not in running.complaints
 
 
+@dataclass(frozen=True)
+class Ground:
+    """A broker, and a topic that nobody else uses."""
+
+    bootstrap: str
+    topic: str
+
+    def group(self, name: str) -> BrokerGroup:
+        """A group of clients that read the topic."""
+        return BrokerGroup(self.bootstrap, name, self.topic, PARTITIONS)
+
+
 @pytest.fixture(params=["by itself", "in front of Kafka"])
-def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     """A broker of either plane, with a topic."""
+    topic = f"orders-{uuid.uuid4()}"
     if request.param == "by itself":
-        with broker(tmp_path, "--topic", f"{TOPIC}:{PARTITIONS}") as address:
-            yield address
+        with broker(tmp_path, "--topic", f"{topic}:{PARTITIONS}") as address:
+            yield Ground(address, topic)
     else:
         kafka: EmbeddedKafka = request.getfixturevalue("kafka")
-        kafka.create_topic(TOPIC, PARTITIONS)
-        try:
-            with broker(tmp_path, "--in-front-of", kafka.bootstrap) as address:
-                yield address
-        finally:
-            kafka.topics.delete(TOPIC)
+        kafka.create_topic(topic, PARTITIONS)
+        with broker(tmp_path, "--in-front-of", kafka.bootstrap) as address:
+            yield Ground(address, topic)
 
 
 @pytest.mark.timeout(240)
-def test_unmodified_clients_share_partitions_as_one_group(bootstrap: str) -> None:
+def test_unmodified_clients_share_partitions_as_one_group(ground: Ground) -> None:
     """
     All kinds of clients in one group get every record, each partition's one of them.
 
     One is killed and one is paused for longer than its session lasts: the others take over, and
     take back what is theirs when both are there again.
     """
-    with BrokerGroup(bootstrap, "mixed", TOPIC, PARTITIONS) as group:
+    with ground.group("mixed") as group:
         for kind in ALL:
             group.start(kind, kind)
         owners = group.settle(*ALL)
@@ -84,9 +95,9 @@ def test_unmodified_clients_share_partitions_as_one_group(bootstrap: str) -> Non
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_a_rolling_restart_loses_nothing(bootstrap: str) -> None:
+def test_a_rolling_restart_loses_nothing(ground: Ground) -> None:
     """Each member leaves and comes back, one after the other, whoever leads the group then."""
-    with BrokerGroup(bootstrap, "rolling", TOPIC, PARTITIONS) as group:
+    with ground.group("rolling") as group:
         for kind in ALL:
             group.start(kind, kind)
         group.settle(*ALL)
@@ -102,9 +113,9 @@ def test_a_rolling_restart_loses_nothing(bootstrap: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("leader", ALL)
-def test_each_kind_of_client_can_lead(bootstrap: str, leader: str) -> None:
+def test_each_kind_of_client_can_lead(ground: Ground, leader: str) -> None:
     """Whoever joins first assigns everybody's partitions; then it is killed, and another leads."""
-    with BrokerGroup(bootstrap, f"led-by-{leader}", TOPIC, PARTITIONS) as group:
+    with ground.group(f"led-by-{leader}") as group:
         group.start(leader, leader)
         group.settle(leader)
         for kind in ALL:
@@ -117,19 +128,20 @@ def test_each_kind_of_client_can_lead(bootstrap: str, leader: str) -> None:
         assert group.lost() == []
 
 
-def test_topics_are_made_and_read_through_the_broker(bootstrap: str) -> None:
+def test_topics_are_made_and_read_through_the_broker(ground: Ground) -> None:
     """An administrator's deeds, a producer's records and a reader's without a group."""
-    topics = Topics(bootstrap, 30.0)
-    topics.create("made", 2)
+    topics = Topics(ground.bootstrap, 30.0)
+    name = f"made-{ground.topic}"
+    topics.create(name, 2)
     try:
-        topics.add_partitions("made", 3)
+        topics.add_partitions(name, 3)
         written = topics.produce(
-            "made", [TopicRecord(b"%d" % n, partition=n % 3) for n in range(30)], compression="lz4"
+            name, [TopicRecord(b"%d" % n, partition=n % 3) for n in range(30)], compression="lz4"
         )
-        read = topics.read("made")
+        read = topics.read(name)
         assert [(each.partition, each.offset) for each in read] == sorted(
             (each.partition, each.offset) for each in written
         )
         assert {each.value for each in read} == {b"%d" % n for n in range(30)}
     finally:
-        topics.delete("made")
+        topics.delete(name)

@@ -14,6 +14,7 @@ from kafka.record import MemoryRecordsBuilder
 from herdproof.broker.alone import AloneBroker
 from herdproof.broker.answering import BrokerNode
 from herdproof.broker.codec import KafkaRequest, RequestHead, read_answer, write_request
+from herdproof.broker.front import FrontBroker
 from herdproof.broker.metrics import BrokerMetrics
 from herdproof.broker.server import BrokerServer
 from herdproof.broker.settings import KafkaListener, RecordLimits
@@ -35,6 +36,7 @@ class Served:
     groups: GroupShell
     here: BrokerNode = field(default_factory=lambda: BrokerNode(0, "", 0))
     clients: list[WireClient] = field(default_factory=list)
+    front: FrontBroker | None = None
 
 
 @asynccontextmanager
