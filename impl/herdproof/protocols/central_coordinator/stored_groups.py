@@ -18,7 +18,8 @@ from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.errors import CallerError, WorldError
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner
-from herdproof.protocols.central_coordinator.paths import Paths, unquoted
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

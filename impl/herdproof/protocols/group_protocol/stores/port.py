@@ -25,7 +25,7 @@ LoadedThen: TypeAlias = Callable[[Mapping[str, StoredGroup] | None], None]
 
 
 class GroupStore(Protocol):
-    """Stored groups; changes are done in the order in which they are given, group by group."""
+    """Stored groups; changes are done, and told of, in the order in which they are given."""
 
     def load(self, epoch: int, then: LoadedThen) -> None:
         """Keep all coordinators of earlier epochs from writing, then read all groups."""
