@@ -8,16 +8,20 @@ paused for longer than their sessions last.
 
 from __future__ import annotations
 
+import signal
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
+from herdproof.ports import PortInUse, free_ports, refuse_a_port_in_use
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.broker_group import JAVA, PYTHON, BrokerGroup
 from integration.commands import Command
 
@@ -126,6 +130,76 @@ def test_each_kind_of_client_can_lead(ground: Ground, leader: str) -> None:
         group.settle(*(kind for kind in ALL if kind != leader))
 
         assert group.lost() == []
+
+
+@pytest.mark.timeout(240)
+def test_groups_outlive_the_broker_that_coordinates_them(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """
+    Of two brokers one is killed: the other has its groups, members and offsets, and goes on.
+
+    The one that was killed is started again, as whoever minds processes does: its ports are what
+    some clients know Kafka's brokers by, and look for nowhere else.
+    """
+    topic = f"orders-{uuid.uuid4()}"
+    kafka.create_topic(topic, PARTITIONS)
+    with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack:
+        ports = {number: two_ports_in_a_row() for number in (1, 2)}
+
+        def start(number: int) -> Command:
+            folder = tmp_path / f"{number}"
+            began = standing(folder, kafka, zookeeper, number, ports[number])
+            stack.enter_context(began).await_lines(1)
+            return began
+
+        first, _ = start(1), start(2)
+        bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
+        with BrokerGroup(bootstrap, "survives", topic, PARTITIONS) as group:
+            for kind in PYTHON:
+                group.start(kind, kind)
+            group.settle(*PYTHON)
+            second = f"127.0.0.1:{ports[2]}"
+            committed = offsets(second, "survives", topic)
+            first.end(signal.SIGKILL)
+            after = offsets(second, "survives", topic)
+            start(1)
+            group.settle(*PYTHON)
+
+            assert group.lost() == []
+            assert all(after[number] >= offset > 0 for number, offset in committed.items())
+
+
+def two_ports_in_a_row() -> int:
+    """The first of two free ports."""
+    while True:
+        (port,) = free_ports(1)
+        with suppress(PortInUse):
+            refuse_a_port_in_use(port + 1)
+            return port
+
+
+def standing(
+    folder: Path, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, number: int, port: int
+) -> Command:
+    """A broker in front of Kafka that stands for election."""
+    folder.mkdir(exist_ok=True)
+    settings = folder / "broker.toml"
+    settings.write_text(f"{SETTINGS}[zookeeper]\nsession_timeout_ms = 2000\n")
+    return Command(
+        folder / "complaints", "broker", "--in-front-of", kafka.bootstrap, "--port", str(port),
+        "--zookeeper", zookeeper.hosts, "--broker-id", str(number), "--config", str(settings),
+    )  # fmt: skip
+
+
+def offsets(bootstrap: str, group: str, topic: str) -> dict[int, int]:
+    """What is committed for a topic's partitions."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        asked = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        return {each.partition: each.offset for each in consumer.committed(asked, 30)}
+    finally:
+        consumer.close()
 
 
 def test_topics_are_made_and_read_through_the_broker(ground: Ground) -> None:

@@ -15,12 +15,12 @@ from herdproof.protocols.central_coordinator.coordinator.coordinator import Coor
 from herdproof.protocols.central_coordinator.events import Received
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.server.configuration import Configuration
-from herdproof.protocols.central_coordinator.server.keeper import Keeper
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.server.server import Server
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 from herdproof.protocols.election.elector import Elector
+from herdproof.protocols.election.keeper import Keeper
 from herdproof.protocols.election.shell import ElectionOver
 from herdproof.shells.configuration import BadConfiguration, Listener, ZooKeeperSection
 from herdproof.shells.listening import CannotListen

@@ -111,7 +111,7 @@ class FrontBroker:
         self, port: BrokerPort, addresses: Callable[[], list[Address]], node_id: int | None
     ) -> None:
         """Let a port answer, and forward to the first of these brokers that can be reached."""
-        groups: Handlers = group_handlers(self._groups, self._here)
+        groups: Handlers = group_handlers(self._groups, self.here)
         find = groups[ApiKey.FindCoordinator]
         port.forward = partial(self._forward, port, find, addresses)
         port.handlers = {
@@ -121,7 +121,7 @@ class FrontBroker:
         if node_id is not None and node_id != min(self._ports):
             port.handlers = {**port.handlers, ApiKey.ListGroups: self._lists_nothing}
 
-    def _here(self) -> BrokerNode | None:
+    def here(self) -> BrokerNode | None:
         """This broker, as it is found as coordinator: at the port of Kafka's first broker."""
         if not self._ports:
             return None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,9 @@ from herdproof.cli.run.serving import allow_open_files, until_signalled
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
+    from herdproof.broker.answering import GroupApis
     from herdproof.broker.metrics import BrokerMetrics
+    from herdproof.broker.server import BrokerServer
     from herdproof.broker.upstream import Address
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
 
@@ -42,6 +45,13 @@ def broker(
     port: Annotated[
         int | None,
         typer.Option(help="The port (9092; 0: free ones). Kafka's brokers have those that follow."),
+    ] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(metavar="HOSTS", help="Groups are stored there; one broker is elected."),
+    ] = None,
+    broker_id: Annotated[
+        int | None, typer.Option(metavar="N", help="This broker's id (1), of several.")
     ] = None,
     rebalance_delay: Annotated[
         int | None,
@@ -67,7 +77,8 @@ def broker(
     kafka = None if in_front_of is None else addresses_of(in_front_of)
     topics = dict(map(topic_of, topic or []))
     said = {
-        "listener.host": host, "listener.port": port, "metrics.port": metrics_port,
+        "broker_id": broker_id, "zookeeper.hosts": zookeeper, "listener.host": host,
+        "listener.port": port, "metrics.port": metrics_port,
         "log.form": log_form, "groups.group_initial_rebalance_delay_ms": rebalance_delay,
     }  # fmt: skip
     configuration = read_broker(config, said)
@@ -92,24 +103,60 @@ async def serve(
     from herdproof.broker.alone import AloneBroker
     from herdproof.broker.front import FrontBroker
     from herdproof.broker.server import BrokerServer
-    from herdproof.protocols.group_protocol.server.shell import GroupShell
-    from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
 
-    listener, store = configuration.listener, MemoryGroupStore()
+    listener = configuration.listener
     async with BrokerServer(listener, configuration.tls, metrics) as server:
         if kafka is None:
             alone = AloneBroker(server, configuration.broker_id, configuration.records)
             knows = alone.log.topics.__contains__
-            groups = GroupShell(configuration.groups, store, fail=server.fail, knows_topic=knows)
-            groups.elected(epoch=1)
-            here = await alone.open(listener, topics, groups)
-            address = here.host, here.port
+            async with coordinating(configuration, server, knows) as (groups, stand):
+                here = await alone.open(listener, topics, groups)
+                await stand((here.host, here.port))
+                await served(server, (here.host, here.port))
         else:
-            groups = GroupShell(configuration.groups, store, fail=server.fail)
-            groups.elected(epoch=1)
-            address = await FrontBroker(server, kafka, listener, groups).open()
-        print("listening {}:{}".format(*address), flush=True)
-        await server.until_it_ends()
+            async with coordinating(configuration, server) as (groups, stand):
+                front = FrontBroker(server, kafka, listener, groups)
+                address = await front.open()
+                found = front.here()
+                assert found is not None, "Kafka has told of a broker"
+                await stand((found.host, found.port))
+                await served(server, address)
+
+
+async def served(server: BrokerServer, address: Address) -> None:
+    """Say where to bootstrap from, and serve until it ends."""
+    print("listening {}:{}".format(*address), flush=True)
+    await server.until_it_ends()
+
+
+@asynccontextmanager
+async def coordinating(
+    configuration: BrokerConfiguration, server: BrokerServer,
+    knows_topic: Callable[[str], bool] = lambda _topic: True,
+) -> AsyncIterator[tuple[GroupApis, Callable[[Address], Awaitable[None]]]]:  # fmt: skip
+    """A coordinator, and what lets it coordinate once clients can find it; its groups' place."""
+    from herdproof.protocols.group_protocol.server.shell import GroupShell
+    from herdproof.protocols.group_protocol.server.standing import StandingGroups
+    from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
+
+    settings = configuration.groups
+    if configuration.zookeeper is None:
+        alone = GroupShell(settings, MemoryGroupStore(), fail=server.fail, knows_topic=knows_topic)
+
+        async def lead(_address: Address) -> None:
+            alone.elected(epoch=1)
+
+        yield alone, lead
+        return
+    groups = StandingGroups(
+        settings, configuration.zookeeper, configuration.broker_id,
+        fail=server.fail, knows_topic=knows_topic,
+    )  # fmt: skip
+    try:
+        await groups.start()
+        yield groups, groups.stand
+    finally:
+        await groups.close()
 
 
 def addresses_of(hosts: str) -> list[Address]:

@@ -46,12 +46,12 @@ from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.reports import LEVELS
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
-from herdproof.protocols.central_coordinator.server.keeper import Keeper
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
-from herdproof.protocols.central_coordinator.server.registration import Registration
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
+from herdproof.protocols.election.keeper import Keeper
+from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.election.shell import ElectionOver
 from herdproof.shells.clock import now_ms
 from herdproof.shells.configuration import BadConfiguration

@@ -10,7 +10,12 @@ from pydantic import BaseModel, ConfigDict
 
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.protocols.group_protocol.settings import GroupSettings
-from herdproof.shells.configuration import LogSection, MetricsSection, read_settings
+from herdproof.shells.configuration import (
+    LogSection,
+    MetricsSection,
+    ZooKeeperSection,
+    read_settings,
+)
 from herdproof.shells.tls import Tls
 
 
@@ -20,11 +25,13 @@ class BrokerConfiguration(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     broker_id: int = 1
-    """By itself: the broker's id, as clients are told of it."""
+    """The broker's id: as clients are told of it (by itself), and among those that are elected."""
     groups: GroupSettings = GroupSettings()
     records: RecordLimits = RecordLimits()
     listener: KafkaListener = KafkaListener()
     tls: Tls | None = None
+    zookeeper: ZooKeeperSection | None = None
+    """Where groups are stored, and one of several brokers is elected; None: in memory."""
     metrics: MetricsSection = MetricsSection()
     log: LogSection = LogSection()
 

@@ -60,8 +60,8 @@ class GroupShell:
     """
     A coordinator of all groups, in the running loop, for a server of Kafka's wire.
 
-    `knows_topic` says whose offsets can be committed, `fail` is told what the core failed by, and
-    `observe` everything that happens.
+    `knows_topic` says whose offsets can be committed, `fail` is told what the core failed by,
+    `step_down` that it must not lead on as it is, and `observe` everything that happens.
     """
 
     versions = translation.VERSIONS
@@ -69,12 +69,14 @@ class GroupShell:
     def __init__(
         self, settings: GroupSettings, store: GroupStore, *,
         fail: Callable[[Exception], None],
+        step_down: Callable[[], None] = lambda: None,
         knows_topic: KnowsTopic = knows_all,
         observe: ObserveGroups = ignore_effects,
     ) -> None:  # fmt: skip
         self._core = GroupCoordinator(settings, lambda: str(uuid.uuid4()))
         self._store = store
         self._fail = fail
+        self._step_down = step_down
         self._knows_topic = knows_topic
         self._observe = observe
         self._loop = asyncio.get_running_loop()
@@ -97,12 +99,17 @@ class GroupShell:
         """It is the coordinator no longer."""
         self._give(self._core.resign)
 
+    def _give_up(self) -> None:
+        """Coordinate no longer: nobody can tell what is stored."""
+        self.deposed()
+        self._step_down()
+
     def _loaded(self, epoch: int, groups: Mapping[str, StoredGroup] | None) -> None:
         """What is stored was read, or cannot be."""
         if epoch != self._core.epoch:
             return
         if groups is None:
-            self.deposed()
+            self._give_up()
         else:
             self._give(partial(self._core.lead, groups=groups))
 
@@ -190,7 +197,7 @@ class GroupShell:
     def _written(self, token: int, written: Written) -> None:
         """A change is stored, or not, or nobody knows."""
         if written is Written.DOUBTFUL:
-            self.deposed()
+            self._give_up()
         else:
             self._give(partial(self._core.stored, token=token, ok=written is Written.DONE))
 
