@@ -288,6 +288,25 @@ def test_a_broker_that_kafka_gets_has_a_port_and_lists_no_groups() -> None:
     run(test)
 
 
+def test_a_coordinator_that_is_another_broker_is_named_among_kafkas() -> None:
+    """A client that takes a coordinator's address from Metadata alone finds it there, too."""
+
+    async def test() -> None:
+        async with served() as kafka, fronted(kafka) as front:
+            elsewhere = BrokerNode(2**30 + 2, "elsewhere", 7)
+            vars(front.groups)["coordinator"] = lambda _here: elsewhere
+            client = await client_of(front)
+            found = await client.ask(FindCoordinatorRequest(version=1, key="g"), 1)
+            told = await client.ask(MetadataRequest(version=5, topics=[]), 5)
+            cluster = await client.ask(DescribeClusterRequest(version=1), 1)
+
+            assert (found.node_id, found.host, found.port) == (2**30 + 2, "elsewhere", 7)
+            assert (2**30 + 2, "elsewhere") in {(each.node_id, each.host) for each in told.brokers}
+            assert {each.broker_id for each in cluster.brokers} == {1, 2**30 + 2}
+
+    run(test)
+
+
 def test_a_heartbeat_goes_to_our_coordinator_at_every_port() -> None:
     """A client may ask at the port that it bootstrapped from, too."""
 

@@ -227,7 +227,21 @@ class FrontBroker:
         """Pass an answer on, with our addresses."""
         for name, each in nodes:
             each.host, each.port = self._advertised(getattr(each, name))
+        self._add_coordinator(head, answer)
         connection.reply(write_answer(head, answer))
+
+    def _add_coordinator(self, head: RequestHead, answer: Any) -> None:
+        """Name the coordinator among the brokers: some clients look for its address only there."""
+        here = self.here()
+        node = None if here is None else self._groups.coordinator(here)
+        if node is None or node.node_id in self._ports:
+            return
+        if head.api == ApiKey.Metadata:
+            made = type(answer).MetadataResponseBroker
+            answer.brokers.append(made(node_id=node.node_id, host=node.host, port=node.port))
+        elif head.api == ApiKey.DescribeCluster:
+            made = type(answer).DescribeClusterBroker
+            answer.brokers.append(made(broker_id=node.node_id, host=node.host, port=node.port))
 
 
 def nodes_of(head: RequestHead, answer: Any) -> list[tuple[str, Any]]:
