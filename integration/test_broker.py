@@ -9,6 +9,7 @@ paused for longer than their sessions last.
 from __future__ import annotations
 
 import signal
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,8 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+import trustme
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
 
+from herdproof.cli import app
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import PortInUse, free_ports, refuse_a_port_in_use
@@ -219,3 +224,50 @@ def test_topics_are_made_and_read_through_the_broker(ground: Ground) -> None:
         assert {each.value for each in read} == {b"%d" % n for n in range(30)}
     finally:
         topics.delete(name)
+
+
+def test_the_broker_serves_tls_and_metrics_and_ends_by_a_signal(tmp_path: Path) -> None:
+    """Nobody gets in without TLS, Prometheus is told of it, and SIGTERM is no failure."""
+    authority, files = trustme.CA(), {name: tmp_path / name for name in ("chain", "key", "ca")}
+    server = authority.issue_cert("localhost")
+    server.cert_chain_pems[0].write_to_path(files["chain"])
+    server.private_key_pem.write_to_path(files["key"])
+    authority.cert_pem.write_to_path(files["ca"])
+    (metrics_port,) = free_ports(1)
+    settings = tmp_path / "broker.toml"
+    settings.write_text(
+        f'[tls]\ncertificate = "{files["chain"]}"\nkey = "{files["key"]}"\n'
+        f'[listener]\nadvertised_host = "localhost"\n[metrics]\nport = {metrics_port}\n'
+    )
+    command = ("broker", "--port", "0", "--config", str(settings), "--topic", "t:3")
+    with Command(tmp_path / "complaints", *command) as running:
+        (line,) = running.await_lines(1)
+        bootstrap = line.removeprefix("listening ")
+        secured = {"security.protocol": "ssl", "ssl.ca.location": str(files["ca"])}
+        client = AdminClient({"bootstrap.servers": bootstrap, **secured})
+        assert len(client.list_topics(timeout=30).topics["t"].partitions) == 3
+        plain = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        with pytest.raises(KafkaException):
+            plain.list_topics(timeout=1)
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}") as page:
+            assert b'herdproof_requests_total{request="Metadata"}' in page.read()
+
+        assert running.end(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--topic", "t:1", "--in-front-of", "a:1"], "a real Kafka's topics are created there"),
+        (["--topic", "t"], "write NAME:PARTITIONS"),
+        (["--topic", "no/slash:1", "--port", "0"], "a topic's name is"),
+        (["--in-front-of", "127.0.0.1:1", "--port", "0"], "No Kafka answers at 127.0.0.1:1"),
+        (["--host", "0.0.0.0"], "set listener.advertised_host"),
+    ],
+)
+def test_a_broker_that_cannot_be_is_refused_in_a_sentence(arguments: list[str], why: str) -> None:
+    """Whoever asks for one is told what was wrong, and exits by 2."""
+    done = CliRunner().invoke(app, ["broker", *arguments])
+
+    assert done.exit_code == 2, done.stderr
+    assert why in " ".join(done.stderr.split())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 from kafka.record import MemoryRecordsBuilder
 
@@ -22,6 +23,7 @@ from herdproof.protocols.group_protocol.server.shell import GroupShell
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
 
+P = ParamSpec("P")
 SIZE = struct.Struct(">i")
 PATIENCE_S = 10.0
 """How long a test waits for what must come; only a failing test waits that long."""
@@ -120,13 +122,14 @@ async def client_of(there: Served) -> WireClient:
     return client
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test's coroutine in a loop of its own."""
+def in_a_loop(test: Callable[P, Coroutine[None, None, None]]) -> Callable[P, None]:
+    """Let a test's coroutine run in a loop of its own."""
 
-    async def whole() -> None:
-        await test()
+    @wraps(test)
+    def run(*arguments: P.args, **more: P.kwargs) -> None:
+        asyncio.run(test(*arguments, **more))
 
-    asyncio.run(whole())
+    return run
 
 
 def request_of(body: Any, version: int) -> KafkaRequest:

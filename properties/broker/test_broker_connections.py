@@ -19,7 +19,7 @@ from kafka.protocol.producer import ProduceRequest
 
 from herdproof.broker.connection import KafkaConnection
 from properties.broker.frames import any_request, mutated
-from properties.broker.served import SIZE, Served, batch, client_of, run, served
+from properties.broker.served import SIZE, Served, batch, client_of, in_a_loop, served
 
 UNKNOWN_MEMBER, UNSUPPORTED_VERSION, UNKNOWN_TOPIC = 25, 35, 3
 
@@ -51,41 +51,35 @@ def heartbeat() -> HeartbeatRequest:
     return HeartbeatRequest(version=4, group_id="g", generation_id=1, member_id="m")
 
 
-def test_requests_are_answered_one_at_a_time_and_in_order() -> None:
+@in_a_loop
+async def test_requests_are_answered_one_at_a_time_and_in_order() -> None:
     """A Fetch that waits holds up what its client sent after it, and nobody else's."""
+    async with served() as there:
+        client, other = await client_of(there), await client_of(there)
+        client.send(fetch("t", wait_ms=300), 11)
+        for _ in range(200):
+            client.send(heartbeat(), 4)
+        heard = await other.ask(heartbeat(), 4)
+        fetched = await client.answer()
+        answers = [await client.answer() for _ in range(200)]
 
-    async def test() -> None:
-        async with served() as there:
-            client, other = await client_of(there), await client_of(there)
-            client.send(fetch("t", wait_ms=300), 11)
-            for _ in range(200):
-                client.send(heartbeat(), 4)
-            heard = await other.ask(heartbeat(), 4)
-            fetched = await client.answer()
-            answers = [await client.answer() for _ in range(200)]
-
-            assert heard.error_code == UNKNOWN_MEMBER
-            assert fetched.responses[0].partitions[0].error_code == 0
-            assert {answer.error_code for answer in answers} == {UNKNOWN_MEMBER}
-
-    run(test)
+        assert heard.error_code == UNKNOWN_MEMBER
+        assert fetched.responses[0].partitions[0].error_code == 0
+        assert {answer.error_code for answer in answers} == {UNKNOWN_MEMBER}
 
 
-def test_a_produce_without_acknowledgement_has_no_answer() -> None:
+@in_a_loop
+async def test_a_produce_without_acknowledgement_has_no_answer() -> None:
     """With acks 0 the next answer is that to the next request; the record is there."""
+    async with served() as there:
+        client = await client_of(there)
+        client.write(b"")
+        unanswered = produce("t", batch(b"a"), acks=0)
+        client.send(unanswered, 8)
+        client._asked.clear()
+        fetched = await client.ask(fetch("t", wait_ms=0), 11)
 
-    async def test() -> None:
-        async with served() as there:
-            client = await client_of(there)
-            client.write(b"")
-            unanswered = produce("t", batch(b"a"), acks=0)
-            client.send(unanswered, 8)
-            client._asked.clear()
-            fetched = await client.ask(fetch("t", wait_ms=0), 11)
-
-            assert b"a" in fetched.responses[0].partitions[0].records
-
-    run(test)
+        assert b"a" in fetched.responses[0].partitions[0].records
 
 
 @pytest.mark.parametrize(
@@ -102,128 +96,107 @@ def test_a_produce_without_acknowledgement_has_no_answer() -> None:
         ("a malformed body", SIZE.pack(12) + b"\0\x0c\0\0\0\0\0\1\xff\xff\0\7"),
     ],
 )
-def test_what_cannot_be_answered_ends_its_connection_alone(what: str, data: bytes) -> None:
+@in_a_loop
+async def test_what_cannot_be_answered_ends_its_connection_alone(what: str, data: bytes) -> None:
     """The connection ends; another one does not notice."""
+    async with served() as there:
+        client, other = await client_of(there), await client_of(there)
+        assert (await other.ask(heartbeat(), 4)).error_code == UNKNOWN_MEMBER
+        client.write(data)
 
-    async def test() -> None:
-        async with served() as there:
-            client, other = await client_of(there), await client_of(there)
-            assert (await other.ask(heartbeat(), 4)).error_code == UNKNOWN_MEMBER
-            client.write(data)
-
-            assert await client.ends()
-            assert (await other.ask(heartbeat(), 4)).error_code == UNKNOWN_MEMBER
-
-    run(test)
+        assert await client.ends()
+        assert (await other.ask(heartbeat(), 4)).error_code == UNKNOWN_MEMBER
 
 
-def test_an_api_versions_of_the_future_is_answered_and_the_connection_stays() -> None:
+@in_a_loop
+async def test_an_api_versions_of_the_future_is_answered_and_the_connection_stays() -> None:
     """Error 35 in version 0; the client asks again in a version that is spoken."""
+    async with served() as there:
+        client = await client_of(there)
+        client.write(SIZE.pack(10) + b"\0\x12\0\x63\0\0\0\1\xff\xff")
+        (size,) = SIZE.unpack(await client.read(4))
+        refusal = await client.read(size)
+        told = await client.ask(ApiVersionsRequest(version=0), 0)
 
-    async def test() -> None:
-        async with served() as there:
-            client = await client_of(there)
-            client.write(SIZE.pack(10) + b"\0\x12\0\x63\0\0\0\1\xff\xff")
-            (size,) = SIZE.unpack(await client.read(4))
-            refusal = await client.read(size)
-            told = await client.ask(ApiVersionsRequest(version=0), 0)
-
-            assert int.from_bytes(refusal[4:6]) == UNSUPPORTED_VERSION
-            spoken = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
-            assert spoken[ApiKey.JoinGroup] == (0, 9)
-            assert spoken[ApiKey.OffsetCommit] == (2, 9)
-            assert spoken[ApiKey.OffsetFetch] == (1, 9)
-            assert spoken[ApiKey.FindCoordinator] == (0, 6)
-            assert spoken[ApiKey.Produce][0] == 0  # or librdkafka does not compress
-
-    run(test)
+        assert int.from_bytes(refusal[4:6]) == UNSUPPORTED_VERSION
+        spoken = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
+        assert spoken[ApiKey.JoinGroup] == (0, 9)
+        assert spoken[ApiKey.OffsetCommit] == (2, 9)
+        assert spoken[ApiKey.OffsetFetch] == (1, 9)
+        assert spoken[ApiKey.FindCoordinator] == (0, 6)
+        assert spoken[ApiKey.Produce][0] == 0  # or librdkafka does not compress
 
 
 @pytest.mark.parametrize("begun", [b"", b"\0", SIZE.pack(100) + b"\0" * 50])
-def test_a_first_request_has_to_come_whole_in_time(begun: bytes) -> None:
+@in_a_loop
+async def test_a_first_request_has_to_come_whole_in_time(begun: bytes) -> None:
     """Whoever says nothing, or trickles, is not waited for."""
+    async with served(frame_timeout_ms=100) as there:
+        client = await client_of(there)
+        client.write(begun)
 
-    async def test() -> None:
-        async with served(frame_timeout_ms=100) as there:
-            client = await client_of(there)
-            client.write(begun)
-
-            assert await client.ends()
-
-    run(test)
+        assert await client.ends()
 
 
-def test_a_request_that_trickles_ends_its_connection() -> None:
+@in_a_loop
+async def test_a_request_that_trickles_ends_its_connection() -> None:
     """A byte now and then makes no request, even where one was answered before."""
 
-    async def test() -> None:
-        async with served(frame_timeout_ms=200) as there:
-            client = await client_of(there)
-            await client.ask(heartbeat(), 4)
-            trickling = asyncio.create_task(trickle(client))
-
-            assert await client.ends()
-            trickling.cancel()
-
-    async def trickle(client: object) -> None:
+    async def trickle() -> None:
+        """Say a byte now and then."""
         for byte in SIZE.pack(1_000) + bytes(1_000):
-            client.write(bytes([byte]))  # type: ignore[attr-defined]
+            client.write(bytes([byte]))
             await asyncio.sleep(0.02)
 
-    run(test)
+    async with served(frame_timeout_ms=200) as there:
+        client = await client_of(there)
+        await client.ask(heartbeat(), 4)
+        trickling = asyncio.create_task(trickle())
+
+        assert await client.ends()
+        trickling.cancel()
 
 
-def test_an_idle_connection_is_closed_and_one_that_waits_is_not() -> None:
+@in_a_loop
+async def test_an_idle_connection_is_closed_and_one_that_waits_is_not() -> None:
     """What waits for an answer is not idle, however long."""
+    async with served(idle_timeout_ms=200) as there:
+        idle, waits = await client_of(there), await client_of(there)
+        await idle.ask(heartbeat(), 4)
+        waits.send(fetch("t", wait_ms=1_000), 11)
 
-    async def test() -> None:
-        async with served(idle_timeout_ms=200) as there:
-            idle, waits = await client_of(there), await client_of(there)
-            await idle.ask(heartbeat(), 4)
-            waits.send(fetch("t", wait_ms=1_000), 11)
-
-            assert await idle.ends()
-            assert (await waits.answer()).responses
-
-    run(test)
+        assert await idle.ends()
+        assert (await waits.answer()).responses
 
 
-def test_one_connection_too_many_is_closed_at_once() -> None:
+@in_a_loop
+async def test_one_connection_too_many_is_closed_at_once() -> None:
     """Those that are there stay."""
+    async with served(max_connections=2) as there:
+        clients = [await client_of(there) for _ in range(2)]
+        for client in clients:
+            await client.ask(heartbeat(), 4)
 
-    async def test() -> None:
-        async with served(max_connections=2) as there:
-            clients = [await client_of(there) for _ in range(2)]
-            for client in clients:
-                await client.ask(heartbeat(), 4)
-
-            assert await (await client_of(there)).ends()
-            for client in clients:
-                await client.ask(heartbeat(), 4)
-
-    run(test)
+        assert await (await client_of(there)).ends()
+        for client in clients:
+            await client.ask(heartbeat(), 4)
 
 
-def test_a_client_that_does_not_read_gets_no_more_and_holds_up_nobody() -> None:
+@in_a_loop
+async def test_a_client_that_does_not_read_gets_no_more_and_holds_up_nobody() -> None:
     """Its answers are not heaped up: the next request is taken when it has read."""
+    async with served(max_unsent_bytes=1_000) as there:
+        client, other = await client_of(there), await client_of(there)
+        await other.ask(produce("t", batch(os.urandom(500_000))), 8)
+        for _ in range(40):
+            client.send(fetch("t", wait_ms=0), 11)
+        for _ in range(20):
+            await other.ask(heartbeat(), 4)
+        unsent = [each._transport.get_write_buffer_size() for each in connections(there)]
+        read = [await client.answer() for _ in range(40)]
 
-    async def test() -> None:
-        async with served(max_unsent_bytes=1_000) as there:
-            client, other = await client_of(there), await client_of(there)
-            await other.ask(produce("t", batch(os.urandom(500_000))), 8)
-            for _ in range(40):
-                client.send(fetch("t", wait_ms=0), 11)
-            for _ in range(20):
-                await other.ask(heartbeat(), 4)
-            unsent = [each._transport.get_write_buffer_size() for each in connections(there)]
-            read = [await client.answer() for _ in range(40)]
-
-            assert max(unsent) < 2_000_000  # two answers at most, of forty
-            assert {len(each.responses[0].partitions[0].records) > 500_000 for each in read} == {
-                True
-            }
-
-    run(test)
+        assert max(unsent) < 2_000_000  # two answers at most, of forty
+        assert {len(each.responses[0].partitions[0].records) > 500_000 for each in read} == {True}
 
 
 def connections(there: Served) -> list[KafkaConnection]:
@@ -231,58 +204,49 @@ def connections(there: Served) -> list[KafkaConnection]:
     return list(there.server._connections.values())
 
 
-def test_a_client_that_hangs_up_is_forgotten_while_its_request_waits() -> None:
+@in_a_loop
+async def test_a_client_that_hangs_up_is_forgotten_while_its_request_waits() -> None:
     """Its connection does not stand for as long as others keep it waiting."""
-
-    async def test() -> None:
-        async with served() as there:
-            client = await client_of(there)
-            client.send(fetch("t", wait_ms=60_000), 11)
-            while not connections(there) or connections(there)[0].is_idle:
+    async with served() as there:
+        client = await client_of(there)
+        client.send(fetch("t", wait_ms=60_000), 11)
+        while not connections(there) or connections(there)[0].is_idle:
+            await asyncio.sleep(0.01)
+        await client.hang_up()
+        async with asyncio.timeout(5):
+            while connections(there):
                 await asyncio.sleep(0.01)
-            await client.hang_up()
-            async with asyncio.timeout(5):
-                while connections(there):
-                    await asyncio.sleep(0.01)
-
-    run(test)
 
 
-def test_the_coordinator_is_found_in_every_version() -> None:
+@in_a_loop
+async def test_the_coordinator_is_found_in_every_version() -> None:
     """By one key, or by several; there is none of transactions."""
-
-    async def test() -> None:
-        async with served() as there:
-            client = await client_of(there)
-            for version in range(7):
-                named = {"key": "g"} if version < 4 else {"coordinator_keys": ["g", "h"]}
-                answer = await client.ask(FindCoordinatorRequest(version=version, **named), version)
-                found = [answer] if version < 4 else answer.coordinators
-                assert [(each.error_code, each.port) for each in found] == [
-                    (0, there.here.port)
-                ] * (1 if version < 4 else 2)
-            refused = await client.ask(FindCoordinatorRequest(version=1, key="t", key_type=1), 1)
-            assert refused.error_code == 42
-
-    run(test)
+    async with served() as there:
+        client = await client_of(there)
+        for version in range(7):
+            named = {"key": "g"} if version < 4 else {"coordinator_keys": ["g", "h"]}
+            answer = await client.ask(FindCoordinatorRequest(version=version, **named), version)
+            found = [answer] if version < 4 else answer.coordinators
+            assert [(each.error_code, each.port) for each in found] == [(0, there.here.port)] * (
+                1 if version < 4 else 2
+            )
+        refused = await client.ask(FindCoordinatorRequest(version=1, key="t", key_type=1), 1)
+        assert refused.error_code == 42
 
 
-def test_every_version_of_metadata_tells_of_the_topics() -> None:
+@in_a_loop
+async def test_every_version_of_metadata_tells_of_the_topics() -> None:
     """All of them, those that are asked for, and that there is no such one."""
-
-    async def test() -> None:
-        async with served({"t": 2, "u": 1}) as there:
-            client = await client_of(there)
-            for version in range(13):
-                every = MetadataRequest(version=version, topics=None if version else [])
-                told = await client.ask(every, version)
-                assert {each.name: len(each.partitions) for each in told.topics} == {"t": 2, "u": 1}
-                made = MetadataRequest.MetadataRequestTopic
-                asked = MetadataRequest(version=version, topics=[made(name="u"), made(name="x")])
-                told = await client.ask(asked, version)
-                assert [each.error_code for each in told.topics] == [0, UNKNOWN_TOPIC]
-
-    run(test)
+    async with served({"t": 2, "u": 1}) as there:
+        client = await client_of(there)
+        for version in range(13):
+            every = MetadataRequest(version=version, topics=None if version else [])
+            told = await client.ask(every, version)
+            assert {each.name: len(each.partitions) for each in told.topics} == {"t": 2, "u": 1}
+            made = MetadataRequest.MetadataRequestTopic
+            asked = MetadataRequest(version=version, topics=[made(name="u"), made(name="x")])
+            told = await client.ask(asked, version)
+            assert [each.error_code for each in told.topics] == [0, UNKNOWN_TOPIC]
 
 
 # ── Fuzzing ─────────────────────────────────────────────────────────────────────────────────
@@ -353,20 +317,19 @@ async def fuzz(there: Served, frames: int, seed: int) -> int:
     "frames",
     [10_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(3_000)])],
 )
-def test_no_frame_makes_the_broker_fail(frames: int, caplog: pytest.LogCaptureFixture) -> None:
+@in_a_loop
+async def test_no_frame_makes_the_broker_fail(
+    frames: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whatever comes is answered, or ends its connection: no exception, and nothing is left."""
     caplog.set_level(logging.ERROR)
+    async with served() as there:
+        answered = await fuzz(there, frames, seed=16)
+        client = await client_of(there)
 
-    async def test() -> None:
-        async with served() as there:
-            answered = await fuzz(there, frames, seed=16)
-            client = await client_of(there)
-
-            assert (await client.ask(heartbeat(), 4)).error_code == UNKNOWN_MEMBER
-            assert 0.02 < answered / frames < 0.9
-            assert len(connections(there)) == 1
-            assert not there.server._failed.done()
-
-    run(test)
+        assert (await client.ask(heartbeat(), 4)).error_code == UNKNOWN_MEMBER
+        assert 0.02 < answered / frames < 0.9
+        assert len(connections(there)) == 1
+        assert not there.server._failed.done()
 
     assert [record.getMessage() for record in caplog.records] == []

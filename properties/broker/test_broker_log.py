@@ -29,7 +29,7 @@ from herdproof.broker.records import Records
 from herdproof.broker.settings import RecordLimits
 from herdproof.broker.topics import TopicApis
 from herdproof.shells.configuration import BadConfiguration
-from properties.broker.served import batch, request_of, run
+from properties.broker.served import batch, in_a_loop, request_of
 
 GZIP = 1
 
@@ -114,10 +114,12 @@ class Asked:
 def with_log(test: Callable[[Asked], None], **limits: int) -> None:
     """Run a test in a loop, with a log of two partitions."""
 
+    @in_a_loop
     async def whole() -> None:
+        """Make the log where there is a loop."""
         test(Asked(**limits))
 
-    run(whole)
+    whole()
 
 
 def values(records: bytes) -> list[tuple[int, bytes]]:
@@ -160,38 +162,32 @@ def test_a_fetch_gives_whole_batches_up_to_its_limit_and_one_at_least() -> None:
     with_log(test)
 
 
-def test_a_fetch_waits_for_records_and_no_longer_than_it_wants() -> None:
+@in_a_loop
+async def test_a_fetch_waits_for_records_and_no_longer_than_it_wants() -> None:
     """It is answered when they come, when its time is over, and when its topic goes."""
+    log = Asked()
+    comes = log.ask_later(log.fetching(0, wait_ms=30_000), 12)
+    assert not comes.done()
+    log.produce(batch(b"a"))
+    assert values(comes.result().responses[0].partitions[0].records) == [(0, b"a")]
 
-    async def test() -> None:
-        log = Asked()
-        comes = log.ask_later(log.fetching(0, wait_ms=30_000), 12)
-        assert not comes.done()
-        log.produce(batch(b"a"))
-        assert values(comes.result().responses[0].partitions[0].records) == [(0, b"a")]
+    ends = log.ask_later(log.fetching(1, wait_ms=50), 12)
+    assert values((await ends).responses[0].partitions[0].records) == []
 
-        ends = log.ask_later(log.fetching(1, wait_ms=50), 12)
-        assert values((await ends).responses[0].partitions[0].records) == []
-
-        goes = log.ask_later(log.fetching(1, wait_ms=30_000), 12)
-        log.log.delete(log.log.topics["t"])
-        assert goes.result().responses[0].partitions[0].error_code == 3
-
-    run(test)
+    goes = log.ask_later(log.fetching(1, wait_ms=30_000), 12)
+    log.log.delete(log.log.topics["t"])
+    assert goes.result().responses[0].partitions[0].error_code == 3
 
 
-def test_no_more_fetches_wait_than_may() -> None:
+@in_a_loop
+async def test_no_more_fetches_wait_than_may() -> None:
     """One more is answered at once, with what there is."""
+    log = Asked(max_waiting_fetches=1)
+    waits = log.ask_later(log.fetching(0, wait_ms=100), 12)
 
-    async def test() -> None:
-        log = Asked(max_waiting_fetches=1)
-        waits = log.ask_later(log.fetching(0, wait_ms=100), 12)
-
-        assert log.ask_later(log.fetching(0, wait_ms=100), 12).done()
-        assert not waits.done()
-        await waits
-
-    run(test)
+    assert log.ask_later(log.fetching(0, wait_ms=100), 12).done()
+    assert not waits.done()
+    await waits
 
 
 BAD = {
