@@ -24,7 +24,7 @@ from herdproof.broker.front import HIDDEN, FrontBroker, nodes_of
 from herdproof.broker.metrics import BrokerMetrics
 from herdproof.broker.server import BrokerServer
 from herdproof.broker.settings import KafkaListener
-from herdproof.broker.upstream import KafkaUnreachable, ask_kafka, link
+from herdproof.broker.upstream import NoKafkaBehind, ask_kafka, link
 from herdproof.ports import free_ports
 from herdproof.protocols.group_protocol.server.shell import GroupShell
 from herdproof.protocols.group_protocol.settings import GroupSettings
@@ -251,7 +251,7 @@ def test_a_kafka_that_does_not_answer_is_named() -> None:
 
     async def test() -> None:
         nobody = ("127.0.0.1", free_ports(1)[0])
-        with pytest.raises(KafkaUnreachable, match=f"127.0.0.1:{nobody[1]}.*check that it runs"):
+        with pytest.raises(NoKafkaBehind, match=f"127.0.0.1:{nobody[1]}.*check that it runs"):
             await ask_kafka([nobody], RequestHead(ApiKey.ApiVersions, 0, 0), {})
         with pytest.raises(OSError, match="Connect call failed"):
             await link(None, [nobody])  # type: ignore[arg-type]

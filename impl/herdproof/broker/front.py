@@ -79,7 +79,7 @@ class FrontBroker:
         """
         Ask Kafka what it speaks, and open all ports; the first one's address, for bootstrapping.
 
-        Raises `KafkaUnreachable`, `CannotListen`, `BadTls`.
+        Raises `NoKafkaBehind`, `CannotListen`, `BadTls`.
         """
         told = await ask_kafka(self._kafka, PLAIN_VERSIONS, {})
         self._spoken = self._in_common({

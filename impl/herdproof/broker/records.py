@@ -109,7 +109,7 @@ class Records:
 
     def _fetch(self, request: KafkaRequest, reply: Reply) -> None:
         """Give records, at once if there are enough or there is no time to wait."""
-        gathered = Gathered(self._log, request)
+        gathered = FoundNow(self._log, request)
         wait_ms = min(request.body.max_wait_ms, MOST_WAIT_MS)
         is_full = self._waiting >= self._limits.max_waiting_fetches
         if gathered.is_enough or wait_ms <= 0 or is_full:
@@ -193,7 +193,7 @@ def looked_up(partition: PartitionLog, timestamp: int) -> tuple[int, int]:
     return partition.first_since(timestamp) or (NOWHERE, NOWHERE)
 
 
-class Gathered:
+class FoundNow:
     """What a Fetch finds now: `is_enough` if it need not wait for more."""
 
     def __init__(self, log: MemoryLog, request: KafkaRequest) -> None:
@@ -275,7 +275,7 @@ class FetchWaiting:
 
     def __init__(
         self, records: Records, log: MemoryLog, request: KafkaRequest, reply: Reply,
-        gathered: Gathered, wait_ms: int,
+        gathered: FoundNow, wait_ms: int,
     ) -> None:  # fmt: skip
         self._records = records
         self._log = log
@@ -300,4 +300,4 @@ class FetchWaiting:
         for partition in self._partitions:
             partition.waiting.pop(self, None)
         self._records.waited()
-        self._reply(Gathered(self._log, self._request).answer())
+        self._reply(FoundNow(self._log, self._request).answer())

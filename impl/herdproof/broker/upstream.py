@@ -32,7 +32,7 @@ MOST_READ_BYTES = 64 << 20
 """An answer that has to be read may have so many bytes: the metadata of some 500,000 partitions."""
 
 
-class KafkaUnreachable(WorldError):
+class NoKafkaBehind(WorldError):
     """The Kafka in front of which a broker stands does not answer."""
 
 
@@ -141,7 +141,7 @@ async def link(connection: KafkaConnection, addresses: list[Address]) -> Upstrea
 
 
 async def ask_kafka(addresses: list[Address], head: RequestHead, fields: dict[str, object]) -> Any:
-    """Ask the first broker that answers a question of our own; raises `KafkaUnreachable`."""
+    """Ask the first broker that answers a question of our own; raises `NoKafkaBehind`."""
     request, _ = messages()[head.api]
     frame = framed(write_request(head, request(version=head.version, **fields)))
     problems = []
@@ -151,7 +151,7 @@ async def ask_kafka(addresses: list[Address], head: RequestHead, fields: dict[st
                 return read_answer(head, await exchange(host, port, frame))
         except (OSError, asyncio.IncompleteReadError, MalformedRequest) as problem:
             problems.append(f"{host}:{port} ({str(problem) or type(problem).__name__})")
-    raise KafkaUnreachable(
+    raise NoKafkaBehind(
         f"No Kafka answers at {', '.join(problems)}: check that it runs, that --in-front-of names "
         f"it, and that it asks for neither TLS nor SASL there."
     )
