@@ -16,7 +16,7 @@ from typing import TypeVar
 from herdproof.consuming.consumer_protocol import write_assignment, write_subscription
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER, ClassicGroup
-from herdproof.protocols.group_protocol.effects import Answer, GroupEffect, StoreGroup
+from herdproof.protocols.group_protocol.effects import GroupAnswer, GroupEffect, StoreGroup
 from herdproof.protocols.group_protocol.messages import (
     NO_OFFSET,
     Error,
@@ -43,7 +43,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
-from herdproof.protocols.group_protocol.stores.port import Written
+from herdproof.protocols.group_protocol.stores.port import WriteOutcome
 
 GROUP = "orders"
 TOPIC = "purchases"
@@ -136,7 +136,7 @@ class CoordinatorAlone:
     def _perform(self, effects: list[GroupEffect]) -> None:
         for effect in list(effects):
             match effect:
-                case Answer(caller=caller, response=response):
+                case GroupAnswer(caller=caller, response=response):
                     assert caller not in self.answers, f"request {caller} is answered twice"
                     self.answers[caller] = response
                 case StoreGroup():
@@ -256,9 +256,9 @@ def fetch_of(*groups: str, version: int = 9) -> OffsetFetchRequest:
     )
 
 
-def _ignore(written: Written) -> None:
+def _ignore(written: WriteOutcome) -> None:
     """Go on, whatever became of it: memory never refuses."""
-    assert written is Written.DONE
+    assert written is WriteOutcome.DONE
 
 
 def errors_of(committed: OffsetCommitResponse) -> list[Error]:

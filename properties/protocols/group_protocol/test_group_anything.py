@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from herdproof.consuming.consumer_protocol import read_assignment
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.effects import Answer, GroupEffect, StoreGroup
+from herdproof.protocols.group_protocol.effects import GroupAnswer, GroupEffect, StoreGroup
 from herdproof.protocols.group_protocol.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -107,7 +107,7 @@ class Watched(CoordinatorAlone):
     def _perform(self, effects: list[GroupEffect]) -> None:
         now = list(effects)
         for effect in now:
-            if isinstance(effect, Answer):
+            if isinstance(effect, GroupAnswer):
                 self._judge(self.requests[effect.caller], effect.response)
         super()._perform(now)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from herdproof.protocols.group_protocol.coordinator.states import (
     NEXT,
     GroupState,
-    ImpossibleTransition,
     mermaid,
     transition,
 )
@@ -53,7 +53,7 @@ def test_a_group_goes_only_where_the_table_says(pair: tuple[GroupState, GroupSta
     if after in NEXT[before]:
         assert transition(before, after) is after
     else:
-        with pytest.raises(ImpossibleTransition, match=before.value):
+        with pytest.raises(AssertionError, match=before.value):
             transition(before, after)
 
 
@@ -550,3 +550,10 @@ def test_a_stable_group_is_described_with_what_its_members_say() -> None:
     ]  # fmt: skip
     assert (preparing.state, preparing.protocol_data) == ("PreparingRebalance", "")
     assert [m.metadata for m in preparing.members] == [b"", b""]
+
+
+def test_the_page_shows_the_states_as_they_are() -> None:
+    """What is printed there is the diagram of the table."""
+    page = (Path(__file__).parents[3] / "docs" / "group_protocol.md").read_text(encoding="utf-8")
+
+    assert f"<!-- states: drawn -->\n```mermaid\n{mermaid()}\n```\n<!-- end -->" in page

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
-from herdproof.protocols.group_protocol.effects import Answer
+from herdproof.protocols.group_protocol.effects import GroupAnswer
 from herdproof.protocols.group_protocol.held.flawed import (
     CommitsWhatItHad,
     TakesAnyCommit,
@@ -91,7 +91,7 @@ def test_much_goes_on_in_runs() -> None:
             if isinstance(event, str):
                 seen[event] += 1
             for effect in effects:
-                if isinstance(effect, Answer):
+                if isinstance(effect, GroupAnswer):
                     told = effect.response
                     match told:
                         case JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():

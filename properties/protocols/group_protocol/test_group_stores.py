@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from herdproof.protocols.election.elector import Paths
 from herdproof.protocols.group_protocol.effects import (
-    StoredGroup,
+    StoredClassicGroup,
+    StoredCommit,
     StoredMember,
     StoredMetadata,
-    StoredOffset,
     StoreGroup,
 )
 from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
-from herdproof.protocols.group_protocol.stores.port import GroupStore, Written
+from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutcome
 from herdproof.protocols.group_protocol.stores.zookeeper import ZooKeeperGroupStore
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.names import lineage
@@ -36,7 +36,7 @@ METADATA = st.builds(
     is_assigned=st.booleans(), members=st.lists(MEMBER, max_size=2).map(tuple),
 )  # fmt: skip
 OFFSET = st.builds(
-    StoredOffset, offset=st.integers(-1, 2**63 - 1), metadata=TEXT, expires_ms=st.none()
+    StoredCommit, offset=st.integers(-1, 2**63 - 1), metadata=TEXT, expires_ms=st.none()
 )
 WHERE = st.tuples(st.sampled_from(["t", "a/b", "."]), st.integers(0, 2))
 CHANGES = st.lists(
@@ -73,9 +73,9 @@ class Service:
             operation, answer = self.sent.pop(0)
             answer(refusal or self.zookeeper.perform(self.session, operation))
 
-    def load(self, store: GroupStore, epoch: int) -> Mapping[str, StoredGroup] | None:
+    def load(self, store: GroupStore, epoch: int) -> Mapping[str, StoredClassicGroup] | None:
         """What a store reads."""
-        loaded: list[Mapping[str, StoredGroup] | None] = []
+        loaded: list[Mapping[str, StoredClassicGroup] | None] = []
         store.load(epoch, loaded.append)
         self.perform()
         (groups,) = loaded
@@ -93,7 +93,7 @@ def elected() -> tuple[Service, ZooKeeperGroupStore]:
 
 def commit(group: str = "orders", offset: int = 1) -> StoreGroup:
     """An offset is to be stored."""
-    return StoreGroup(token=1, group=group, offsets={("t", 0): StoredOffset(offset=offset)})
+    return StoreGroup(token=1, group=group, offsets={("t", 0): StoredCommit(offset=offset)})
 
 
 @given(CHANGES, st.booleans())
@@ -101,7 +101,7 @@ def test_zookeeper_has_what_memory_would_have(changes: list[StoreGroup], one_by_
     """Whether changes wait for each other or not; another store reads it."""
     service, store = elected()
     memory = MemoryGroupStore()
-    written: list[Written] = []
+    written: list[WriteOutcome] = []
     for change in changes:
         memory.write(change, lambda _: None)
         store.write(change, written.append)
@@ -111,16 +111,18 @@ def test_zookeeper_has_what_memory_would_have(changes: list[StoreGroup], one_by_
 
     found = service.load(ZooKeeperGroupStore(service.submit), 1)
 
-    assert written == [Written.DONE] * len(changes)
+    assert written == [WriteOutcome.DONE] * len(changes)
     assert found is not None
     # Of a group without anything to store, memory keeps nothing, and ZooKeeper its empty node.
-    assert {name: group for name, group in found.items() if group != StoredGroup()} == memory.groups
+    assert {
+        name: group for name, group in found.items() if group != StoredClassicGroup()
+    } == memory.groups
 
 
 def test_a_coordinator_that_is_deposed_writes_nothing() -> None:
     """It is in doubt then: the next one reads what it had written before."""
     service, first = elected()
-    told: list[Written] = []
+    told: list[WriteOutcome] = []
     first.write(commit(offset=1), told.append)
     service.perform()
     service.elect()
@@ -130,24 +132,24 @@ def test_a_coordinator_that_is_deposed_writes_nothing() -> None:
     first.write(commit(offset=2), told.append)
     service.perform()
 
-    assert told == [Written.DONE, Written.DOUBTFUL]
+    assert told == [WriteOutcome.DONE, WriteOutcome.DOUBTFUL]
     found = service.load(second, 2)
     assert found is not None
-    assert found["orders"].offsets == {("t", 0): StoredOffset(offset=1)}
+    assert found["orders"].offsets == {("t", 0): StoredCommit(offset=1)}
 
 
 def test_who_hears_no_answer_is_in_doubt() -> None:
     """And cannot load."""
     service, store = elected()
-    told: list[Written] = []
-    loaded: list[Mapping[str, StoredGroup] | None] = []
+    told: list[WriteOutcome] = []
+    loaded: list[Mapping[str, StoredClassicGroup] | None] = []
 
     store.write(commit(), told.append)
     service.perform(Refusal(Why.CONNECTION_LOSS))
     store.load(1, loaded.append)
     service.perform(Refusal(Why.SESSION_EXPIRED))
 
-    assert told == [Written.DOUBTFUL]
+    assert told == [WriteOutcome.DOUBTFUL]
     assert loaded == [None]
 
 
@@ -156,7 +158,7 @@ def test_what_is_too_large_is_refused_in_its_turn_and_does_not_harm() -> None:
     service, store = elected()
     told: list[str] = []
     large = StoreGroup(
-        token=2, group="orders", offsets={("t", 1): StoredOffset(offset=1, metadata="x" * 10**6)}
+        token=2, group="orders", offsets={("t", 1): StoredCommit(offset=1, metadata="x" * 10**6)}
     )
 
     store.write(commit(), lambda written: told.append(f"first {written.value}"))
@@ -173,10 +175,10 @@ def test_a_large_group_is_deleted_in_parts_its_own_node_last() -> None:
     """Should the coordinator be deposed in between, it is a group without some of its offsets."""
     service, store = elected()
     for at in range(0, 2_400, 400):
-        offsets = {("t", n): StoredOffset(offset=1) for n in range(at, at + 400)}
+        offsets = {("t", n): StoredCommit(offset=1) for n in range(at, at + 400)}
         store.write(StoreGroup(token=1, group="orders", offsets=offsets), lambda _: None)
     service.perform()
-    told: list[Written] = []
+    told: list[WriteOutcome] = []
 
     store.write(StoreGroup(token=2, group="orders", is_deleted=True), told.append)
 
@@ -184,14 +186,14 @@ def test_a_large_group_is_deleted_in_parts_its_own_node_last() -> None:
     assert len(transactions) == 3
     assert all(isinstance(each, Multi) for each in transactions)
     service.perform()
-    assert told == [Written.DONE]
+    assert told == [WriteOutcome.DONE]
     assert service.load(store, 1) == {}
 
 
 def test_what_was_sent_before_is_not_told_to_who_loads_anew() -> None:
     """Even in the same epoch."""
     service, store = elected()
-    told: list[Written] = []
+    told: list[WriteOutcome] = []
     store.write(commit(), told.append)
 
     found = service.load(store, 1)

@@ -6,7 +6,7 @@ The interface of the group coordinator's core: what it answers with, and what it
     effects = coordinator.tick(now_ms)                      # `next_deadline` has come
     effects = coordinator.stored(now_ms, token, ok)         # what became of a `StoreGroup`
     effects = coordinator.load(now_ms, epoch)               # elected; what is stored is being read
-    effects = coordinator.lead(now_ms, groups)              # it is read: a `StoredGroup` by name
+    effects = coordinator.lead(now_ms, groups)              # it is read: all groups by name
     effects = coordinator.resign(now_ms)                    # deposed, or no longer sure of it
     coordinator.next_deadline                               # in ms; None: nothing is waited for
 
@@ -15,9 +15,10 @@ day, since the expiry of offsets is stored), `new_id` makes a new member's id un
 `caller` is a number that the shell gives to each request, never twice. Effects are carried out in
 their order. The shell owes the core that
 
-1. every `Answer` goes to the one who asked; there is exactly one for each request, at once or much
-   later: joins and syncs are parked, and whatever must be stored is answered once it is. If the one
-   who asked has hung up, its answer is dropped: a broken connection is no event of the protocol;
+1. every `GroupAnswer` goes to the one who asked; there is exactly one for each request, at once or
+   much later: joins and syncs are parked, and whatever must be stored is answered once it is. If
+   the one who asked has hung up, its answer is dropped: a broken connection is no event of the
+   protocol;
 2. every `StoreGroup` is carried out, those of one group in their order, and then reported to
    `stored`: with `ok` if it is done for good, without if it was refused and has not been done. If
    the fence refused it, or nobody can tell whether it was done, the shell calls `resign` instead,
@@ -73,7 +74,7 @@ class StoredMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredOffset:
+class StoredCommit:
     """A committed offset, as it is stored."""
 
     offset: int
@@ -85,15 +86,15 @@ class StoredOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredGroup:
+class StoredClassicGroup:
     """All that is stored of a group: one with offsets alone has no metadata."""
 
     metadata: StoredMetadata | None = None
-    offsets: Mapping[TopicPartition, StoredOffset] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, StoredCommit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GroupAnswer:
     """A request is answered."""
 
     caller: int
@@ -112,9 +113,9 @@ class StoreGroup:
     group: str
     metadata: StoredMetadata | None = None
     """To stand instead of what is stored; None: that remains."""
-    offsets: Mapping[TopicPartition, StoredOffset | None] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, StoredCommit | None] = field(default_factory=dict)
     """To stand from now on; None: goes."""
     is_deleted: bool = False
 
 
-GroupEffect: TypeAlias = Answer | StoreGroup
+GroupEffect: TypeAlias = GroupAnswer | StoreGroup

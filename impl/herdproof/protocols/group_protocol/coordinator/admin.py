@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import partial
 
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, GroupPart
-from herdproof.protocols.group_protocol.coordinator.gathered import Gathered
+from herdproof.protocols.group_protocol.coordinator.gathered import GatheredAnswer
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.offsets import CommittedOffsets
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.effects import StoredOffset
+from herdproof.protocols.group_protocol.effects import StoredCommit
 from herdproof.protocols.group_protocol.messages import (
     DeletedGroup,
     DeleteGroupsRequest,
@@ -47,7 +47,7 @@ class GroupAdmin(GroupPart):
 
     def describe(self, caller: int, request: DescribeGroupsRequest) -> None:
         """Somebody wants to know all of groups."""
-        gathered = Gathered[DescribedGroup](
+        gathered = GatheredAnswer[DescribedGroup](
             len(request.groups),
             lambda groups: self._outbox.answer(caller, DescribeGroupsResponse(groups=groups)),
         )
@@ -55,7 +55,7 @@ class GroupAdmin(GroupPart):
             self._in_turn(name, partial(self._describe, gathered, place, name, request.version))
 
     def _describe(
-        self, gathered: Gathered[DescribedGroup], place: int, name: str, version: int
+        self, gathered: GatheredAnswer[DescribedGroup], place: int, name: str, version: int
     ) -> None:
         group = self._groups.get(name)
         gathered.put(place, _unknown(name, version) if group is None else _described(group))
@@ -77,14 +77,14 @@ class GroupAdmin(GroupPart):
     def delete(self, caller: int, request: DeleteGroupsRequest) -> None:
         """Groups without members are forgotten, with their offsets."""
         names = tuple(dict.fromkeys(request.groups))
-        gathered = Gathered[DeletedGroup](
+        gathered = GatheredAnswer[DeletedGroup](
             len(names),
             lambda results: self._outbox.answer(caller, DeleteGroupsResponse(results=results)),
         )
         for place, name in enumerate(names):
             self._offsets.after_commits(name, partial(self._delete, gathered, place, name))
 
-    def _delete(self, gathered: Gathered[DeletedGroup], place: int, name: str) -> None:
+    def _delete(self, gathered: GatheredAnswer[DeletedGroup], place: int, name: str) -> None:
         group = self._groups.get(name)
         if not name:
             gathered.put(place, DeletedGroup(name, Error.INVALID_GROUP_ID))
@@ -96,7 +96,7 @@ class GroupAdmin(GroupPart):
             self._context.delete_group(name, partial(self._deleted, gathered, place, group))
 
     def _deleted(
-        self, gathered: Gathered[DeletedGroup], place: int, group: ClassicGroup, ok: bool
+        self, gathered: GatheredAnswer[DeletedGroup], place: int, group: ClassicGroup, ok: bool
     ) -> None:
         self._bury(group, ok)
         error = Error.NONE if ok else Error.UNKNOWN_SERVER_ERROR
@@ -137,7 +137,7 @@ class GroupAdmin(GroupPart):
             self._offsets.forget(group, expired)
 
 
-def _is_expired(group: ClassicGroup, offset: StoredOffset, now_ms: int, kept_ms: int) -> bool:
+def _is_expired(group: ClassicGroup, offset: StoredCommit, now_ms: int, kept_ms: int) -> bool:
     """
     Whether an offset has been kept long enough.
 

@@ -15,10 +15,10 @@ from typing import TypeAlias
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.stored import metadata_of
 from herdproof.protocols.group_protocol.effects import (
-    Answer,
+    GroupAnswer,
     GroupEffect,
+    StoredCommit,
     StoredMetadata,
-    StoredOffset,
     StoreGroup,
     TopicPartition,
 )
@@ -54,11 +54,11 @@ class GroupOutbox:
     def answer(self, caller: int, response: GroupResponse) -> None:
         """A request is answered, for the first and only time."""
         del self.open[caller]
-        self.effects.append(Answer(caller, response))
+        self.effects.append(GroupAnswer(caller, response))
 
     def store(
         self, group: str, then: StoredThen, *, metadata: StoredMetadata | None = None,
-        offsets: Mapping[TopicPartition, StoredOffset | None] | None = None,
+        offsets: Mapping[TopicPartition, StoredCommit | None] | None = None,
         is_deleted: bool = False,
     ) -> None:  # fmt: skip
         """A change is to be stored; go on when that is known."""

@@ -24,7 +24,7 @@ from herdproof.protocols.group_protocol.coordinator.rebalance import GroupRebala
 from herdproof.protocols.group_protocol.coordinator.refusals import refusal
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
 from herdproof.protocols.group_protocol.coordinator.stored import group_from
-from herdproof.protocols.group_protocol.effects import GroupEffect, StoredGroup
+from herdproof.protocols.group_protocol.effects import GroupEffect, StoredClassicGroup
 from herdproof.protocols.group_protocol.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -113,7 +113,7 @@ class GroupCoordinator:
         self.reign = Reign.LOADING
         return effects
 
-    def lead(self, now_ms: int, groups: Mapping[str, StoredGroup]) -> list[GroupEffect]:
+    def lead(self, now_ms: int, groups: Mapping[str, StoredClassicGroup]) -> list[GroupEffect]:
         """All is read: it coordinates, and gives every member the time of a session."""
         self._outbox.begin(now_ms)
         self.reign = Reign.LEADING

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Gathered(Generic[T]):
+class GatheredAnswer(Generic[T]):
     """Parts by their place; once the last has come, `finish` is given all of them."""
 
     def __init__(self, size: int, finish: Callable[[tuple[T, ...]], None]) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from herdproof.protocols.group_protocol.coordinator.states import GroupState, transition
-from herdproof.protocols.group_protocol.effects import StoredOffset, TopicPartition
+from herdproof.protocols.group_protocol.effects import StoredCommit, TopicPartition
 from herdproof.protocols.group_protocol.messages import Error, GroupProtocol, JoinedMember
 
 CONSUMER = "consumer"
@@ -81,7 +81,7 @@ class ClassicGroup:
     """Those that its members subscribe to; None: nobody can tell."""
     owners: dict[TopicPartition, str] = field(default_factory=dict)
     """Who was assigned a partition last, as far as assignments can be read."""
-    offsets: dict[TopicPartition, StoredOffset] = field(default_factory=dict)
+    offsets: dict[TopicPartition, StoredCommit] = field(default_factory=dict)
     supported: Counter[str] = field(default_factory=Counter)
     """How many members support each protocol."""
 

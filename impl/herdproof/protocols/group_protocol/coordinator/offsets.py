@@ -27,12 +27,12 @@ from herdproof.protocols.group_protocol.coordinator.context import (
     GroupPart,
     StoredThen,
 )
-from herdproof.protocols.group_protocol.coordinator.gathered import Gathered
+from herdproof.protocols.group_protocol.coordinator.gathered import GatheredAnswer
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.refusals import refusal
 from herdproof.protocols.group_protocol.coordinator.sessions import Sessions
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.effects import StoredOffset, TopicPartition
+from herdproof.protocols.group_protocol.effects import StoredCommit, TopicPartition
 from herdproof.protocols.group_protocol.messages import (
     Error,
     FetchedGroup,
@@ -53,7 +53,7 @@ from herdproof.protocols.group_protocol.messages import (
 NOT_FOUND_FROM_VERSION = 9
 """From here on a commit learns that there is no such group."""
 
-Offsets = Mapping[TopicPartition, StoredOffset | None]
+Offsets = Mapping[TopicPartition, StoredCommit | None]
 
 
 class CommittedOffsets(GroupPart):
@@ -88,7 +88,7 @@ class CommittedOffsets(GroupPart):
 
     def _commit(self, group: ClassicGroup, caller: int, request: OffsetCommitRequest) -> None:
         """Store what is not refused, then answer."""
-        accepted: dict[TopicPartition, StoredOffset] = {}
+        accepted: dict[TopicPartition, StoredCommit] = {}
         topics = []
         for topic in request.topics:
             results = []
@@ -134,9 +134,9 @@ class CommittedOffsets(GroupPart):
             return Error.ILLEGAL_GENERATION
         return Error.NONE
 
-    def _stored_offset(self, request: OffsetCommitRequest, each: PartitionToCommit) -> StoredOffset:
+    def _stored_offset(self, request: OffsetCommitRequest, each: PartitionToCommit) -> StoredCommit:
         now_ms, kept_ms = self._outbox.now_ms, request.retention_time_ms
-        return StoredOffset(
+        return StoredCommit(
             offset=each.offset,
             leader_epoch=each.leader_epoch,
             metadata=each.metadata or "",
@@ -156,14 +156,16 @@ class CommittedOffsets(GroupPart):
 
     def fetch(self, caller: int, request: OffsetFetchRequest) -> None:
         """Somebody asks for committed offsets."""
-        gathered = Gathered[FetchedGroup](
+        gathered = GatheredAnswer[FetchedGroup](
             len(request.groups),
             lambda groups: self._outbox.answer(caller, OffsetFetchResponse(groups=groups)),
         )
         for place, asked in enumerate(request.groups):
             self.after_commits(asked.group_id, partial(self._fetch, gathered, place, asked))
 
-    def _fetch(self, gathered: Gathered[FetchedGroup], place: int, asked: GroupToFetch) -> None:
+    def _fetch(
+        self, gathered: GatheredAnswer[FetchedGroup], place: int, asked: GroupToFetch
+    ) -> None:
         group = self._groups.get(asked.group_id)
         offsets = group.offsets if group is not None else {}
         if asked.topics is None:
@@ -255,7 +257,7 @@ def _why_not_delete(group: ClassicGroup, topic: str) -> Error:
     return Error.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic) else Error.NONE
 
 
-def _fetched(offset: StoredOffset | None, partition: int) -> FetchedPartition:
+def _fetched(offset: StoredCommit | None, partition: int) -> FetchedPartition:
     if offset is None:
         return FetchedPartition(partition)
     return FetchedPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)

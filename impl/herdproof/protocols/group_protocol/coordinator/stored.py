@@ -7,7 +7,7 @@ from herdproof.errors import Malformed
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
 from herdproof.protocols.group_protocol.effects import (
-    StoredGroup,
+    StoredClassicGroup,
     StoredMember,
     StoredMetadata,
     TopicPartition,
@@ -42,7 +42,7 @@ def _stored(member: ClassicMember, protocol: str | None) -> StoredMember:
     )
 
 
-def group_from(name: str, stored: StoredGroup, now_ms: int) -> ClassicGroup:
+def group_from(name: str, stored: StoredClassicGroup, now_ms: int) -> ClassicGroup:
     """A group as it was stored: empty, stable, or with a leader that is yet to assign."""
     metadata = stored.metadata
     group = ClassicGroup(name, now_ms, offsets=dict(stored.offsets))

@@ -21,7 +21,7 @@ from typing import Any
 
 from herdproof.consuming.consumer_protocol import read_assignment
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
-from herdproof.protocols.group_protocol.effects import StoredGroup, TopicPartition
+from herdproof.protocols.group_protocol.effects import StoredClassicGroup, TopicPartition
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
 from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
@@ -129,7 +129,7 @@ class GroupContractEyes(GroupEyes):
         self.seen.set("elected", (), broker)
         self._step()
 
-    def stored(self, author: str, group: StoredGroup, names: Mapping[str, str]) -> None:
+    def stored(self, author: str, group: StoredClassicGroup, names: Mapping[str, str]) -> None:
         """Generation, owners and offsets are what ZooKeeper keeps."""
         self.seen.set("author", (), author)
         self._offsets_stored(group)
@@ -153,7 +153,7 @@ class GroupContractEyes(GroupEyes):
             self.seen.set("owner", where, owner)
         self._step()
 
-    def _offsets_stored(self, group: StoredGroup) -> None:
+    def _offsets_stored(self, group: StoredClassicGroup) -> None:
         for where, stored in group.offsets.items():
             offset = stored.offset + 1
             if offset == self.seen.get("committed", where):

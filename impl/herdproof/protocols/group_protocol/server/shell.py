@@ -21,9 +21,9 @@ from herdproof.broker.answering import BrokerNode, Reply
 from herdproof.broker.codec import KafkaRequest
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import (
-    Answer,
+    GroupAnswer,
     GroupEffect,
-    StoredGroup,
+    StoredClassicGroup,
     StoreGroup,
 )
 from herdproof.protocols.group_protocol.messages import (
@@ -36,7 +36,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.settings import GroupSettings
-from herdproof.protocols.group_protocol.stores.port import GroupStore, Written
+from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutcome
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class GroupShell:
         self.deposed()
         self._step_down()
 
-    def _loaded(self, epoch: int, groups: Mapping[str, StoredGroup] | None) -> None:
+    def _loaded(self, epoch: int, groups: Mapping[str, StoredClassicGroup] | None) -> None:
         """What is stored was read, or cannot be."""
         if epoch != self._core.epoch:
             return
@@ -184,7 +184,7 @@ class GroupShell:
     def _carry_out(self, effect: GroupEffect) -> None:
         """Do what the core wants done."""
         match effect:
-            case Answer(caller=caller, response=response):
+            case GroupAnswer(caller=caller, response=response):
                 request, reply, unknown = self._callers.pop(caller)
                 if unknown and isinstance(response, OffsetCommitResponse):
                     response = replace(response, topics=(*response.topics, *unknown))
@@ -194,12 +194,12 @@ class GroupShell:
             case _:
                 assert_never(effect)
 
-    def _written(self, token: int, written: Written) -> None:
+    def _written(self, token: int, written: WriteOutcome) -> None:
         """A change is stored, or not, or nobody knows."""
-        if written is Written.DOUBTFUL:
+        if written is WriteOutcome.DOUBTFUL:
             self._give_up()
         else:
-            self._give(partial(self._core.stored, token=token, ok=written is Written.DONE))
+            self._give(partial(self._core.stored, token=token, ok=written is WriteOutcome.DONE))
 
     def _wake_at(self, deadline_ms: int | None) -> None:
         """Replace the one alarm."""

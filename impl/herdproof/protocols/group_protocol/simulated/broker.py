@@ -16,15 +16,15 @@ from herdproof.protocols.election.elector import Elector, LeaderChanged, LinkCha
 from herdproof.protocols.election.gate import Shell
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import (
-    Answer,
+    GroupAnswer,
     GroupEffect,
-    StoredGroup,
+    StoredClassicGroup,
     StoreGroup,
 )
 from herdproof.protocols.group_protocol.messages import GroupRequest, GroupResponse
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
-from herdproof.protocols.group_protocol.stores.port import Written
+from herdproof.protocols.group_protocol.stores.port import WriteOutcome
 from herdproof.protocols.group_protocol.stores.zookeeper import GroupPaths, ZooKeeperGroupStore
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.network import Connection, Pipe
@@ -108,7 +108,7 @@ class SimulatedGroupBroker(Process):
         self.world.note(self, event, effects)
         for effect in effects:
             match effect:
-                case Answer(caller=caller, response=response):
+                case GroupAnswer(caller=caller, response=response):
                     self._answer(caller, response)
                 case StoreGroup(token=token):
                     self.store.write(effect, partial(self._written, token))
@@ -121,11 +121,11 @@ class SimulatedGroupBroker(Process):
             connection, end = self.ends[channel]
             connection.send(end, (number, response))
 
-    def _written(self, token: int, written: Written) -> None:
-        if written is Written.DOUBTFUL:
+    def _written(self, token: int, written: WriteOutcome) -> None:
+        if written is WriteOutcome.DOUBTFUL:
             self._step_down()
         else:
-            self._give(("stored", token), self.core.stored, token, written is Written.DONE)
+            self._give(("stored", token), self.core.stored, token, written is WriteOutcome.DONE)
 
     # ── The election, and ZooKeeper ─────────────────────────────────────────────────────────
 
@@ -160,7 +160,7 @@ class SimulatedGroupBroker(Process):
         self._give(("elected", epoch), self.core.load, epoch)
         self.store.load(epoch, self._loaded)
 
-    def _loaded(self, groups: Mapping[str, StoredGroup] | None) -> None:
+    def _loaded(self, groups: Mapping[str, StoredClassicGroup] | None) -> None:
         if groups is None:
             self._step_down()
         else:

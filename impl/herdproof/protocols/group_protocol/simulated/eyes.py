@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from herdproof.protocols.group_protocol.effects import StoredGroup, TopicPartition
+from herdproof.protocols.group_protocol.effects import StoredClassicGroup, TopicPartition
 
 
 class GroupEyes:
@@ -24,7 +24,7 @@ class GroupEyes:
     def coordinates(self, broker: str, epoch: int) -> None:
         """A broker coordinates in that epoch, until it does so in a later one."""
 
-    def stored(self, author: str, group: StoredGroup, names: Mapping[str, str]) -> None:
+    def stored(self, author: str, group: StoredClassicGroup, names: Mapping[str, str]) -> None:
         """What ZooKeeper keeps of the group now, by whom, and whose each member id is."""
 
     def epoch(self, epoch: int, broker: str) -> None:

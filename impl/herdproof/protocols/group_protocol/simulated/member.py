@@ -69,7 +69,7 @@ ELSEWHERE = (Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE)
 """Whoever hears this looks for the coordinator elsewhere."""
 
 
-class Joined(Enum):
+class JoinState(Enum):
     """How far a member is with its group."""
 
     UNJOINED = "unjoined"
@@ -97,7 +97,7 @@ class SimulatedGroupMember(Process):
         self.here = world
         self.number = number
         self.chance = Random(f"{world.chance.random()}/{number}/{life}")
-        self.state = Joined.UNJOINED
+        self.state = JoinState.UNJOINED
         self.member_id = ""
         self.generation = -1
         self.leads_over: dict[str, int] | None = None
@@ -229,7 +229,7 @@ class SimulatedGroupMember(Process):
     # ── Joining ─────────────────────────────────────────────────────────────────────────────
 
     def _rejoin_later(self) -> None:
-        self.state = Joined.UNJOINED
+        self.state = JoinState.UNJOINED
         self._again(self._rejoin)
 
     def _again(self, deed: Callable[[], None]) -> None:
@@ -237,9 +237,9 @@ class SimulatedGroupMember(Process):
 
     def _rejoin(self) -> None:
         """Stop, commit what is finished, then join."""
-        if self.leaving or self.state is not Joined.UNJOINED:
+        if self.leaving or self.state is not JoinState.UNJOINED:
             return
-        self.state = Joined.REBALANCING
+        self.state = JoinState.REBALANCING
         self._finish()
         if self.fresh and self.generation >= 0:
             self._commit(self._stop_and_join)
@@ -305,7 +305,7 @@ class SimulatedGroupMember(Process):
         if told.error:
             self._refused(told.error)
             return
-        self.state = Joined.STABLE
+        self.state = JoinState.STABLE
         self.assigned = read_assignment(told.assignment)
         self._fetch()
 
@@ -317,19 +317,19 @@ class SimulatedGroupMember(Process):
             self.member_id = ""
         if error in ELSEWHERE:
             self._hang_up()
-        if self.state is not Joined.UNJOINED:
+        if self.state is not JoinState.UNJOINED:
             self._rejoin_later()
 
     def _fetch(self) -> None:
         """Ask where to begin."""
-        if self.state is Joined.STABLE and not self.positions and self.assigned:
+        if self.state is JoinState.STABLE and not self.positions and self.assigned:
             generation = self.generation
             request = OffsetFetchRequest(version=9, groups=(GroupToFetch(GROUP, None),))
             self._ask(request, partial(self._fetched, generation))
 
     def _fetched(self, generation: int, told: GroupResponse) -> None:
         assert isinstance(told, OffsetFetchResponse)
-        if generation != self.generation or self.state is not Joined.STABLE or self.positions:
+        if generation != self.generation or self.state is not JoinState.STABLE or self.positions:
             return
         (group,) = told.groups
         if group.error:
@@ -352,10 +352,10 @@ class SimulatedGroupMember(Process):
         if self.leaving:
             return
         self._later(HEARTBEAT_MS, self._beat, at_least_ms=HEARTBEAT_MS / 2)
-        if self.state is not Joined.STABLE:
+        if self.state is not JoinState.STABLE:
             return
         if self.leads_over is not None and self.leads_over != self.here.kafka.topics:
-            self.state = Joined.UNJOINED
+            self.state = JoinState.UNJOINED
             self._rejoin()
             return
         request = HeartbeatRequest(
@@ -369,7 +369,7 @@ class SimulatedGroupMember(Process):
 
     def _heard_of_membership(self, generation: int, error: Error) -> None:
         """Something was said of a generation: if it is still that, it may be over."""
-        if generation == self.generation and self.state is Joined.STABLE and error:
+        if generation == self.generation and self.state is JoinState.STABLE and error:
             if error is Error.COORDINATOR_LOAD_IN_PROGRESS:
                 return
             if error in ELSEWHERE:
@@ -402,7 +402,7 @@ class SimulatedGroupMember(Process):
             for where, position in self.positions.items()
             if position < logs[NamedPartition(where[0], str(where[1]))].end
         ]
-        if ready and self.state is Joined.STABLE:
+        if ready and self.state is JoinState.STABLE:
             where = ready[self.chance.randrange(len(ready))]
             self.held = (where, self.positions[where], self.generation)
 
@@ -418,7 +418,7 @@ class SimulatedGroupMember(Process):
             return
         self._later(COMMIT_MS, self._commit_now_and_then, at_least_ms=COMMIT_MS / 2)
         is_committing = any(isinstance(r, OffsetCommitRequest) for r, _ in self._sent.values())
-        if self.state is Joined.STABLE and self.fresh and not is_committing:
+        if self.state is JoinState.STABLE and self.fresh and not is_committing:
             self._commit(None)
 
     def _commit(self, then: Callable[[], None] | None) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from herdproof.protocols.group_protocol.effects import StoredGroup, StoreGroup
+from herdproof.protocols.group_protocol.effects import StoredClassicGroup, StoreGroup
 
 
-class Written(Enum):
+class WriteOutcome(Enum):
     """What became of a change."""
 
     DONE = "done"
@@ -19,8 +19,8 @@ class Written(Enum):
     """Nobody can tell whether it was done, or another coordinator was elected: resign."""
 
 
-WrittenThen: TypeAlias = Callable[[Written], None]
-LoadedThen: TypeAlias = Callable[[Mapping[str, StoredGroup] | None], None]
+WrittenThen: TypeAlias = Callable[[WriteOutcome], None]
+LoadedThen: TypeAlias = Callable[[Mapping[str, StoredClassicGroup] | None], None]
 """Given all groups by name; None: they cannot be read, and the coordinator is to resign."""
 
 

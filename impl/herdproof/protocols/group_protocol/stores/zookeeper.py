@@ -24,13 +24,13 @@ import msgspec
 
 from herdproof.protocols.election import elector
 from herdproof.protocols.group_protocol.effects import (
-    StoredGroup,
+    StoredClassicGroup,
+    StoredCommit,
     StoredMetadata,
-    StoredOffset,
     StoreGroup,
     TopicPartition,
 )
-from herdproof.protocols.group_protocol.stores.port import LoadedThen, Written, WrittenThen
+from herdproof.protocols.group_protocol.stores.port import LoadedThen, WriteOutcome, WrittenThen
 from herdproof.zookeeper.names import lineage, quoted, unquoted
 from herdproof.zookeeper.operations import (
     Answer,
@@ -93,7 +93,7 @@ class _Sent:
     then: WrittenThen
     left: int
     """The transactions that are not answered yet."""
-    written: Written = Written.DONE
+    written: WriteOutcome = WriteOutcome.DONE
 
 
 class ZooKeeperGroupStore:
@@ -140,7 +140,7 @@ class ZooKeeperGroupStore:
         transactions = self._deletions(change) if change.is_deleted else self._writes(change)
         sent = _Sent(then, len(transactions))
         if any(_size(each) > self._max_bytes for each in transactions):
-            sent.written, transactions, sent.left = Written.REFUSED, [], 0
+            sent.written, transactions, sent.left = WriteOutcome.REFUSED, [], 0
         else:
             self._note(change.group, transactions)
         self._sent.append(sent)
@@ -154,7 +154,7 @@ class ZooKeeperGroupStore:
             return
         sent.left -= 1
         if not isinstance(answer, Done):
-            sent.written = Written.DOUBTFUL
+            sent.written = WriteOutcome.DOUBTFUL
         self._report()
 
     def _report(self) -> None:
@@ -261,10 +261,10 @@ class _Loading:
             self.nodes[path] = answer.data
 
 
-def read_groups(paths: GroupPaths, nodes: Mapping[str, bytes]) -> dict[str, StoredGroup]:
+def read_groups(paths: GroupPaths, nodes: Mapping[str, bytes]) -> dict[str, StoredClassicGroup]:
     """The groups that these nodes, by path, keep; others among them do no harm."""
     metadata: dict[str, StoredMetadata | None] = {}
-    offsets: dict[str, dict[TopicPartition, StoredOffset]] = {}
+    offsets: dict[str, dict[TopicPartition, StoredCommit]] = {}
     for path in sorted(nodes):
         if not path.startswith(f"{paths.groups}/"):
             continue
@@ -275,9 +275,11 @@ def read_groups(paths: GroupPaths, nodes: Mapping[str, bytes]) -> dict[str, Stor
             metadata[group] = msgspec.json.decode(data, type=StoredMetadata) if data else None
         elif len(where) > _DEPTH_OF_TOPICS:
             topic, number = where
-            offset = msgspec.json.decode(nodes[path], type=StoredOffset)
+            offset = msgspec.json.decode(nodes[path], type=StoredCommit)
             offsets.setdefault(group, {})[unquoted(topic), int(number)] = offset
-    return {name: StoredGroup(found, offsets.get(name, {})) for name, found in metadata.items()}
+    return {
+        name: StoredClassicGroup(found, offsets.get(name, {})) for name, found in metadata.items()
+    }
 
 
 def _size(writes: list[Write]) -> int:
