@@ -27,7 +27,7 @@ from herdproof.protocols.group_protocol.simulated.world import GroupRun
 from herdspec.check.observation.observed import Ruling
 
 SEEDS = range(300)
-BLOCK = 50
+BLOCK = 25
 BLOCKS = range(SEEDS.start, SEEDS.stop, BLOCK)
 SEARCHED = range(200)
 CALM = GroupRunConfig(kinds=())
