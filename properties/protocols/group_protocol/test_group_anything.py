@@ -398,6 +398,7 @@ def test_whatever_happens_a_coordinator_keeps_what_it_owes() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 def test_whatever_else_happens_a_coordinator_keeps_what_it_owes() -> None:
     """In histories that are new each time."""
     assert told_in(3_000, derandomize=False)
