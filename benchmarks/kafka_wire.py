@@ -1,12 +1,12 @@
 """
-As much of Kafka's wire as a member of a group needs who fetches nothing.
+As much of Kafka's wire as members of groups need who do nothing with what they fetch.
 
 Requests are functions to bytes, without their size and header; answers are read by functions from
 bytes. Each is in the last version before the "flexible" ones, which all of Kafka 2.4 to 3.9 speak.
 
 Source: Kafka's protocol guide (FindCoordinator v1, JoinGroup v5, Heartbeat v3, LeaveGroup v2,
-SyncGroup v3), and
-for what a consumer puts into them the schemas ConsumerProtocolSubscription and -Assignment, v0.
+SyncGroup v3, OffsetCommit v7, OffsetFetch v5, Fetch v11), and for what a consumer puts into them
+the schemas ConsumerProtocolSubscription and -Assignment, v0.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from enum import IntEnum
 
 INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
+INT64 = struct.Struct(">q")
 HEADER = struct.Struct(">hhi")
 """Of a request: which it is, its version, and the correlation id that its answer repeats."""
 
@@ -25,6 +26,9 @@ HEADER = struct.Struct(">hhi")
 class Api(IntEnum):
     """Which request."""
 
+    FETCH = 1
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
     JOIN_GROUP = 11
     HEARTBEAT = 12
@@ -34,7 +38,7 @@ class Api(IntEnum):
 
 VERSIONS = {
     Api.FIND_COORDINATOR: 1, Api.JOIN_GROUP: 5, Api.HEARTBEAT: 3, Api.LEAVE_GROUP: 2,
-    Api.SYNC_GROUP: 3,
+    Api.SYNC_GROUP: 3, Api.OFFSET_COMMIT: 7, Api.OFFSET_FETCH: 5, Api.FETCH: 11,
 }  # fmt: skip
 
 
@@ -152,6 +156,34 @@ def heartbeat(group: str, generation: int, member: str) -> bytes:
 def leave_group(group: str, member: str) -> bytes:
     """To be a member no more."""
     return string(group) + string(member)
+
+
+def offset_commit(
+    group: str, generation: int, member: str, topic: str, offsets: Mapping[int, int]
+) -> bytes:
+    """To commit an offset for each of these partitions."""
+    each = [
+        INT32.pack(partition) + INT64.pack(offset) + INT32.pack(-1) + string("")
+        for partition, offset in offsets.items()
+    ]
+    head = heartbeat(group, generation, member) + INT32.pack(1) + string(topic)
+    return b"".join((head, INT32.pack(len(each)), *each))
+
+
+def offset_fetch(group: str, topic: str, partitions: Iterable[int]) -> bytes:
+    """To hear what is committed for these partitions."""
+    numbers = [INT32.pack(partition) for partition in partitions]
+    head = string(group) + INT32.pack(1) + string(topic)
+    return b"".join((head, INT32.pack(len(numbers)), *numbers))
+
+
+def fetch(topic: str, partition: int, offset: int, most: int) -> bytes:
+    """To get records of one partition, at once, with no session."""
+    head = INT32.pack(-1) + INT32.pack(0) + INT32.pack(1) + INT32.pack(most) + b"\0"
+    session = INT32.pack(0) + INT32.pack(-1)
+    place = INT32.pack(partition) + INT32.pack(-1) + INT64.pack(offset) + INT64.pack(-1)
+    topics = INT32.pack(1) + string(topic) + INT32.pack(1) + place + INT32.pack(most)
+    return head + session + topics + INT32.pack(0) + string("")
 
 
 def subscription(topics: Iterable[str]) -> bytes:

@@ -34,6 +34,7 @@ LAYERS = (
     "herdproof/conformance",
     "herdproof/simulator",
     "herdproof/consuming",
+    "herdproof/broker",
     "herdproof/shells",
     "herdproof/kafka",
     "herdproof/zookeeper",

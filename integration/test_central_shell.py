@@ -14,19 +14,16 @@ import pytest
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.events import Received
 from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.central_coordinator.server.configuration import (
-    BadConfiguration,
-    Configuration,
-    Listener,
-    ZooKeeperSection,
-)
-from herdproof.protocols.central_coordinator.server.keeper import Keeper
+from herdproof.protocols.central_coordinator.server.configuration import Configuration
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
-from herdproof.protocols.central_coordinator.server.server import CannotListen, Server
+from herdproof.protocols.central_coordinator.server.server import Server
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 from herdproof.protocols.election.elector import Elector
+from herdproof.protocols.election.keeper import Keeper
 from herdproof.protocols.election.shell import ElectionOver
+from herdproof.shells.configuration import BadConfiguration, Listener, ZooKeeperSection
+from herdproof.shells.listening import CannotListen
 from herdproof.zookeeper.client import Digest, ZooKeeperUnreachable
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import (

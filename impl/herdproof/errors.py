@@ -20,6 +20,18 @@ class PeerError(HerdError):
     """The other side did what it must not, or refused what it was asked for."""
 
 
+class Malformed(PeerError):
+    """Bytes, or a line, that are none: `reason` as the quarantine's, `why` what is wrong."""
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(reason, why)
+        self.reason = reason
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
 class WorldError(HerdError):
     """The world is in the way: something is missing, taken, out of reach or too slow."""
 

@@ -16,9 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from herdproof.consuming.consumer_protocol import ASSIGNMENT
+from herdproof.consuming.layouts import Layout
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets import records as r
-from herdproof.pipeline.offsets.layouts import Layout
 from herdproof.pipeline.offsets.segments import LogRecord
 
 with warnings.catch_warnings():
@@ -133,7 +134,7 @@ def assignment(given: Sequence[tuple[str, int]]) -> bytes:
     for topic, number in given:
         topics.setdefault(topic, []).append(number)
     told = [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()]
-    return encoded(r.ASSIGNMENT, 1, {"assigned_partitions": told, "user_data": None})
+    return encoded(ASSIGNMENT, 1, {"assigned_partitions": told, "user_data": None})
 
 
 def modern(kind: int, words: Sequence[str], values: Mapping[str, Any] | None) -> Pair:

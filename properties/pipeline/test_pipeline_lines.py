@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from herdproof.conformance.traces.line import ANY_PROTOCOL, TraceError
 from herdproof.conformance.traces.line import read_line as read_any_line
 from herdproof.conformance.traces.ordering import Ordered, ordered
-from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.errors import Malformed
 from herdproof.pipeline.audit.judge import CONFORMS, judge
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.protocols import auditor, auditors, read_line

@@ -14,14 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdproof.pipeline.audit.auditor import Malformed
-from herdproof.pipeline.offsets import records as r
-from herdproof.pipeline.offsets.layouts import Field, Layout
+from herdproof.consuming.consumer_protocol import (
+    ASSIGNMENT,
+    SUBSCRIPTION,
+    read_assignment,
+    read_subscription,
+)
+from herdproof.consuming.layouts import Field, Layout
+from herdproof.errors import Malformed
 from herdproof.pipeline.offsets.records import (
     KINDS,
-    read_assignment,
     read_key,
-    read_subscription,
     read_value,
 )
 from properties.pipeline.offset_records import encoded
@@ -32,13 +35,13 @@ GOLDEN = [
     if not line.startswith("#")
 ]
 TOPIC_ID = "ESIzRFVmd4iZqrvM3e7_AA"
-OWNED = [("orders", "0"), ("orders", "1"), ("payments", "3")]
+OWNED = [("orders", 0), ("orders", 1), ("payments", 3)]
 VALUES = {kind.name: kind for kind in KINDS.values()}
 
 LAYOUTS = [
     *(layout for kind in {id(k): k for k in KINDS.values()}.values() for layout in kind.values),
-    r.SUBSCRIPTION,
-    r.ASSIGNMENT,
+    SUBSCRIPTION,
+    ASSIGNMENT,
 ]
 VERSIONS = [(one, version) for one in LAYOUTS for version in range(one.first, one.last + 1)]
 

@@ -13,7 +13,16 @@ import typer
 from herdproof.cli import verify
 from herdproof.cli.code import audit, campaign, conform, replay, tables_report
 from herdproof.cli.errors import Commands
-from herdproof.cli.run import consume, coordinator, doctor, elect, groups, kafka, zookeeper
+from herdproof.cli.run import (
+    broker,
+    consume,
+    coordinator,
+    doctor,
+    elect,
+    groups,
+    kafka,
+    zookeeper,
+)
 from herdproof.cli.spec import diff, explore, mutate, new, prove, refine, search, simulate, step
 
 app = typer.Typer(
@@ -41,6 +50,7 @@ app.command()(zookeeper.zookeeper)
 app.command()(kafka.kafka)
 app.command()(elect.elect)
 app.command()(coordinator.coordinator)
+app.command()(broker.broker)
 app.command()(consume.consume)
 app.add_typer(groups.groups)
 app.command()(new.new)

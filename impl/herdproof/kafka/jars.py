@@ -27,7 +27,11 @@ VERSION = "3.9.1"
 """The last Kafka that works with ZooKeeper, rather than with its own controllers."""
 CONSUMERS_VERSION = "0.8.2.2"
 """The last Kafka whose high-level consumers know ZooKeeper alone."""
-LOCKS = {VERSION: "jars.lock", CONSUMERS_VERSION: "consumers.lock"}
+TOOLS_VERSION = f"tools-{VERSION}"
+"""Kafka's own tools, beside the jars of its broker."""
+LOCKS = {
+    VERSION: "jars.lock", CONSUMERS_VERSION: "consumers.lock", TOOLS_VERSION: "tools.lock",
+}  # fmt: skip
 
 FETCH_TIMEOUT_S = 600.0
 LOOK_EVERY_S = 0.2

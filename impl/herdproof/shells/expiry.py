@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Callable
 from typing import TypeAlias
 
-Key: TypeAlias = tuple[str, int | str]
+Key: TypeAlias = tuple[str, int | str | tuple[str, str]]
 """What is waited for: a kind, and whose."""
 Expired: TypeAlias = Callable[[], None]
 

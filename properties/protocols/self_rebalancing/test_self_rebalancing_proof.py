@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from types import FunctionType
 
 import pytest
 
 from herdspec import Specification
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.proof import smtlib
-from herdspec.check.proof.prove import Outcome, Proof, Prover, provable, prove, prover_of
+from herdspec.check.proof.prove import Outcome, Proof, provable, prove, prover_of
 from herdspec.check.refinement.refine import (
     Refinement,
     refine_by_exploration,
@@ -46,6 +45,7 @@ from herdspec.protocols.self_rebalancing.properties import (
 )
 from herdspec.protocols.self_rebalancing.refinement import REFINEMENT, REFINEMENT_FENCED
 from herdspec.protocols.self_rebalancing.spec import SelfRebalancing
+from properties.protocols.varied import breaks, changed
 
 SPECS = {"with the lease": PROVED, "without": without_lease()}
 KEPT = {
@@ -107,13 +107,6 @@ NEEDED = {
     "who_holds_a_partition_is_ahead": ("committed_offsets_never_go_back", "commit_offsets"),
 }
 """For each lemma what is no longer kept without it, and by which action."""
-
-
-def breaks(spec: Specification, lemma: str, promise: str, action: str) -> bool:
-    """Whether, of a small size, some step breaks a promise where all but this lemma held."""
-    prover = Prover(spec, [p for p in provable(spec) if p.name != lemma])
-    step = next(a for a in spec.actions if a.name == action)
-    return prover.shrunk(prover.after(step, spec.promise(promise)), None) is not None
 
 
 def test_each_lemma_is_asked_whether_it_is_needed() -> None:
@@ -237,25 +230,11 @@ ENDS: dict[str, str | None] = {
 """The last action of the shortest story that the refinement alone finds; None: it only hangs."""
 
 
-def changed(spec: Specification) -> Specification:
-    """What the refinement is of, changed as a variant of the protocol is."""
-    made, functions = REFINEMENT.concrete, dict[str, FunctionType | None]()
-    kin = spec.state.__mro__
-    for cls in reversed(kin[: kin.index(SelfRebalancing)]):
-        functions |= {
-            k: v for k, v in vars(cls).items() if v is None or isinstance(v, FunctionType)
-        }
-    replaced = {k: v for k, v in functions.items() if k in made.methods and v is not None}
-    added = {k: v for k, v in functions.items() if k not in made.methods and v is not None}
-    dropped = [k for k, v in functions.items() if v is None and k in made.methods]
-    return made.replace("Seen", **replaced).add("Seen", **added).drop("Seen", *dropped)
-
-
 @pytest.mark.parametrize("name", ENDS)
 def test_a_flaw_does_not_refine_the_contract(name: str) -> None:
     """The refinement finds it without any of the protocol's own properties; or it only hangs."""
     flaw = ALL_FLAWS[name]
-    spec = changed(flaw.spec)
+    spec = changed(REFINEMENT.concrete, flaw.spec, SelfRebalancing)
     actions = {k: v for k, v in REFINEMENT.actions.items() if k in {a.name for a in spec.actions}}
     found = explored(replace(REFINEMENT, concrete=spec, actions=actions), flaw.faults)
     story = found.violations.get("refines")

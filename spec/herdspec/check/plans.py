@@ -300,6 +300,31 @@ def refinement(
     return Check(f"refine {subject}: {any_number(through.concrete)}", run, rests_on, run)
 
 
+def refinement_seen(
+    subject: str, through: Refinement, sizes: Mapping[str, int], *, faults: int, bound: int
+) -> Check:
+    """Every step of a spec is one of the other's: seen at a size at which nothing is cut."""
+
+    def run(tell: Tell) -> Result:
+        from herdspec.check.refinement.refine import refine_by_exploration
+
+        seen = refine_by_exploration(
+            through, sizes, faults=faults, bound=bound, progress=levels(tell)
+        )
+        assert seen.exploration is not None, "it was explored"
+        return Result(tuple(refined(subject, seen)), measured_by(seen.exploration))
+
+    def rests_on() -> tuple[Any, ...]:
+        image = {leaf.data: e for leaf, e in through.image.items()}
+        specs = (through.concrete, through.abstract)
+        return subject, specs, image, through.actions, sizes, faults, bound
+
+    size = ", ".join([counted(n, name.lower()) for name, n in sizes.items()])
+    named = f"refine {subject} to {through.abstract.name}"
+    name = f"{named}: {size}, {counted(faults, 'fault')}"
+    return Check(name, run, rests_on, effort=effort_of(sizes, faults))
+
+
 # ── Plans ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
-import signal
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from herdproof.cli.errors import SIGNALLED
 from herdproof.cli.options import RunOption, TraceOption
 from herdproof.cli.run.elect import opened
+from herdproof.cli.run.serving import allow_open_files, until_signalled
 
 if TYPE_CHECKING:
     from herdproof.protocols.central_coordinator.server.configuration import Configuration
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
     from herdproof.protocols.central_coordinator.server.server import Observe
 
 log = logging.getLogger(__name__)
-
-SPARE_FILES = 64
-"""Open files beside the consumers' connections: ZooKeeper's, the metrics', the libraries'."""
 
 
 def coordinator(
@@ -70,7 +65,7 @@ def coordinator(
     configuration = read(config, said)
     disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
     log_to_stderr(configuration.log.form, configuration.log.level)
-    allow_open_files(configuration.coordinator.max_channels + SPARE_FILES)
+    allow_open_files(configuration.coordinator.max_channels, "coordinator.max_channels")
     with ExitStack() as stack:
         metrics = Metrics()
         if configuration.metrics.port is not None:
@@ -89,36 +84,9 @@ async def serve(configuration: Configuration, metrics: Metrics, observe: Observe
     """Run a server until a signal comes; the exit code that says by which signal."""
     from herdproof.protocols.central_coordinator.server.server import Server
 
-    loop, this = asyncio.get_running_loop(), asyncio.current_task()
-    assert this is not None
-    came: list[int] = []
-
-    def end(number: int) -> None:
-        """Begin to end; a second signal does not wait until that is done."""
-        came.append(number)
-        this.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end, number)
-    try:
+    async def serving() -> None:
         async with Server(configuration, metrics, observe) as server:
             print("listening {}:{}".format(*server.address), flush=True)
             await server.until_it_ends()
-    except asyncio.CancelledError:
-        if not came:
-            raise
-    return SIGNALLED + came[0]
 
-
-def allow_open_files(wanted: int) -> None:
-    """Have so many files open at once if the system lets us: each consumer's connection is one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < wanted:
-        log.info(
-            "this system allows %d open files, so no more than about %d consumers can connect "
-            "(ulimit -n; the setting coordinator.max_channels is %d)",
-            allowed, allowed - SPARE_FILES, wanted - SPARE_FILES,
-        )  # fmt: skip
+    return await until_signalled(serving())

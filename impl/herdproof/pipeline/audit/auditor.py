@@ -7,21 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from herdproof.conformance.traces.ordering import Ordered
-from herdproof.errors import PeerError
 from herdproof.pipeline.judging.gaps import Filled, Gap
 from herdproof.pipeline.judging.judging import Judging
-
-
-class Malformed(PeerError):
-    """A line that is none: `reason` as the quarantine's, `why` what is wrong with it."""
-
-    def __init__(self, reason: str, why: str) -> None:
-        super().__init__(reason, why)
-        self.reason = reason
-        self.why = why
-
-    def __str__(self) -> str:
-        return self.why
 
 
 @dataclass(frozen=True)

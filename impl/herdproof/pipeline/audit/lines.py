@@ -11,7 +11,7 @@ from herdproof.conformance.traces.line import (
     decoded,
     read_line,
 )
-from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.errors import Malformed
 
 
 class Reader:

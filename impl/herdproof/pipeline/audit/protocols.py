@@ -7,7 +7,8 @@ from collections.abc import Callable, Container
 from functools import cache
 from typing import Any
 
-from herdproof.pipeline.audit.auditor import Auditor, Malformed, Replayed
+from herdproof.errors import Malformed
+from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.protocols.implementation import auditors
 
 __all__ = ["Auditor", "Malformed", "Replayed", "auditor", "auditors", "read_line"]

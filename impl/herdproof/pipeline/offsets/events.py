@@ -15,13 +15,13 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from herdproof.pipeline.audit.auditor import Malformed
-from herdproof.pipeline.offsets.layouts import Values
+from herdproof.consuming.consumer_protocol import read_assignment
+from herdproof.consuming.layouts import Values
+from herdproof.errors import Malformed
 from herdproof.pipeline.offsets.records import (
     Key,
     Partition,
     partition_of,
-    read_assignment,
     read_key,
     read_value,
 )
@@ -235,10 +235,11 @@ class Teller:
         if value["protocol_type"] != CONSUMER:
             return []
         try:
-            return read_assignment(member["assignment"])
+            given = read_assignment(member["assignment"])
         except Malformed as wrong:
             why = f"the assignment of {member['member_id']}: {wrong.why}"
             raise Malformed(wrong.reason, why) from None
+        return [(topic, str(number)) for topic, number in given]
 
     def _members_are(self, at: At, members: Mapping[str, str]) -> Told:
         """Who has gone since, and who has come."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.errors import Malformed
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.plain import PlainJudge

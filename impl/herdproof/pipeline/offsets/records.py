@@ -6,7 +6,7 @@ raises `Malformed`: reason `unknown_version` for a kind or version that is not k
 for the rest.
 
 Source: apache/kafka, `group-coordinator/src/main/resources/common/message/*.json` of 3.7, 3.9 and
-4.3; `clients/…/ConsumerProtocolSubscription.json` and `…Assignment.json`.
+4.3.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from herdproof.pipeline.audit.auditor import Malformed
-from herdproof.pipeline.offsets.layouts import VERSION_BYTES, Layout, Values, version_of
+from herdproof.consuming.layouts import NEVER, VERSION_BYTES, Layout, Values, version_of
+from herdproof.errors import Malformed
 
 Partition: TypeAlias = tuple[str, str]
 """A topic and a partition's number, both as text."""
 
 KEYS = 4096
 """So many keys are known again: a group writes each of its own again and again."""
-
-NEVER = 2**15
-"""The first flexible version of what has none."""
 
 # ── Layouts ─────────────────────────────────────────────────────────────────────────────────
 
@@ -64,29 +61,6 @@ GROUP_METADATA_VALUE = Layout(
         assignment bytes
         """
     },
-)  # fmt: skip
-
-_OWNED = {"TopicPartition": "topic string\npartitions []int32"}
-
-SUBSCRIPTION = Layout(
-    "ConsumerProtocolSubscription", (0, 3), NEVER,
-    """
-    topics []string
-    user_data bytes null
-    owned_partitions []TopicPartition 1+
-    generation_id int32 2+
-    rack_id string 3+ null
-    """,
-    _OWNED,
-)  # fmt: skip
-
-ASSIGNMENT = Layout(
-    "ConsumerProtocolAssignment", (0, 3), NEVER,
-    """
-    assigned_partitions []TopicPartition
-    user_data bytes null
-    """,
-    _OWNED,
 )  # fmt: skip
 
 _TOPIC = {
@@ -292,28 +266,3 @@ def read_value(kind: Kind, data: bytes) -> Values:
             except Malformed:
                 continue
         raise
-
-
-# ── What a classic member's metadata embeds ─────────────────────────────────────────────────
-
-
-def read_subscription(data: bytes) -> Values:
-    """What a member wants; or `Malformed`."""
-    return _embedded(SUBSCRIPTION, data)
-
-
-def read_assignment(data: bytes) -> list[Partition]:
-    """What a member is to have, nothing for empty bytes; or `Malformed`."""
-    if not data:
-        return []
-    topics: list[dict[str, Any]] = _embedded(ASSIGNMENT, data)["assigned_partitions"]
-    return [(topic["topic"], str(n)) for topic in topics for n in topic["partitions"]]
-
-
-def _embedded(layout: Layout, data: bytes) -> Values:
-    """A client's own message; of a later version that is read which is known, as clients do."""
-    version = version_of(data, layout.name)
-    if version < layout.first:
-        raise Malformed("unknown_version", f"{layout.name} v{version}")
-    known = min(version, layout.last)
-    return layout.read(data, VERSION_BYTES, known, longer=version > known)

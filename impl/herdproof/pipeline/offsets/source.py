@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.errors import Malformed
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.judge import OffsetsJudging, group_of, quarantined
 from herdproof.pipeline.offsets.segments import (

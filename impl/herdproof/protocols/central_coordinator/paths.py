@@ -11,31 +11,10 @@ Source: `002` (Paths Stored in ZooKeeper) as PROTOCOLS.md rules; Kafka's own nod
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from urllib.parse import quote, unquote
 
 from herdproof.consuming import group_nodes
 from herdproof.protocols.election import elector
-
-_PLAIN = " !$&'()*+,;=:@~"
-"""What stands for itself beside letters, digits and _.- (no "/" and no "%")."""
-
-
-@lru_cache(maxsize=65_536)
-def quoted(name: str) -> str:
-    """
-    A name as a node's name; different names are different nodes.
-
-    >>> quoted("orders"), quoted("a/b"), quoted(".."), quoted("50%")
-    ('orders', 'a%2Fb', '%2E%2E', '50%25')
-    """
-    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe=_PLAIN)
-
-
-def unquoted(node: str) -> str:
-    """The name that `quoted` made a node's name of."""
-    return unquote(node)
-
+from herdproof.zookeeper.names import quoted
 
 _ELECTION = elector.Paths()
 

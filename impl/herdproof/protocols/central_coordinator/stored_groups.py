@@ -22,7 +22,8 @@ from herdproof.consuming.stored_groups import (
 from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner
-from herdproof.protocols.central_coordinator.paths import Paths, unquoted
+from herdproof.protocols.central_coordinator.paths import Paths
+from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import (
     Data,
 )

@@ -15,7 +15,6 @@ from typing import Any
 
 from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
-from herdproof.protocols.central_coordinator.coordinator.store import lineage
 from herdproof.protocols.central_coordinator.events import (
     Answered,
     Ask,
@@ -53,6 +52,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StopResponse,
 )
 from herdproof.simulator.zookeeper import ZooKeeper
+from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

@@ -22,10 +22,10 @@ from herdproof.protocols.central_coordinator.events import (
     StepDown,
     Tick,
 )
-from herdproof.protocols.central_coordinator.paths import quoted, unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire.messages import Commit, Ping
+from herdproof.zookeeper.names import quoted, unquoted
 from herdproof.zookeeper.operations import (
     Answer,
     Check,

@@ -32,7 +32,6 @@ from herdproof.protocols.central_coordinator.events import (
     Shutdown,
 )
 from herdproof.protocols.central_coordinator.judged.telling import TellingFields
-from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
@@ -59,6 +58,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StopResponse,
 )
 from herdproof.simulator.process import Process
+from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import Answer, Multi, Operation, Refusal, Set, Why
 from properties.protocols.central_coordinator.client.consumer_script import SESSION_MS, T0, started
 from properties.protocols.central_coordinator.coordinator.core_world import SETTINGS, elected

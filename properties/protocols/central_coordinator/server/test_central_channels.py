@@ -12,7 +12,6 @@ import pytest
 
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
-from herdproof.protocols.central_coordinator.server.configuration import Listener
 from herdproof.protocols.central_coordinator.wire import legacy, version1
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
@@ -24,6 +23,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Frame,
     Ping,
 )
+from herdproof.shells.configuration import Listener
 
 SIZE = struct.Struct(">i")
 REFUSAL = struct.Struct(">ibhhihqi")

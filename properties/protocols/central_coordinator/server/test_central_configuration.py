@@ -17,20 +17,20 @@ import trustme
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import LEVELS, What
 from herdproof.protocols.central_coordinator.server.configuration import (
-    BadConfiguration,
     Configuration,
-    Listener,
-    LogSection,
-    ZooKeeperSection,
     check_lease,
     read,
-)
-from herdproof.protocols.central_coordinator.server.configuration import (
-    MetricsSection as MetricsSettings,
 )
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.settings import BadSettings, Settings
 from herdproof.protocols.central_coordinator.wire.messages import Consult, Frame
+from herdproof.shells.configuration import (
+    BadConfiguration,
+    Listener,
+    LogSection,
+    ZooKeeperSection,
+)
+from herdproof.shells.configuration import MetricsSection as MetricsSettings
 from herdproof.shells.logs import (
     JsonLines,
     LogForm,

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from herdspec.check.cache import Result
 from herdspec.check.plans import (
     QUICK,
     Looked,
     Scale,
-    effort_of,
     exploration,
     flawed,
     liveness,
     proof,
+    refinement_seen,
     said_of,
 )
 from herdspec.check.protocol import Protocol
-from herdspec.check.verdict import counted, measured_by, refined
-from herdspec.check.verify import Check, Plan, Tell, levels
+from herdspec.check.verify import Check, Plan
 from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
@@ -140,26 +138,8 @@ def owed(members: int, partitions: int, brokers: int, *, faults: int) -> Looked:
 
 def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
     """Every step of the central coordinator is the contract's: seen where nothing is cut."""
-    sizes, bound = {"Broker": 2, "Member": 2, "Partition": 1}, 4 + faults
-
-    def run(tell: Tell) -> Result:
-        from herdspec.check.refinement.refine import refine_by_exploration
-
-        seen = refine_by_exploration(
-            through, sizes, faults=faults, bound=bound, progress=levels(tell)
-        )
-        assert seen.exploration is not None, "it was explored"
-        return Result(tuple(refined(subject, seen)), measured_by(seen.exploration))
-
-    def rests_on() -> tuple[Any, ...]:
-        image = {leaf.data: e for leaf, e in through.image.items()}
-        specs = (through.concrete, through.abstract)
-        return subject, specs, image, through.actions, sizes, faults, bound
-
-    size = ", ".join([counted(n, name.lower()) for name, n in sizes.items()])
-    named = f"refine {subject} to {through.abstract.name}"
-    name = f"{named}: {size}, {counted(faults, 'fault')}"
-    return Check(name, run, rests_on, effort=effort_of(sizes, faults))
+    sizes = {"Broker": 2, "Member": 2, "Partition": 1}
+    return refinement_seen(subject, through, sizes, faults=faults, bound=4 + faults)
 
 
 PROTOCOL = Protocol(

@@ -50,7 +50,7 @@ from herdproof.protocols.central_coordinator.events import (
     Tick,
     WakeAt,
 )
-from herdproof.protocols.central_coordinator.paths import Paths, unquoted
+from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import CLOSED, LEFT, CoordinatorAction, Step
@@ -66,6 +66,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     StopResponse,
 )
+from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

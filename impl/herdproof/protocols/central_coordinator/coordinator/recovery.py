@@ -24,8 +24,8 @@ from herdproof.consuming.subscription import (
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Ghost, Group, Owner
 from herdproof.protocols.central_coordinator.coordinator.outbox import Then, ignore
-from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
+from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import (
     Answer,
     Children,

@@ -27,6 +27,7 @@ from herdproof.protocols.central_coordinator.coordinator.context import Context,
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.election.elector import fenced
+from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
     Answer,
     Changed,
@@ -349,15 +350,3 @@ def outcome_of(answer: Answer) -> str:
     if isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS:
         return "unknown"
     return "done" if isinstance(answer, Done) else "refused"
-
-
-def lineage(path: str) -> Iterator[str]:
-    """
-    A path, and what is above it, up to but without the root.
-
-    >>> list(lineage("/a/b/c"))
-    ['/a/b/c', '/a/b', '/a']
-    """
-    while path:
-        yield path
-        path = path.rpartition("/")[0]

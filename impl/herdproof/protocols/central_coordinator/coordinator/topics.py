@@ -18,9 +18,9 @@ from herdproof.consuming.kafka_nodes import read_partitions
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
-from herdproof.protocols.central_coordinator.paths import unquoted
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import Answer, Children, Data, Get, Names, Refusal, Why
 
 Changed = Callable[[str], None]

@@ -14,7 +14,6 @@ from herdproof.protocols.central_coordinator.client.settings import ConsumerSett
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Phase
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
-from herdproof.protocols.central_coordinator.coordinator.store import lineage
 from herdproof.protocols.central_coordinator.events import (
     Answered,
     Ask,
@@ -37,6 +36,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 )
 from herdproof.protocols.election.held.gated import Impossible
 from herdproof.simulator.zookeeper import ZooKeeper
+from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
     Answer,
     Create,

@@ -10,14 +10,14 @@ another one's: what a peer floods is taken in portions, between which others hav
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Protocol
 
-from herdproof.protocols.central_coordinator.server.configuration import Listener
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
 from herdproof.protocols.central_coordinator.wire.errors import FrameError, Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
+from herdproof.shells.configuration import Listener
+from herdproof.shells.connections import LimitedConnection
 
 PORTION = 64
 """How many frames of one connection are taken before others have their turn."""
@@ -43,21 +43,14 @@ class ChannelOwner(Protocol):
         """The connection is over; told last, and once, of each that was opened."""
 
 
-class ServerChannel(asyncio.Protocol):
-    """One connection; `number` is what its owner calls it."""
+class ServerChannel(LimitedConnection):
+    """One connection of the coordinator's wire."""
 
     def __init__(self, owner: ChannelOwner, limits: Listener) -> None:
-        self.number = 0
-        self.peer = ""
+        super().__init__(limits)
         self._owner = owner
-        self._limits = limits
         self._conversation = Conversation(max_frame_bytes=limits.max_frame_bytes)
         self._frames: Iterator[Frame] = iter(())
-        self._deadline: asyncio.TimerHandle | None = None
-        self._ended = False
-        """Nothing is taken or sent any more."""
-        self._over = False
-        """The transport is gone."""
 
     # ── What the owner asks for ─────────────────────────────────────────────────────────────
 
@@ -72,32 +65,7 @@ class ServerChannel(asyncio.Protocol):
             return False
         return True
 
-    def close(self) -> None:
-        """End the connection once what was sent on it is sent, or `close_timeout_ms` are over."""
-        if self._ended:
-            return
-        self._ended = True
-        self._give_up_deadline()
-        self._transport.close()
-        self._deadline = self._after(self._limits.close_timeout_ms, self._transport.abort)
-
-    def abort(self) -> None:
-        """End the connection now, if it is not over."""
-        self._ended = True
-        if not self._over:
-            self._transport.abort()
-
     # ── What the loop tells ─────────────────────────────────────────────────────────────────
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody connected."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._loop = asyncio.get_running_loop()
-        self.peer = "{}:{}".format(*(transport.get_extra_info("peername") or ("?", "?"))[:2])
-        transport.set_write_buffer_limits(high=self._limits.max_unsent_bytes)
-        self._deadline = self._after(self._limits.frame_timeout_ms, self._silent)
-        self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -119,12 +87,6 @@ class ServerChannel(asyncio.Protocol):
         if not self._ended:
             self._cut("slow reader", None)
         self._transport.abort()
-
-    def connection_lost(self, _why: Exception | None) -> None:
-        """The connection is over, whoever ended it."""
-        self._ended = self._over = True
-        self._give_up_deadline()
-        self._owner.closed(self)
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
 
@@ -152,16 +114,6 @@ class ServerChannel(asyncio.Protocol):
         if not self._ended:
             self._take()
 
-    def _watch_the_begun_frame(self) -> None:
-        """A frame that was begun has to become whole in time."""
-        if self._deadline is None and self._conversation.begun:
-            self._deadline = self._after(self._limits.frame_timeout_ms, self._silent)
-
-    def _silent(self) -> None:
-        """A first frame did not come, or a frame did not become whole."""
-        self._deadline = None
-        self._cut("no whole frame in time", None)
-
     def _refuse(self, error: WireError) -> None:
         """Answer what cannot be read, and close."""
         answer = self._conversation.refusal(error, self._owner.epoch)
@@ -169,15 +121,15 @@ class ServerChannel(asyncio.Protocol):
             self._transport.write(answer)
         self._cut("malformed frame", error)
 
-    def _cut(self, reason: str, error: FrameError | None) -> None:
-        """End the connection for a reason of this end's own."""
-        self.close()
+    @property
+    def _begun(self) -> bool:
+        return self._conversation.begun
+
+    def _tell_opened(self) -> None:
+        self._owner.opened(self)
+
+    def _tell_cut(self, reason: str, error: FrameError | None) -> None:
         self._owner.cut(self, reason, error)
 
-    def _after(self, milliseconds: int, what: object) -> asyncio.TimerHandle:
-        return self._loop.call_later(milliseconds / 1000, what)  # type: ignore[arg-type]
-
-    def _give_up_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _tell_closed(self) -> None:
+        self._owner.closed(self)

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, assert_never
 
-from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.events import (
     Answered,
@@ -46,21 +45,18 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.reports import LEVELS
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
-from herdproof.protocols.central_coordinator.server.configuration import (
-    BadConfiguration,
-    Configuration,
-    check_lease,
-)
-from herdproof.protocols.central_coordinator.server.keeper import Keeper
+from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
-from herdproof.protocols.central_coordinator.server.registration import Registration
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
+from herdproof.protocols.election.keeper import Keeper
+from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.election.shell import ElectionOver
 from herdproof.shells.clock import now_ms
+from herdproof.shells.configuration import BadConfiguration
+from herdproof.shells.listening import listen
 from herdproof.shells.logs import fields
-from herdproof.shells.tls import server_context
 from herdproof.zookeeper.operations import Answer, Link, Operation, Watched
 
 log = logging.getLogger(__name__)
@@ -72,12 +68,6 @@ CONNECT_S = 30.0
 """How long ZooKeeper may take to be reached at the start."""
 STAND_AGAIN_S = 1.0
 """How long a coordinator that had to step down stays out of the election."""
-BACKLOG = 1024
-"""Connections that wait to be accepted: after a failover all consumers come at once."""
-
-
-class CannotListen(WorldError):
-    """The address to listen on is not to be had."""
 
 
 def ignore_event(
@@ -193,25 +183,7 @@ class Server:
     async def _listen(self) -> None:
         """Open the port."""
         limits = self._limits
-        tls: dict[str, Any] = {} if self._tls is None else {
-            "ssl": server_context(self._tls),
-            "ssl_handshake_timeout": limits.frame_timeout_ms / 1000,
-            "ssl_shutdown_timeout": limits.close_timeout_ms / 1000,
-        }  # fmt: skip
-        try:
-            self._listening = await self._loop.create_server(
-                lambda: ServerChannel(self, limits),
-                limits.host,
-                limits.port,
-                backlog=BACKLOG,
-                **tls,
-            )
-        except OSError as problem:
-            raise CannotListen(
-                f"{limits.host}:{limits.port} cannot be listened on "
-                f"({problem.strerror or problem}): choose another --port (0 takes a free one), or "
-                f"end what has it."
-            ) from problem
+        self._listening = await listen(lambda: ServerChannel(self, limits), limits, self._tls)
         self.address = self._listening.sockets[0].getsockname()[:2]
 
     def _advertised(self) -> bytes:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from herdproof.conformance.traces.ordering import Ordered, ordered
-from herdproof.pipeline.audit.auditor import Auditor, Malformed, Replayed
+from herdproof.errors import Malformed
+from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.judging.gaps import Filled, Gap
 from herdproof.pipeline.judging.group import GroupJudging

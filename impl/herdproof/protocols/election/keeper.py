@@ -1,5 +1,5 @@
 """
-ZooKeeper as the coordinator's loop sees it: one session, for the election and for the core alike.
+ZooKeeper as a coordinator's loop sees it: one session, for the election and for its core alike.
 
 Why one session, where the elector could have one of its own: then a broken connection *is* a
 deposition. Whoever leads has, on that very connection, the watches and the order of answers that
@@ -19,9 +19,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from herdproof.protocols.central_coordinator.server.configuration import ZooKeeperSection
 from herdproof.protocols.election.elector import Paths
 from herdproof.protocols.election.shell import ZkElection
+from herdproof.shells.configuration import ZooKeeperSection
 from herdproof.zookeeper.operations import (
     Answer,
     Change,

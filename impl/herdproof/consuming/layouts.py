@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from herdproof.pipeline.audit.auditor import Malformed
+from herdproof.errors import Malformed
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """A value at a place in bytes, and the place behind it."""
@@ -30,6 +30,9 @@ Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 Values: TypeAlias = dict[str, Any]
 
 LONGEST_VARINT_BYTES = 5
+
+NEVER = 2**15
+"""The first flexible version of what has none."""
 
 
 class _Wrong(Exception):

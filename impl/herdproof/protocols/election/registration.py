@@ -1,9 +1,9 @@
 """
 A broker's coordinator makes itself known: an ephemeral node that says where it listens.
 
-`ConsultResponse` names brokers by these addresses, since a consumer of system B speaks to the
-coordinators' wire, not to Kafka's. The node is of the session, so it is created anew in each one,
-and waits for that of a previous life to go: only its session's end removes it.
+Consumers are told of coordinators by these addresses, which are not those of Kafka. The node is of
+the session, so it is created anew in each one, and waits for that of a previous life to go: only
+its session's end removes it.
 
 Source: *ours*; `/brokers/ids/[id]` of Kafka, which this stands beside, is kept in the same way.
 """

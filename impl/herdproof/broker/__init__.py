@@ -1,0 +1,1 @@
+"""A server that speaks Kafka's wire: a log in memory, or the front of a real Kafka."""

@@ -1,0 +1,170 @@
+"""
+Connections to a real Kafka: one for each client's, over which its requests go on unread.
+
+An answer is passed on as it comes, in whatever parts, unless somebody has to read it whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from herdproof.broker.codec import (
+    SIZE,
+    RequestHead,
+    framed,
+    has_answer,
+    messages,
+    read_answer,
+    write_request,
+)
+from herdproof.broker.connection import KafkaConnection
+from herdproof.broker.reading import MalformedRequest
+from herdproof.errors import WorldError
+
+Address: TypeAlias = tuple[str, int]
+TakeWhole: TypeAlias = Callable[[bytes], None]
+"""Takes an answer's frame, and has it answered."""
+
+CONNECT_S = 10.0
+MOST_READ_BYTES = 64 << 20
+"""An answer that has to be read may have so many bytes: the metadata of some 500,000 partitions."""
+
+
+class NoKafkaBehind(WorldError):
+    """The Kafka in front of which a broker stands does not answer."""
+
+
+class UpstreamLink(asyncio.Protocol):
+    """One client's connection to a broker of the real Kafka."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        self._head = bytearray()
+        self._left = 0
+        """Bytes of the present answer that have not come yet."""
+        self._whole: bytearray | None = None
+        self._take: TakeWhole | None = None
+        self._transport: asyncio.Transport
+
+    def forward(self, head: RequestHead, frame: bytes, take: TakeWhole | None) -> None:
+        """Send a request on; `take` gets its answer, or, without one, the client does."""
+        self._take = take
+        self._transport.write(framed(frame))
+        if not has_answer(head, frame):
+            self._connection.reply_nothing()
+
+    def pause(self) -> None:
+        """Let no more of an answer come: the client does not read."""
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Go on."""
+        self._transport.resume_reading()
+
+    def close(self) -> None:
+        """The client is gone."""
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is connected."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, _why: Exception | None) -> None:
+        """Kafka ended the connection, or the client did."""
+        self._connection.refuse("Kafka ended the connection")
+
+    def data_received(self, data: bytes) -> None:
+        """A part of an answer came."""
+        view = memoryview(data)
+        while view:
+            if not self._left:
+                view = self._begin(view)
+                continue
+            part, view = view[: self._left], view[self._left :]
+            self._left -= len(part)
+            if self._whole is None:
+                self._connection.reply_part(bytes(part))
+            else:
+                self._whole += part
+            if not self._left:
+                self._end()
+
+    def _begin(self, view: memoryview) -> memoryview:
+        """Take the size of an answer, as far as it is there; the rest."""
+        missing = SIZE.size - len(self._head)
+        self._head += view[:missing]
+        if len(self._head) < SIZE.size:
+            return view[missing:]
+        (self._left,) = SIZE.unpack(self._head)
+        is_whole = self._take is not None
+        if self._left <= 0 or (is_whole and self._left > MOST_READ_BYTES):
+            self._connection.refuse("an answer of Kafka's is too large, or empty")
+            return view[len(view) :]
+        if is_whole:
+            self._whole = bytearray()
+        else:
+            self._connection.reply_part(bytes(self._head))
+        self._head.clear()
+        return view[missing:]
+
+    def _end(self) -> None:
+        """An answer is there."""
+        whole, take = self._whole, self._take
+        self._whole = self._take = None
+        if whole is None or take is None:
+            self._connection.reply_nothing()
+            return
+        try:
+            take(bytes(whole))
+        except MalformedRequest as problem:
+            self._connection.refuse("an answer of Kafka's cannot be read", problem)
+
+
+async def link(connection: KafkaConnection, addresses: list[Address]) -> UpstreamLink:
+    """Connect a client on to the first of these brokers that can be reached; or `OSError`."""
+    loop = asyncio.get_running_loop()
+    problem: OSError = OSError("no broker is known")
+    for host, port in addresses:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                made, upstream = await loop.create_connection(
+                    lambda: UpstreamLink(connection), host, port
+                )
+                del made
+                return upstream
+        except OSError as failed:  # a time-out is one, too
+            problem = failed
+    raise problem
+
+
+async def ask_kafka(addresses: list[Address], head: RequestHead, fields: dict[str, object]) -> Any:
+    """Ask the first broker that answers a question of our own; raises `NoKafkaBehind`."""
+    request, _ = messages()[head.api]
+    frame = framed(write_request(head, request(version=head.version, **fields)))
+    problems = []
+    for host, port in addresses:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return read_answer(head, await exchange(host, port, frame))
+        except (OSError, asyncio.IncompleteReadError, MalformedRequest) as problem:
+            problems.append(f"{host}:{port} ({str(problem) or type(problem).__name__})")
+    raise NoKafkaBehind(
+        f"No Kafka answers at {', '.join(problems)}: check that it runs, that --in-front-of names "
+        f"it, and that it asks for neither TLS nor SASL there."
+    )
+
+
+async def exchange(host: str, port: int, frame: bytes) -> bytes:
+    """Send one request over a connection of its own; its answer."""
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(frame)
+        (size,) = SIZE.unpack(await reader.readexactly(SIZE.size))
+        if not 0 < size <= MOST_READ_BYTES:
+            raise MalformedRequest(f"an answer of {size} bytes")
+        return await reader.readexactly(size)
+    finally:
+        writer.close()

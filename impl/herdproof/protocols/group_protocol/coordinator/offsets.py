@@ -1,0 +1,268 @@
+"""
+OffsetCommit, OffsetFetch and OffsetDelete: who may commit, and what is committed.
+
+Commits of a group do not wait for each other: each is answered when it is stored, and counts from
+then. Whoever fetches waits for the commits that came before, so that nobody starts behind an offset
+that is about to be stored (Kafka answers with the older one).
+
+With `commits = "owner"` a member commits only for what it owns, or what nobody owns (*ours*; Kafka
+checks nothing but member and generation, so that a member overwrites offsets of a partition that
+was another's all the time). A partition that nobody has been assigned yet is its last owner's. The
+answer is ILLEGAL_GENERATION, from which clients conclude what is true: that the partition is
+another's since a rebalance, and the commit is not to be tried again.
+
+Source: apache/kafka, `OffsetMetadataManager`; `ClassicGroup.validateOffsetCommit`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from itertools import groupby
+
+from herdproof.protocols.group_protocol.coordinator.context import (
+    Deed,
+    GroupContext,
+    GroupPart,
+    StoredThen,
+)
+from herdproof.protocols.group_protocol.coordinator.gathered import GatheredAnswer
+from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
+from herdproof.protocols.group_protocol.coordinator.refusals import refusal
+from herdproof.protocols.group_protocol.coordinator.sessions import Sessions
+from herdproof.protocols.group_protocol.coordinator.states import GroupState
+from herdproof.protocols.group_protocol.effects import StoredCommit, TopicPartition
+from herdproof.protocols.group_protocol.messages import (
+    Error,
+    FetchedGroup,
+    FetchedPartition,
+    FetchedTopic,
+    GroupToFetch,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    PartitionResult,
+    PartitionToCommit,
+    TopicResult,
+)
+
+NOT_FOUND_FROM_VERSION = 9
+"""From here on a commit learns that there is no such group."""
+
+Offsets = Mapping[TopicPartition, StoredCommit | None]
+
+
+class CommittedOffsets(GroupPart):
+    """OffsetCommit, OffsetFetch and OffsetDelete."""
+
+    def __init__(self, context: GroupContext, sessions: Sessions) -> None:
+        super().__init__(context)
+        self._sessions = sessions
+        self._storing: dict[str, deque[list[Deed]]] = {}
+        """Of each group, for each change that is being stored, what waits for it."""
+
+    def clear(self) -> None:
+        """Nothing is being stored."""
+        self._storing.clear()
+
+    # ── OffsetCommit ────────────────────────────────────────────────────────────────────────
+
+    def commit(self, caller: int, request: OffsetCommitRequest) -> None:
+        """Somebody commits offsets."""
+        group = self._groups.get(request.group_id)
+        error = self._why_not(group, request)
+        if error:
+            self._outbox.answer(caller, refusal(request, error))
+            return
+        if group is None:
+            group = ClassicGroup(request.group_id, self._outbox.now_ms)
+            self._groups[request.group_id] = group
+        member = group.members.get(request.member_id)
+        if member is not None:
+            self._sessions.renew(group, member)
+        self._commit(group, caller, request)
+
+    def _commit(self, group: ClassicGroup, caller: int, request: OffsetCommitRequest) -> None:
+        """Store what is not refused, then answer."""
+        accepted: dict[TopicPartition, StoredCommit] = {}
+        topics = []
+        for topic in request.topics:
+            results = []
+            for each in topic.partitions:
+                where = (topic.name, each.partition)
+                error = self._why_not_partition(group, request.member_id, where, each)
+                if not error:
+                    accepted[where] = self._stored_offset(request, each)
+                results.append(PartitionResult(each.partition, error))
+            topics.append(TopicResult(topic.name, tuple(results)))
+        told = OffsetCommitResponse(topics=tuple(topics))
+        if accepted:
+            self._store(group, accepted, partial(self._committed, caller, request, told))
+        else:
+            self._outbox.answer(caller, told)
+
+    def _why_not(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Error:
+        """Why nothing of a commit is taken; NONE if something may be."""
+        if group is None:
+            if request.generation_id < 0:
+                return Error.NONE
+            known = request.version >= NOT_FOUND_FROM_VERSION
+            return Error.GROUP_ID_NOT_FOUND if known else Error.ILLEGAL_GENERATION
+        if request.generation_id < 0 and group.is_in(GroupState.EMPTY):
+            return Error.NONE
+        instance = request.group_instance_id
+        error = group.why_not(request.member_id, instance)
+        if error:
+            return error
+        if request.generation_id != group.generation:
+            return Error.ILLEGAL_GENERATION
+        if group.is_in(GroupState.COMPLETING_REBALANCE):
+            return Error.REBALANCE_IN_PROGRESS
+        return Error.NONE
+
+    def _why_not_partition(
+        self, group: ClassicGroup, member_id: str, where: TopicPartition, offset: PartitionToCommit
+    ) -> Error:
+        if len(offset.metadata or "") > self._settings.offset_metadata_max_bytes:
+            return Error.OFFSET_METADATA_TOO_LARGE
+        owner = group.owners.get(where)
+        if self._settings.commits == "owner" and group.members and owner not in (None, member_id):
+            return Error.ILLEGAL_GENERATION
+        return Error.NONE
+
+    def _stored_offset(self, request: OffsetCommitRequest, each: PartitionToCommit) -> StoredCommit:
+        now_ms, kept_ms = self._outbox.now_ms, request.retention_time_ms
+        return StoredCommit(
+            offset=each.offset,
+            leader_epoch=each.leader_epoch,
+            metadata=each.metadata or "",
+            committed_ms=now_ms,
+            expires_ms=None if kept_ms is None else now_ms + kept_ms,
+        )
+
+    def _committed(
+        self, caller: int, request: OffsetCommitRequest, told: OffsetCommitResponse, ok: bool
+    ) -> None:
+        if ok:
+            self._outbox.answer(caller, told)
+        else:
+            self._outbox.answer(caller, refusal(request, Error.INVALID_COMMIT_OFFSET_SIZE))
+
+    # ── OffsetFetch ─────────────────────────────────────────────────────────────────────────
+
+    def fetch(self, caller: int, request: OffsetFetchRequest) -> None:
+        """Somebody asks for committed offsets."""
+        gathered = GatheredAnswer[FetchedGroup](
+            len(request.groups),
+            lambda groups: self._outbox.answer(caller, OffsetFetchResponse(groups=groups)),
+        )
+        for place, asked in enumerate(request.groups):
+            self.after_commits(asked.group_id, partial(self._fetch, gathered, place, asked))
+
+    def _fetch(
+        self, gathered: GatheredAnswer[FetchedGroup], place: int, asked: GroupToFetch
+    ) -> None:
+        group = self._groups.get(asked.group_id)
+        offsets = group.offsets if group is not None else {}
+        if asked.topics is None:
+            by_topic = groupby(sorted(offsets), key=lambda where: where[0])
+            wanted = [(topic, [where[1] for where in wheres]) for topic, wheres in by_topic]
+        else:
+            wanted = [(topic.name, list(topic.partitions)) for topic in asked.topics]
+        topics = tuple(
+            FetchedTopic(topic, tuple(_fetched(offsets.get((topic, n)), n) for n in partitions))
+            for topic, partitions in wanted
+        )
+        gathered.put(place, FetchedGroup(asked.group_id, topics))
+
+    # ── OffsetDelete ────────────────────────────────────────────────────────────────────────
+
+    def delete(self, caller: int, request: OffsetDeleteRequest) -> None:
+        """Committed offsets are to be forgotten, but for topics that the group subscribes to."""
+        self.after_commits(request.group_id, partial(self._delete, caller, request))
+
+    def _delete(self, caller: int, request: OffsetDeleteRequest) -> None:
+        group = self._groups.get(request.group_id)
+        if group is None:
+            self._outbox.answer(caller, OffsetDeleteResponse(error=Error.GROUP_ID_NOT_FOUND))
+            return
+        if not group.is_in(GroupState.EMPTY) and not group.is_of_consumers():
+            self._outbox.answer(caller, OffsetDeleteResponse(error=Error.NON_EMPTY_GROUP))
+            return
+        topics = tuple(
+            TopicResult(topic.name, tuple(PartitionResult(n, error) for n in topic.partitions))
+            for topic in request.topics
+            for error in (_why_not_delete(group, topic.name),)
+        )
+        gone = {
+            (topic.name, n): None
+            for topic in request.topics
+            for n in topic.partitions
+            if (topic.name, n) in group.offsets and not _why_not_delete(group, topic.name)
+        }
+        told = OffsetDeleteResponse(topics=topics)
+        if gone:
+            self._store(group, gone, partial(self._deleted, caller, told))
+        else:
+            self._outbox.answer(caller, told)
+
+    def _deleted(self, caller: int, told: OffsetDeleteResponse, ok: bool) -> None:
+        failed = OffsetDeleteResponse(error=Error.UNKNOWN_SERVER_ERROR)
+        self._outbox.answer(caller, told if ok else failed)
+
+    # ── Storing ─────────────────────────────────────────────────────────────────────────────
+
+    def after_commits(self, group: str, deed: Deed) -> None:
+        """Do this once all that is being stored of a group is."""
+        self._in_turn(group, partial(self._after_commits, group, deed))
+
+    def forget(self, group: ClassicGroup, partitions: list[TopicPartition]) -> None:
+        """Nobody needs these offsets any more."""
+        self._store(group, dict.fromkeys(partitions), _ignore)
+
+    def _after_commits(self, group: str, deed: Deed) -> None:
+        storing = self._storing.get(group)
+        if storing:
+            storing[-1].append(deed)
+        else:
+            deed()
+
+    def _store(self, group: ClassicGroup, offsets: Offsets, then: StoredThen) -> None:
+        self._storing.setdefault(group.name, deque()).append([])
+        stored = partial(self._stored, group, offsets, then)
+        self._outbox.store(group.name, stored, offsets=offsets)
+
+    def _stored(self, group: ClassicGroup, offsets: Offsets, then: StoredThen, ok: bool) -> None:
+        """The first change that was being stored is, or will not be."""
+        if ok:
+            for where, offset in offsets.items():
+                if offset is None:
+                    group.offsets.pop(where, None)
+                else:
+                    group.offsets[where] = offset
+        then(ok)
+        storing = self._storing[group.name]
+        deeds = storing.popleft()
+        if not storing:
+            del self._storing[group.name]
+        for deed in deeds:
+            self._in_turn(group.name, deed)
+
+
+def _why_not_delete(group: ClassicGroup, topic: str) -> Error:
+    return Error.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic) else Error.NONE
+
+
+def _fetched(offset: StoredCommit | None, partition: int) -> FetchedPartition:
+    if offset is None:
+        return FetchedPartition(partition)
+    return FetchedPartition(partition, offset.offset, offset.leader_epoch, offset.metadata)
+
+
+def _ignore(ok: bool) -> None:
+    """Go on with nothing, be it stored or not."""
+    del ok

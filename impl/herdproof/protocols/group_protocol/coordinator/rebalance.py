@@ -1,0 +1,235 @@
+"""
+A rebalance, from the first who wants one to the generation that all have joined.
+
+It begins with `prepare`: members are told by their heartbeats to join anew, and their joins are
+parked. Once all have joined, or the longest rebalance timeout is over, `complete` makes the next
+generation of those that have; dynamic members that have not are members no longer, static ones
+remain. The joins are answered when that generation is stored, so that none is ever handed out
+twice. Then each member is to ask for its assignment (`syncs.py`) before the time is over once more.
+
+A group that was empty waits for more to join, as long as new ones come: the initial delay, extended
+up to the rebalance timeout.
+
+Source: apache/kafka, `GroupMetadataManager` (prepareRebalance, completeClassicGroupJoin, …).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from herdproof.protocols.group_protocol.coordinator.context import GroupContext, GroupPart
+from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
+from herdproof.protocols.group_protocol.coordinator.sessions import Sessions
+from herdproof.protocols.group_protocol.coordinator.states import NEXT, GroupState
+from herdproof.protocols.group_protocol.coordinator.stored import topics_of, withdraw
+from herdproof.protocols.group_protocol.messages import (
+    Error,
+    JoinGroupResponse,
+    SyncGroupResponse,
+)
+
+JOIN = "join"
+SYNC = "sync"
+
+
+class GroupRebalancer(GroupPart):
+    """Rebalances of all groups."""
+
+    def __init__(self, context: GroupContext) -> None:
+        super().__init__(context)
+        self.sessions = Sessions(context, self.remove, self.forget_pending)
+
+    # ── Joining ─────────────────────────────────────────────────────────────────────────────
+
+    def prepare_or_complete(self, group: ClassicGroup) -> None:
+        """Begin a rebalance, or go on with the one there is, if that is possible now."""
+        if GroupState.PREPARING_REBALANCE in NEXT[group.state]:
+            self.prepare(group)
+        else:
+            self.complete_if_joined(group)
+
+    def prepare(self, group: ClassicGroup) -> None:
+        """All members are to join anew."""
+        if group.is_in(GroupState.COMPLETING_REBALANCE):
+            withdraw(group)
+            self.answer_syncs(group, Error.REBALANCE_IN_PROGRESS)
+        group.unsynced.clear()
+        self._never(SYNC, group.name)
+        was_empty = group.is_in(GroupState.EMPTY)
+        group.go_to(GroupState.PREPARING_REBALANCE, self._outbox.now_ms)
+        if was_empty:
+            delay_ms = self._settings.group_initial_rebalance_delay_ms
+            left_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+            self._delay(group, delay_ms, left_ms)
+        elif group.have_all_joined():
+            self.complete(group)
+        else:
+            self._wait_for_joins(group)
+
+    def complete_if_joined(self, group: ClassicGroup) -> None:
+        """Go on if all have joined, unless more may come to a group that was empty."""
+        is_initial = group.before is GroupState.EMPTY
+        if group.is_in(GroupState.PREPARING_REBALANCE) and not is_initial:
+            self._complete_without_delay(group)
+
+    def complete(self, group: ClassicGroup) -> None:
+        """The next generation is that of those who have joined."""
+        self._never(JOIN, group.name)
+        for member in list(group.members.values()):
+            if member.group_instance_id is None and member.member_id not in group.joining:
+                self.drop(group, member.member_id)
+        if group.members and not group.elect():
+            self._wait_for_joins(group)
+            return
+        group.generation += 1
+        group.protocol = group.selected_protocol() if group.members else None
+        group.topics = topics_of(group)
+        next_state = GroupState.COMPLETING_REBALANCE if group.members else GroupState.EMPTY
+        group.go_to(next_state, self._outbox.now_ms)
+        self._context.store_group(group, partial(self._joined, group))
+
+    def _complete_without_delay(self, group: ClassicGroup) -> None:
+        if group.is_in(GroupState.PREPARING_REBALANCE) and group.have_all_joined():
+            self.complete(group)
+
+    def _wait_for_joins(self, group: ClassicGroup) -> None:
+        timeout_ms = group.rebalance_timeout_ms()
+        self._after(timeout_ms, JOIN, group.name, partial(self.complete, group))
+
+    def _delay(self, group: ClassicGroup, delay_ms: int, left_ms: int) -> None:
+        """Wait for more to join; `left_ms` of the rebalance timeout remain after that."""
+        group.is_growing = False
+        go_on = partial(self._delayed, group, delay_ms, left_ms)
+        self._after(delay_ms, JOIN, group.name, go_on)
+
+    def _delayed(self, group: ClassicGroup, delay_ms: int, left_ms: int) -> None:
+        if group.is_growing and left_ms:
+            longer_ms = min(self._settings.group_initial_rebalance_delay_ms, left_ms)
+            self._delay(group, longer_ms, max(left_ms - delay_ms, 0))
+        else:
+            self.complete(group)
+
+    def _joined(self, group: ClassicGroup, ok: bool) -> None:
+        """The generation is stored: all who wait for it may know, and are to ask for more."""
+        if not group.members:
+            return
+        for member in group.members.values():
+            group.unsynced[member.member_id] = None
+            member.is_new = False
+            self.sessions.renew(group, member)
+        if not ok:
+            for member_id in list(group.joining):
+                self.refuse_join(group, member_id, Error.UNKNOWN_SERVER_ERROR)
+            self.prepare(group)
+            return
+        for member_id in list(group.joining):
+            self.answer_join(group, member_id)
+        self.wait_for_syncs(group)
+
+    # ── Those who wait ──────────────────────────────────────────────────────────────────────
+
+    def park_join(self, group: ClassicGroup, member_id: str, caller: int) -> None:
+        """A member waits for the next generation; if it did already, it does so here from now."""
+        if member_id in group.joining:
+            self.refuse_join(group, member_id, Error.REBALANCE_IN_PROGRESS)
+        group.joining[member_id] = caller
+
+    def answer_join(
+        self, group: ClassicGroup, member_id: str, leader: str | None = None,
+        *, skip_assignment: bool = False,
+    ) -> None:  # fmt: skip
+        """A member that waits is told of its generation."""
+        caller = group.joining.pop(member_id)
+        told = generation_of(group, member_id, leader, skip_assignment=skip_assignment)
+        self._outbox.answer(caller, told)
+
+    def refuse_join(
+        self, group: ClassicGroup, member_id: str, error: Error, *, named: bool = True
+    ) -> None:
+        """A join is no longer waited with, if it was."""
+        caller = group.joining.pop(member_id, None)
+        if caller is not None:
+            told = JoinGroupResponse(error=error, member_id=member_id if named else "")
+            self._outbox.answer(caller, told)
+
+    def refuse_sync(self, group: ClassicGroup, member_id: str, error: Error) -> None:
+        """A sync is no longer waited with, if it was."""
+        caller = group.syncing.pop(member_id, None)
+        if caller is not None:
+            self._outbox.answer(caller, SyncGroupResponse(error=error))
+
+    def answer_syncs(self, group: ClassicGroup, error: Error = Error.NONE) -> None:
+        """All who wait for their assignment are told it, or why they are not; all are alive."""
+        for member_id, caller in list(group.syncing.items()):
+            self.sessions.renew(group, group.members[member_id])
+            told = SyncGroupResponse(error=error) if error else assignment_of(group, member_id)
+            self._outbox.answer(caller, told)
+        group.syncing.clear()
+
+    # ── Asking for assignments ──────────────────────────────────────────────────────────────
+
+    def wait_for_syncs(self, group: ClassicGroup) -> None:
+        """Members are to ask for their assignments in time."""
+        timeout_ms = group.rebalance_timeout_ms()
+        missing = partial(self._syncs_missing, group, group.generation)
+        self._after(timeout_ms, SYNC, group.name, missing)
+
+    def synced(self, group: ClassicGroup, member_id: str) -> None:
+        """A member has asked for its assignment."""
+        group.unsynced.pop(member_id, None)
+        if not group.unsynced:
+            self._never(SYNC, group.name)
+
+    def _syncs_missing(self, group: ClassicGroup, generation: int) -> None:
+        """Who has not asked for its assignment is a member no longer."""
+        if group.generation == generation and group.unsynced:
+            for member_id in list(group.unsynced):
+                self.drop(group, member_id)
+            self.prepare(group)
+
+    # ── Leaving ─────────────────────────────────────────────────────────────────────────────
+
+    def drop(self, group: ClassicGroup, member_id: str) -> None:
+        """Somebody is no member any more, nor about to be one; whoever waits for it is told."""
+        self.refuse_join(group, member_id, Error.UNKNOWN_MEMBER_ID, named=False)
+        self.refuse_sync(group, member_id, Error.UNKNOWN_MEMBER_ID)
+        self.sessions.end(group, member_id)
+        group.remove(member_id)
+
+    def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """A member is one no longer, and those that remain share what it had."""
+        self.drop(group, member.member_id)
+        if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            self.prepare(group)
+        else:
+            self._complete_without_delay(group)
+
+    def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
+        """Who was given a member id has not joined with it."""
+        group.remove(member_id)
+        self._complete_without_delay(group)
+
+
+def generation_of(
+    group: ClassicGroup, member_id: str, leader: str | None = None, *, skip_assignment: bool = False
+) -> JoinGroupResponse:
+    """What a member is told of its generation: all members, if it is the leader."""
+    leads = member_id == group.leader and leader is None
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=leader or group.leader or "",
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=group.told_to_leader() if leads else (),
+    )
+
+
+def assignment_of(group: ClassicGroup, member_id: str) -> SyncGroupResponse:
+    """What a member is told of its assignment."""
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        assignment=group.members[member_id].assignment,
+    )

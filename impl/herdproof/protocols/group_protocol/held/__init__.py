@@ -1,0 +1,1 @@
+"""System C's core held to the spec, and the mistakes that it can be made to have."""

@@ -1,0 +1,244 @@
+"""
+Simulated runs of the group protocol, held against the contract's own properties as they happen.
+
+    found = judged_group_run(seed=7)
+    found.violations
+
+What the eyes see fills the contract's fields, without a guard. Offsets are one more than told, 0 is
+"none stored". The fenced form is judged: a member counts as consuming while its generation is the
+one whose assignments are stored; who goes on longer is not seen, and what it says may not count.
+What lies before a start that the reset has found counts as finished. Of the sentences, those are
+left out that speak of what a coordinator knows, and of stores of which there is one step here
+(`stored_as_taken`, `what_was_taken_is_stored_at_the_handover`). Two of the protocol's own are
+added: `one_leader` and `what_is_handed_out_is_stored`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from herdproof.consuming.consumer_protocol import read_assignment
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.effects import StoredClassicGroup, TopicPartition
+from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
+from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
+from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
+from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
+from herdspec.check.observation.observed import Judgement, Observed
+from herdspec.check.observation.watches import watches_of
+from herdspec.protocols.contract.properties import CONTRACT
+
+INITIAL: Mapping[str, Any] = {
+    "epoch": 0, "elected": None, "term": 0, "author": None, "generation": 0, "owner": None,
+    "consumes": False, "position": 0, "reported": 0, "committing": 0, "accepted": 0,
+    "finished": 0, "committed": 0,
+}  # fmt: skip
+JUDGED = (
+    "exclusive", "who_consumes_owns", "exclusive_fenced", "epochs_never_go_back",
+    "generations_never_go_back", "committed_offsets_never_go_back",
+    "owners_change_with_the_generation", "only_finished_is_committed",
+    "nobody_is_past_the_unfinished", "who_begins_does_so_at_the_stored_offset", "one_coordinator",
+    "an_epoch_is_won_by_one", "only_the_present_epoch_writes",
+)  # fmt: skip
+"""The contract's sentences that a run is held against."""
+_PROMISES = {promise.name: promise for promise in CONTRACT.properties}
+WATCHES = watches_of(CONTRACT, INITIAL, [_PROMISES[name] for name in JUDGED])
+
+
+@dataclass(frozen=True)
+class BrokenSentence:
+    """A sentence that was broken: which, when (true ms), and for whom."""
+
+    sentence: str
+    time_ms: float
+    of: Mapping[str, Any]
+
+
+@dataclass
+class JudgedGroupRun:
+    """What came of a run."""
+
+    run: GroupRun
+    violations: list[BrokenSentence] = field(default_factory=list)
+    rulings: Mapping[str, Judgement] = field(default_factory=dict)
+    unsettled: Mapping[TopicPartition, Sequence[str]] = field(default_factory=dict)
+    """Partitions that at the end are not consumed by exactly one member."""
+
+    @property
+    def broken(self) -> set[str]:
+        """The names of the sentences that were broken; `settles` if the group did not."""
+        return {seen.sentence for seen in self.violations} | (
+            {"settles"} if self.unsettled else set()
+        )
+
+    @property
+    def story(self) -> list[str]:
+        """What went wrong before it, and what was broken."""
+        troubles = [f"{t.at_ms / 1000:9.3f} s  {t}" for t in self.run.troubles]
+        broken = [f"{b.time_ms / 1000:9.3f} s  {b.sentence}: {dict(b.of)}" for b in self.violations]
+        left = [
+            f"at the end {where} is consumed by {', '.join(members) or 'nobody'}"
+            for where, members in self.unsettled.items()
+        ]
+        return [f"Seed {self.run.seed}.", *sorted([*troubles, *broken]), *left]
+
+
+class GroupContractEyes(GroupEyes):
+    """Fills the contract's fields with what it sees."""
+
+    def __init__(self) -> None:
+        self.seen = Observed(WATCHES)
+        self.violations: list[BrokenSentence] = []
+        self.run: GroupRun | None = None
+        self._consuming: dict[str, tuple[int, set[TopicPartition]]] = {}
+        """Of each member that counts: its generation, and what it consumes."""
+        self._said: dict[tuple[str, TopicPartition], set[int]] = {}
+        self._brokers: dict[str, None] = {}
+        self._generation = 0
+        """The last that is stored, be it assigned or not."""
+        self._leaders: dict[int, str] = {}
+
+    # ── What is there ───────────────────────────────────────────────────────────────────────
+
+    def partitions(self, topics: Mapping[str, int]) -> None:
+        """Partitions appear."""
+        for topic, count in topics.items():
+            for number in range(count):
+                self.seen.add("Partition", (topic, number))
+        self._step()
+
+    def enters(self, member: str) -> None:
+        """Members appear."""
+        self.seen.add("Member", member)
+        self._step()
+
+    def coordinates(self, broker: str, epoch: int) -> None:
+        """A broker coordinates."""
+        if broker not in self._brokers:
+            self._brokers[broker] = None
+            self.seen.add("Broker", broker)
+            self._step()
+        self.seen.set("term", broker, epoch)
+        self._step()
+
+    def epoch(self, epoch: int, broker: str) -> None:
+        """An epoch is won."""
+        self.seen.set("epoch", (), epoch)
+        self.seen.set("elected", (), broker)
+        self._step()
+
+    def stored(self, author: str, group: StoredClassicGroup, names: Mapping[str, str]) -> None:
+        """Generation, owners and offsets are what ZooKeeper keeps."""
+        self.seen.set("author", (), author)
+        self._offsets_stored(group)
+        metadata = group.metadata
+        if metadata is None:
+            return
+        self._generation = metadata.generation
+        if not metadata.is_assigned:
+            return
+        if metadata.generation > self.seen.get("generation"):
+            for member in list(self._consuming):
+                self.stops(member)
+            self._said.clear()
+        self.seen.set("generation", (), metadata.generation)
+        owners = {
+            where: names.get(member.member_id, member.member_id)
+            for member in metadata.members
+            for where in read_assignment(member.assignment)
+        }
+        for where, owner in owners.items():
+            self.seen.set("owner", where, owner)
+        self._step()
+
+    def _offsets_stored(self, group: StoredClassicGroup) -> None:
+        for where, stored in group.offsets.items():
+            offset = stored.offset + 1
+            if offset == self.seen.get("committed", where):
+                continue
+            owner = self.seen.get("owner", where)
+            if offset in self._said.get((owner, where), ()):
+                self.seen.set("committing", (owner, where), offset)
+                self._step()
+            self.seen.set("accepted", where, offset)
+            self.seen.set("committed", where, offset)
+        self._step()
+
+    def joins(self, member: str, generation: int, leader: str) -> None:
+        """No generation is told before it is stored, nor with two leaders."""
+        if generation > self._generation:
+            self._own("what_is_handed_out_is_stored", m=member, generation=generation)
+        if self._leaders.setdefault(generation, leader) != leader:
+            self._own("one_leader", m=member, generation=generation)
+
+    def _own(self, sentence: str, **of: Any) -> None:
+        self.violations.append(BrokenSentence(sentence, self._now_ms, of))
+
+    # ── What members do ─────────────────────────────────────────────────────────────────────
+
+    def begins(self, member: str, generation: int, starts: Mapping[TopicPartition, int]) -> None:
+        """A member consumes from there, if its generation is the present one."""
+        if generation != self.seen.get("generation"):
+            return
+        self._consuming[member] = (generation, set(starts))
+        for where, offset in starts.items():
+            self.seen.set("consumes", (member, where), True)
+            self.seen.set("position", (member, where), offset + 1)
+        self._step()
+
+    def stops(self, member: str) -> None:
+        """A member consumes nothing any more, or counts no more."""
+        _, partitions = self._consuming.pop(member, (0, set[TopicPartition]()))
+        for where in sorted(partitions):
+            self.seen.set("consumes", (member, where), False)
+            self.seen.set("position", (member, where), 0)
+        self._step()
+
+    def resolves(self, member: str, where: TopicPartition, offset: int) -> None:
+        """What lies before a start that the reset has found counts as finished."""
+        self._is_at(member, where, offset + 1)
+
+    def finishes(self, member: str, where: TopicPartition, offset: int) -> None:
+        """A record is finished with."""
+        self._is_at(member, where, offset + 2)
+
+    def _is_at(self, member: str, where: TopicPartition, position: int) -> None:
+        self.seen.set("finished", where, max(self.seen.get("finished", where), position))
+        self._step()
+        if self.seen.get("consumes", (member, where)):
+            self.seen.set("position", (member, where), position)
+            self._step()
+
+    def commits(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """What a member says of a partition; it counts if that is its own."""
+        for where, offset in offsets.items():
+            self._said.setdefault((member, where), set()).add(offset + 1)
+
+    def _step(self) -> None:
+        self.seen.step()
+        self.violations += [
+            BrokenSentence(found.promise.name, self._now_ms, found.of)
+            for found in self.seen.broken()
+        ]
+
+    @property
+    def _now_ms(self) -> float:
+        return self.run.timeline.now if self.run is not None else 0.0
+
+
+def judged_group_run(
+    seed: int, config: GroupRunConfig = DEFAULT,
+    coordinator: type[GroupCoordinator] = GroupCoordinator,
+    troubles: Sequence[GroupTrouble] | None = None,
+    member: type[SimulatedGroupMember] = SimulatedGroupMember,
+) -> JudgedGroupRun:  # fmt: skip
+    """Live through a run, and judge it."""
+    eyes = GroupContractEyes()
+    run = GroupRun(seed, config, eyes, coordinator, troubles, member)
+    eyes.run = run
+    run.live()
+    rulings = {j.promise.name: j for j in eyes.seen.judgements()}
+    unsettled = {p: members for p, members in run.consumed_by().items() if len(members) != 1}
+    return JudgedGroupRun(run, eyes.violations, rulings, unsettled)

@@ -1,0 +1,219 @@
+"""
+What runs a group coordinator's core: time, the store, and who gets which answer.
+
+All decisions about groups are the core's. Should it fail, nobody knows what state it is in: the
+whole broker ends (`fail`), and another one takes over as if this one had crashed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias, assert_never
+
+from herdproof.broker.answering import BrokerNode, Reply
+from herdproof.broker.codec import KafkaRequest
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.effects import (
+    GroupAnswer,
+    GroupEffect,
+    StoredClassicGroup,
+    StoreGroup,
+)
+from herdproof.protocols.group_protocol.messages import (
+    Error,
+    GroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    PartitionResult,
+    TopicResult,
+)
+from herdproof.protocols.group_protocol.server import translation
+from herdproof.protocols.group_protocol.settings import GroupSettings
+from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutcome
+
+log = logging.getLogger(__name__)
+
+ObserveGroups: TypeAlias = Callable[[GroupCoordinator, Sequence[GroupEffect]], None]
+"""Told after everything that the core was given: the core as it is now, and what it led to."""
+KnowsTopic: TypeAlias = Callable[[str], bool]
+CoreEvent: TypeAlias = Callable[[int], Sequence[GroupEffect]]
+"""Something to be given to the core, at this time."""
+
+
+def ignore_effects(core: GroupCoordinator, effects: Sequence[GroupEffect]) -> None:
+    """Who observes a coordinator that nobody observes."""
+
+
+def knows_all(_topic: str) -> bool:
+    """Whether there is a topic, where that cannot be said: yes."""
+    return True
+
+
+class GroupShell:
+    """
+    A coordinator of all groups, in the running loop, for a server of Kafka's wire.
+
+    `knows_topic` says whose offsets can be committed, `fail` is told what the core failed by,
+    `step_down` that it must not lead on as it is, and `observe` everything that happens.
+    """
+
+    versions = translation.VERSIONS
+
+    def __init__(
+        self, settings: GroupSettings, store: GroupStore, *,
+        fail: Callable[[Exception], None],
+        step_down: Callable[[], None] = lambda: None,
+        knows_topic: KnowsTopic = knows_all,
+        observe: ObserveGroups = ignore_effects,
+    ) -> None:  # fmt: skip
+        self._core = GroupCoordinator(settings, lambda: str(uuid.uuid4()))
+        self._store = store
+        self._fail = fail
+        self._step_down = step_down
+        self._knows_topic = knows_topic
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self._callers: dict[int, tuple[KafkaRequest, Reply, tuple[TopicResult, ...]]] = {}
+        self._last_caller = 0
+        self._now_ms = 0
+        self._wake: asyncio.TimerHandle | None = None
+        self._wakes_ms: int | None = None
+        self._events: deque[CoreEvent] = deque()
+        self._is_busy = self._has_failed = False
+
+    # ── Leadership ──────────────────────────────────────────────────────────────────────────
+
+    def elected(self, epoch: int) -> None:
+        """It is the coordinator from now on: read what is stored, and coordinate."""
+        self._give(partial(self._core.load, epoch=epoch))
+        self._store.load(epoch, partial(self._loaded, epoch))
+
+    def deposed(self) -> None:
+        """It is the coordinator no longer."""
+        self._give(self._core.resign)
+
+    def _give_up(self) -> None:
+        """Coordinate no longer: nobody can tell what is stored."""
+        self.deposed()
+        self._step_down()
+
+    def _loaded(self, epoch: int, groups: Mapping[str, StoredClassicGroup] | None) -> None:
+        """What is stored was read, or cannot be."""
+        if epoch != self._core.epoch:
+            return
+        if groups is None:
+            self._give_up()
+        else:
+            self._give(partial(self._core.lead, groups=groups))
+
+    # ── What the server asks ────────────────────────────────────────────────────────────────
+
+    def coordinator(self, here: BrokerNode) -> BrokerNode | None:
+        """Who coordinates all groups: this broker."""
+        return here
+
+    def ask(self, request: KafkaRequest, reply: Reply) -> None:
+        """Have the core answer a request."""
+        message, unknown = self._without_unknown(translation.read(request))
+        self._last_caller += 1
+        caller = self._last_caller
+        self._callers[caller] = request, reply, unknown
+        self._give(partial(self._core.handle, caller=caller, request=message))
+
+    def _without_unknown(
+        self, message: GroupRequest
+    ) -> tuple[GroupRequest, tuple[TopicResult, ...]]:
+        """A request without the topics that there are not, and what is answered of those."""
+        if not isinstance(message, OffsetCommitRequest):
+            return message, ()
+        unknown = [topic for topic in message.topics if not self._knows_topic(topic.name)]
+        if not unknown:
+            return message, ()
+        known = tuple(topic for topic in message.topics if topic not in unknown)
+        no_such = Error.UNKNOWN_TOPIC_OR_PARTITION
+        answered = tuple(
+            TopicResult(
+                topic.name,
+                tuple(PartitionResult(part.partition, no_such) for part in topic.partitions),
+            )
+            for topic in unknown
+        )
+        return replace(message, topics=known), answered
+
+    # ── The core ────────────────────────────────────────────────────────────────────────────
+
+    def _give(self, event: CoreEvent) -> None:
+        """Give the core something; the only way in. What an effect leads to comes after it."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._events and not self._has_failed:
+                self._take(self._events.popleft())
+            self._wake_at(self._core.next_deadline)
+        except Exception as problem:
+            log.exception("The group coordinator's core failed: this broker ends.")
+            self._has_failed = True
+            self._fail(problem)
+        finally:
+            self._is_busy = False
+
+    def _take(self, event: CoreEvent) -> None:
+        """Have the core take one event, and carry out what it answers."""
+        self._now_ms = max(self._now_ms, time.time_ns() // 1_000_000)
+        effects = event(self._now_ms)
+        self._tell_observer(effects)
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _tell_observer(self, effects: Sequence[GroupEffect]) -> None:
+        """Tell whoever observes, whose trouble is no reason to coordinate badly."""
+        try:
+            self._observe(self._core, effects)
+        except Exception:
+            log.exception("The observer of the group coordinator failed.")
+
+    def _carry_out(self, effect: GroupEffect) -> None:
+        """Do what the core wants done."""
+        match effect:
+            case GroupAnswer(caller=caller, response=response):
+                request, reply, unknown = self._callers.pop(caller)
+                if unknown and isinstance(response, OffsetCommitResponse):
+                    response = replace(response, topics=(*response.topics, *unknown))
+                reply(translation.write(request, response))
+            case StoreGroup(token=token):
+                self._store.write(effect, lambda written: self._written(token, written))
+            case _:
+                assert_never(effect)
+
+    def _written(self, token: int, written: WriteOutcome) -> None:
+        """A change is stored, or not, or nobody knows."""
+        if written is WriteOutcome.DOUBTFUL:
+            self._give_up()
+        else:
+            self._give(partial(self._core.stored, token=token, ok=written is WriteOutcome.DONE))
+
+    def _wake_at(self, deadline_ms: int | None) -> None:
+        """Replace the one alarm."""
+        if deadline_ms == self._wakes_ms:
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+        self._wakes_ms = deadline_ms
+        if deadline_ms is not None:
+            wait_s = max(0, deadline_ms - self._now_ms) / 1000
+            self._wake = self._loop.call_later(wait_s, self._woken)
+
+    def _woken(self) -> None:
+        """The core's deadline has come."""
+        self._wake = self._wakes_ms = None
+        self._give(self._core.tick)

@@ -1,0 +1,1 @@
+"""Where groups are stored: the port, and what stands behind it, memory or ZooKeeper."""

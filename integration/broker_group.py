@@ -1,0 +1,172 @@
+"""
+A group of unmodified clients, a process each, and the records that tell who has which partition.
+
+Records are written in rounds, one to each partition. A round is heard when each of its records has
+come to somebody; whoever got it then has that partition. A group has settled when all its members,
+and nobody else, have some.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from herdproof.java import QUICK_START, find_java
+from herdproof.kafka.jars import TOOLS_VERSION, kafka_jars
+from herdproof.kafka.topics import TopicRecord, Topics
+from herdproof.servers import Servers
+
+HERE = Path(__file__).parent
+JAVA = "java"
+PYTHON = tuple(
+    kind
+    for kind in ("confluent-kafka", "kafka-python", "aiokafka")
+    if kind != "aiokafka" or importlib.util.find_spec("aiokafka")
+)
+"""The clients that are installed; aiokafka may not be."""
+SETTLES_S = 60.0
+ROUND_S = 1.0
+"""How long a round may take to be heard before the next one is written."""
+JAVA_PROPERTIES = {
+    "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "session.timeout.ms": "2000",
+    "heartbeat.interval.ms": "300",
+    "auto.commit.interval.ms": "200",
+    "auto.offset.reset": "earliest",
+}
+
+
+class BrokerGroup:
+    """A group's members, by name; each is of a kind, and a process."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int) -> None:
+        self._bootstrap, self._group, self._topic = bootstrap, group, topic
+        self._partitions = partitions
+        self._topics = Topics(bootstrap, 30.0)
+        self._servers = Servers("group member")
+        self._read: dict[str, int] = {}
+        """Bytes of each member's output that were looked at."""
+        self._rounds = 0
+        self.delivered: dict[str, set[str]] = {}
+        """Who got each record's value, which begins with its round and partition."""
+
+    def start(self, name: str, kind: str) -> None:
+        """Let a member join."""
+        command = self._java() if kind == JAVA else [
+            sys.executable, str(HERE / "broker_member.py"), kind,
+            self._bootstrap, self._group, self._topic,
+        ]  # fmt: skip
+        self._read.setdefault(name, 0)
+        self._servers.launch(name, command)
+
+    def _java(self) -> list[str]:
+        """Java's console consumer."""
+        jars = os.pathsep.join(map(str, (*kafka_jars(), *kafka_jars(version=TOOLS_VERSION))))
+        told = [f"--consumer-property={key}={value}" for key, value in JAVA_PROPERTIES.items()]
+        return [
+            *(find_java().path, *QUICK_START, "-Xmx96m", "-cp", jars),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", self._topic),
+            *("--bootstrap-server", self._bootstrap, "--group", self._group, *told),
+            *("--property", "print.partition=true"),
+        ]
+
+    def kill(self, name: str) -> None:
+        """End a member at once (SIGKILL): nobody is told."""
+        self._servers.kill(name)
+
+    def leave(self, name: str) -> None:
+        """Let a member leave (SIGTERM), and wait for its end."""
+        self._servers.ask_to_end(name)
+        deadline = time.monotonic() + SETTLES_S
+        while self._servers.alive(name):
+            assert time.monotonic() < deadline, f"{name} does not end"
+            time.sleep(0.02)
+
+    def pause(self, name: str) -> None:
+        """Stop a member in its tracks (SIGSTOP)."""
+        self._servers.pause(name)
+
+    def resume(self, name: str) -> None:
+        """Let it go on."""
+        self._servers.resume(name)
+
+    def settle(self, *names: str) -> dict[int, str]:
+        """Wait until these members, and no others, have all partitions; who has which."""
+        deadline = time.monotonic() + SETTLES_S
+        owners: dict[int, str] = {}
+        while time.monotonic() < deadline:
+            owners = self._hear_a_round()
+            if len(owners) == self._partitions and set(owners.values()) == set(names):
+                return owners
+        raise AssertionError(f"the group has not settled: {owners}\n{self._complaints()}")
+
+    def lost(self) -> list[str]:
+        """Records that nobody got, once all that were written had their time."""
+        deadline = time.monotonic() + SETTLES_S
+        while (missing := self._missing(self._rounds)) and time.monotonic() < deadline:
+            self._look()
+            time.sleep(0.02)
+        return missing
+
+    def _hear_a_round(self) -> dict[int, str]:
+        """Write a round; who got which partition's record, as far as one did in time."""
+        self._rounds += 1
+        values = [f"{self._rounds}-{number}" for number in range(self._partitions)]
+        self._topics.produce(
+            self._topic,
+            [TopicRecord(value.encode(), partition=n) for n, value in enumerate(values)],
+        )
+        deadline = time.monotonic() + ROUND_S
+        while time.monotonic() < deadline:
+            self._look()
+            if all(len(self.delivered.get(value, ())) == 1 for value in values):
+                break
+            time.sleep(0.02)
+        got = {n: self.delivered.get(value, set()) for n, value in enumerate(values)}
+        return {n: next(iter(who)) for n, who in got.items() if len(who) == 1}
+
+    def _missing(self, rounds: int) -> list[str]:
+        """Values that nobody got."""
+        written = (f"{r}-{n}" for r in range(1, rounds + 1) for n in range(self._partitions))
+        return [value for value in written if value not in self.delivered]
+
+    def _look(self) -> None:
+        """Read what the members have printed since."""
+        for name, at in self._read.items():
+            data = self._log(name).read_bytes()[at:]
+            whole = data[: data.rfind(b"\n") + 1]
+            self._read[name] = at + len(whole)
+            for line in whole.decode(errors="replace").splitlines():
+                partition, _, value = (
+                    line.removeprefix("Partition:").replace("\t", " ").partition(" ")
+                )
+                if partition.isdecimal() and value.partition("-")[2] == partition:
+                    self.delivered.setdefault(value, set()).add(name)
+
+    def _log(self, name: str) -> Path:
+        return self._servers.home(name) / "server.log"
+
+    def _complaints(self) -> str:
+        """The ends of what the members have printed."""
+        return "\n".join(
+            f"{name}: {self._log(name).read_text(errors='replace')[-800:]}" for name in self._read
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        for name in self._read:
+            if self._servers.alive(name) and error is None:
+                self._servers.resume(name)
+                self._servers.kill(name)
+        self._servers.close()

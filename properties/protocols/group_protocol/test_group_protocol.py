@@ -1,0 +1,204 @@
+"""
+The spec of the group protocol: the size of its world, what it promises, what breaks it.
+
+The quotations are from PROTOCOLS.md, section C, and from `003`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herdspec.check.exploration.exploration import Exploration
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.liveness import Liveness, liveness
+from herdspec.protocols.flaws import Flaw
+from herdspec.protocols.group_protocol.flaws import DRAFTED, FOUND, KAFKAS, PRINTED
+from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
+from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL, HELD, LATER, POSSIBLE
+
+ALL_FLAWS: dict[str, Flaw] = {**PRINTED, **KAFKAS, **FOUND, "drafted": DRAFTED}
+LIVE = {"settles"}
+
+
+def sized(brokers: int, members: int, partitions: int) -> dict[str, int]:
+    """How many there are of each."""
+    return {"Broker": brokers, "Member": members, "Partition": partitions}
+
+
+@cache
+def explored(brokers: int, members: int, partitions: int, faults: int) -> Exploration:
+    """The verified protocol at this size; naturals reach far enough that nothing is cut."""
+    sizes = sized(brokers, members, partitions)
+    return explore(GROUP_PROTOCOL, sizes, faults=faults, bound=BOUND)
+
+
+@cache
+def flawed(name: str) -> Exploration:
+    """A flaw, at the size for which its failures are declared."""
+    flaw = ALL_FLAWS[name]
+    assert flaw.sizes is not None
+    return explore(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+
+
+@cache
+def lived(name: str) -> Liveness:
+    """What must happen, and does not, where a flaw is."""
+    flaw = ALL_FLAWS[name]
+    assert flaw.sizes is not None
+    return liveness(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+
+
+# ── The verified protocol ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("size", "states", "steps", "depth"),
+    [
+        ((1, 1, 1, 1), 2_812, 4_845, 44),
+        ((2, 1, 1, 2), 43_740, 114_959, 59),
+        ((1, 2, 1, 1), 142_155, 350_889, 72),
+        ((2, 2, 1, 1), 425_394, 1_134_697, 72),
+        ((1, 3, 1, 0), 46_261, 128_432, 74),
+        pytest.param((1, 2, 2, 1), 1_598_299, 4_014_426, 72, marks=pytest.mark.long),
+    ],
+)
+def test_the_size_of_the_world_is_pinned(
+    size: tuple[int, int, int, int], states: int, steps: int, depth: int
+) -> None:
+    """A changed count is a changed protocol: somebody must say why."""
+    found = explored(*size)
+
+    assert (found.states, found.generated, found.depth) == (states, steps, depth)
+    assert found.complete
+    assert found.dropped == 0
+
+
+@pytest.mark.parametrize("size", [(2, 1, 1, 2), (2, 2, 1, 1)])
+def test_nothing_fails(size: tuple[int, int, int, int]) -> None:
+    """Crash anywhere: every promise and every lemma holds, and nobody gets stuck."""
+    found = explored(*size)
+
+    assert not found.violations
+    assert [*found.undecided] == ["settles"]  # that is asked of the whole graph, below
+    assert found.deadlock is None
+
+
+@pytest.mark.parametrize("promise", POSSIBLE, ids=lambda p: p.name)
+def test_what_must_be_possible_is(promise: Any) -> None:
+    """Each possibility is witnessed with two brokers and two members."""
+    assert promise.name in explored(2, 2, 1, 1).witnesses
+
+
+def test_every_action_is_taken() -> None:
+    """At this size no action of the protocol, of its users or of the world is vacuous."""
+    assert all(explored(2, 2, 1, 1).taken.values())
+
+
+@pytest.mark.long
+def test_a_commit_may_come_after_its_generation() -> None:
+    """With a second fault an OffsetCommit is read, and refused, when its generation is over."""
+    found = explore(LATER, sized(1, 2, 1), faults=2, bound=BOUND)
+
+    assert not found.missing
+    assert not found.violations
+    assert found.complete
+
+
+@pytest.mark.parametrize(
+    "size",
+    [(1, 2, 1, 1), (2, 1, 1, 2), pytest.param((2, 2, 1, 1), marks=pytest.mark.long)],
+)
+def test_it_settles(size: tuple[int, int, int, int]) -> None:
+    """Sentence 7: without further faults the group is stable again, in every fair behaviour."""
+    brokers, members, partitions, faults = size
+    found = liveness(HELD, sized(brokers, members, partitions), faults=faults, bound=BOUND)
+
+    assert not found.violations
+    assert not found.undecided
+
+
+# ── What goes wrong ─────────────────────────────────────────────────────────────────────────
+
+MUST_CONTAIN = {
+    # "a joinFuture that is never reset": another one joins, and the first never comes again
+    "join_future_never_reset": {"on_join_complete", "handle_join_group"},
+    # "answers with an error that complete nothing"
+    "errors_complete_nothing": {"handle_join_group"},
+    # "a rejoin flag set during a join and lost on its success"
+    "rejoin_flag_lost": {"appear", "update_metadata", "on_join_complete"},
+    # "a ghost member after a lost JoinGroup answer"
+    "ghost_member": {"lose", "answer_joins"},
+    # "LeaveGroup after the poll time-out while the user still processes"
+    "leave_while_processing": {"poll_time_out", "handle_leave_group", "store_assignment"},
+    "joins_with_partitions": {"initiate_join_group", "store_assignment"},
+    # "a member overwrites offsets of a partition that another one owns"
+    "commit_by_generation": {"consume", "commit", "handle_offset_commit"},
+    # "handed out before it is stored is handed out again after a failover"
+    "generation_unstored": {"on_join_leader", "load_group"},
+    "evicted_goes_on": {"expire", "store_assignment", "update_fetch_positions"},
+    # "No session timer expels a member whose Join or Sync is pending"
+    "expels_who_waits": {"handle_join_group", "expire"},
+    "unfenced": {"lose_session", "elect", "store_generation"},
+    "late_join": {"read_late_join", "store_assignment"},
+}
+"""What the story of each flaw must tell."""
+
+
+@pytest.mark.parametrize("name", ALL_FLAWS)
+def test_a_flaw_breaks_just_what_is_declared(name: str) -> None:
+    """The properties that fail, the lengths of their shortest stories, and their last actions."""
+    flaw, found = ALL_FLAWS[name], flawed(name)
+    declared = {n: (f.steps, f.last) for n, f in flaw.failures.items() if n not in LIVE}
+    shown = {n: (len(s.steps), s.steps[-1].action.name) for n, s in found.violations.items()}
+
+    assert shown == declared
+    assert found.complete
+
+
+@pytest.mark.parametrize("name", [n for n, flaw in ALL_FLAWS.items() if flaw.faults < 2])
+def test_a_flaw_keeps_the_group_from_settling_as_declared(name: str) -> None:
+    """The shortest way into a cycle in which the group is not stable again; or there is none."""
+    flaw, found = ALL_FLAWS[name], lived(name)
+    declared = {n: (f.steps, f.last) for n, f in flaw.failures.items() if n in LIVE}
+    shown = {n: (len(s.steps), s.steps[-1].action.name) for n, s in found.violations.items()}
+
+    assert shown == declared
+    assert not found.undecided
+
+
+def test_no_story_is_left_out() -> None:
+    """Each flaw has actions that its story must tell."""
+    assert {*MUST_CONTAIN} == {*PRINTED, *KAFKAS, *FOUND}
+
+
+@pytest.mark.parametrize("name", MUST_CONTAIN)
+def test_the_story_contains_what_the_document_names(name: str) -> None:
+    """A flaw is told by the actions that make it."""
+    found = flawed(name)
+    stories = [*found.violations.values()]
+    stories += [*lived(name).violations.values()] if ALL_FLAWS[name].faults < 2 else []
+    told = [{step.action.name for step in story.steps} for story in stories]
+
+    assert any(MUST_CONTAIN[name] <= actions for actions in told), told
+
+
+def test_the_page_says_what_is_declared() -> None:
+    """Each flaw's row of docs/group_protocol.md names a property and its declared length."""
+    page = (Path(__file__).parents[3] / "docs" / "group_protocol.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| `(\w+)` \| (\d+) \|", page, re.M)
+
+    assert {name for name, _, _ in rows} == {*PRINTED, *KAFKAS, *FOUND}
+    for name, broken, steps in rows:
+        assert ALL_FLAWS[name].failures[broken].steps == int(steps), name
+
+
+def test_commands_know_it() -> None:
+    """The verified spec, the draft and each flaw are found under their names."""
+    assert PROTOCOL.verified() is GROUP_PROTOCOL
+    assert PROTOCOL.drafted() is DRAFTED
+    assert {*PROTOCOL.flaws()} == {*PRINTED, *KAFKAS, *FOUND}

@@ -1,0 +1,145 @@
+"""The simulated world of the group protocol: clean as it is, and not with a mistake in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.effects import GroupAnswer
+from herdproof.protocols.group_protocol.held.flawed import (
+    CommitsWhatItHad,
+    TakesAnyCommit,
+    TakesAnyMembersCommit,
+    TellsBeforeStoring,
+)
+from herdproof.protocols.group_protocol.judged.eyes import JUDGED, judged_group_run
+from herdproof.protocols.group_protocol.messages import (
+    Error,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    SyncGroupResponse,
+)
+from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
+from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
+from herdproof.protocols.group_protocol.simulated.world import GroupRun
+from herdspec.check.observation.observed import Ruling
+
+SEEDS = range(300)
+BLOCK = 25
+BLOCKS = range(SEEDS.start, SEEDS.stop, BLOCK)
+SEARCHED = range(200)
+CALM = GroupRunConfig(kinds=())
+
+
+def broken_first(
+    coordinator: type[GroupCoordinator], member: type[SimulatedGroupMember] = SimulatedGroupMember
+) -> set[str]:
+    """What is broken in the first run in which anything is."""
+    for seed in SEARCHED:
+        found = judged_group_run(seed, coordinator=coordinator, member=member)
+        if found.broken:
+            return found.broken
+    return set()
+
+
+@pytest.mark.parametrize("first", BLOCKS)
+def test_nothing_goes_wrong_whatever_goes_wrong(first: int) -> None:
+    """Every sentence of the contract that can be seen is kept, and each group settles."""
+    for seed in range(first, first + BLOCK):
+        found = judged_group_run(seed)
+        assert not found.broken, "\n".join(found.story)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("first", range(SEEDS.stop, 10_000, 970))
+def test_nothing_goes_wrong_in_many_more_runs(first: int) -> None:
+    """The same, of ten thousand seeds."""
+    for seed in range(first, first + 970):
+        found = judged_group_run(seed)
+        assert not found.broken, "\n".join(found.story)
+
+
+def test_one_seed_is_one_run() -> None:
+    """Two lives of it are the same, and another one is another."""
+    digests = []
+    for seed in (7, 7, 8):
+        run = GroupRun(seed)
+        run.live()
+        digests.append(run.digest)
+
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_every_sentence_is_judged() -> None:
+    """None of them is unknown at the end of a run."""
+    rulings = judged_group_run(1).rulings
+
+    assert set(rulings) == set(JUDGED)
+    assert {ruling.ruling for ruling in rulings.values()} == {Ruling.HOLDS}
+
+
+def test_much_goes_on_in_runs() -> None:
+    """Brokers are elected again and again, members thrown out, and groups loaded half-way."""
+    seen: Counter[str] = Counter()
+    for seed in range(30):
+        run = GroupRun(seed)
+        run.live()
+        for _, _, event, effects in run.log:
+            if isinstance(event, str):
+                seen[event] += 1
+            for effect in effects:
+                if isinstance(effect, GroupAnswer):
+                    told = effect.response
+                    match told:
+                        case JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():
+                            seen[f"{type(told).__name__} {told.error.name}"] += 1
+
+    wanted = {
+        "deposed", "in doubt", "loaded", f"JoinGroupResponse {Error.UNKNOWN_MEMBER_ID.name}",
+        "JoinGroupResponse NONE", "SyncGroupResponse NONE", "HeartbeatResponse NOT_COORDINATOR",
+        "SyncGroupResponse REBALANCE_IN_PROGRESS", "HeartbeatResponse REBALANCE_IN_PROGRESS",
+        "JoinGroupResponse COORDINATOR_LOAD_IN_PROGRESS",
+    }  # fmt: skip
+    assert [each for each in sorted(wanted) if seen[each] < 10] == []
+
+
+def test_without_trouble_a_group_is_stable_within_seconds() -> None:
+    """And stays so: there are no more generations than it takes for all to come."""
+    found = judged_group_run(3, CALM)
+
+    assert not found.broken
+    assert max(member.generation for member in found.run.members) <= 3
+
+
+def test_each_mishap_happens() -> None:
+    """None of those that can be drawn never is."""
+    drawn = {trouble.kind for seed in range(30) for trouble in GroupRun(seed).troubles}
+
+    assert drawn == set(Mishap)
+
+
+def test_a_generation_that_is_told_before_it_is_stored_is_found() -> None:
+    """Kafka does so: after a failover it is handed out again."""
+    assert "what_is_handed_out_is_stored" in broken_first(TellsBeforeStoring)
+
+
+def test_a_commit_of_who_is_no_member_is_found() -> None:
+    """Who was paused overwrites what its successor has committed."""
+    assert "committed_offsets_never_go_back" in broken_first(TakesAnyCommit)
+
+
+def test_a_commit_for_a_partition_of_another_member_is_found() -> None:
+    """Kafka takes it: a client that commits what it had, under its new generation, is enough."""
+    found = broken_first(TakesAnyMembersCommit, CommitsWhatItHad)
+
+    assert found & {"exclusive_fenced", "committed_offsets_never_go_back"}
+
+
+def test_a_client_that_commits_what_it_had_does_no_harm() -> None:
+    """Here such a commit is refused."""
+    for seed in range(40):
+        found = judged_group_run(seed, member=CommitsWhatItHad)
+        assert not found.broken, "\n".join(found.story)

@@ -1,0 +1,127 @@
+"""The checks of system C, and system C as every command knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from herdspec.check.plans import (
+    QUICK,
+    Looked,
+    Scale,
+    exploration,
+    flawed,
+    liveness,
+    proof,
+    refinement_seen,
+    said_of,
+)
+from herdspec.check.protocol import Protocol
+from herdspec.check.verify import Plan
+from herdspec.language.specification import Specification
+
+if TYPE_CHECKING:
+    from herdspec.protocols.flaws import Flaw
+
+BOUND = 8
+"""The largest natural of explorations: nothing is cut."""
+
+
+def verified() -> Specification:
+    """The verified group protocol."""
+    from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+
+    return GROUP_PROTOCOL
+
+
+def drafted() -> Flaw:
+    """The group protocol with its client as it is printed."""
+    from herdspec.protocols.group_protocol.flaws import DRAFTED
+
+    return DRAFTED
+
+
+def flaws() -> Mapping[str, Flaw]:
+    """The verified group protocol with one mistake each."""
+    from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
+
+    return {**PRINTED, **KAFKAS, **FOUND}
+
+
+def planned(scale: Scale) -> Plan:
+    """The plan of system C."""
+    from herdspec.protocols.group_protocol.properties import (
+        GROUP_PROTOCOL,
+        HELD,
+        KEPT,
+        LATER,
+        without_stopping,
+    )
+    from herdspec.protocols.group_protocol.refinement import (
+        REFINEMENT,
+        REFINEMENT_FENCED_ALONE,
+    )
+    from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
+
+    quick, named = scale == QUICK, flaws()
+    seen = {"Broker": 2, "Member": 2, "Partition": 1}
+    checks = (
+        exploration(group(GROUP_PROTOCOL, 2, 2, 1, faults=1)),
+        *(() if quick else (exploration(group(KEPT, 1, 2, 2, faults=1)),)),
+        *(() if quick else (exploration(group(LATER, 1, 2, 1, faults=2)),)),
+        liveness(group(HELD, 1, 2, 1, faults=1)),
+        liveness(group(HELD, 2, 1, 1, faults=2)),
+        proof("verified", GROUP_PROTOCOL),
+        proof("without_stopping", without_stopping()),
+        refinement_seen("verified", REFINEMENT, seen, faults=1, bound=BOUND),
+        refinement_seen(
+            "without_stopping",
+            REFINEMENT_FENCED_ALONE,
+            {**seen, "Broker": 1},
+            faults=2,
+            bound=BOUND,
+        ),
+        proof("contract", STORED_MEMBERS),
+        *flawed("drafted", drafted()),
+        *(check for name, flaw in named.items() for check in flawed(name, flaw)),
+    )
+    assumed, not_modelled = said_of(GROUP_PROTOCOL)
+    beside = {"without_stopping": without_stopping(), "contract": STORED_MEMBERS}
+    specs = {"verified": GROUP_PROTOCOL, "drafted": drafted().spec, **beside}
+    return Plan(
+        "group_protocol", checks, others=tuple(beside), flaws=tuple(named), assumed=assumed,
+        not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in named.items()},
+    )  # fmt: skip
+
+
+def group(
+    spec: Specification, brokers: int, members: int, partitions: int, *, faults: int
+) -> Looked:
+    """The group protocol, at a size at which nothing is cut."""
+    sizes = {"Broker": brokers, "Member": members, "Partition": partitions}
+    return Looked("verified", spec, sizes, faults, bound=BOUND)
+
+
+def contract() -> Specification:
+    """What a group whose members are stored owes its users."""
+    from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
+
+    return STORED_MEMBERS
+
+
+def mistaken() -> list[Looked]:
+    """All that is promised, at sizes at which most mistakes show."""
+    from herdspec.protocols.group_protocol.properties import NOTICED
+
+    return [
+        group(NOTICED, 1, 1, 1, faults=1),
+        group(NOTICED, 2, 1, 1, faults=1),
+        group(NOTICED, 1, 2, 1, faults=1),
+    ]
+
+
+PROTOCOL = Protocol(
+    "group_protocol", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
+    flaws=flaws, plan=planned, mistaken=mistaken,
+    builds_on=("election",),
+)  # fmt: skip

@@ -1,0 +1,62 @@
+"""The values that fields of the group protocol's specification hold."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class MemberState(Enum):
+    """How far a client is, in `003`'s words; OFF: it has not subscribed."""
+
+    OFF = "off"
+    UNJOINED = "unjoined"
+    REBALANCING = "rebalancing"
+    STABLE = "stable"
+
+
+class Awaited(Enum):
+    """The one request whose answer a client's joinFuture waits for."""
+
+    NOTHING = "nothing"
+    JOIN = "join"
+    SYNC = "sync"
+
+
+class Answer(Enum):
+    """What is under way to a client: an answer to what it awaits, by its contents or its error."""
+
+    NONE = "none"
+    MEMBER_ID_REQUIRED = "member id required"  # it bears the id
+    LEADER = "leader"  # JoinGroup's, with the members
+    FOLLOWER = "follower"
+    ASSIGNMENT = "assignment"  # SyncGroup's
+    UNKNOWN_MEMBER_ID = "unknown member id"
+    ILLEGAL_GENERATION = "illegal generation"
+    REBALANCE_IN_PROGRESS = "rebalance in progress"
+
+
+class GroupState(Enum):
+    """How far the coordinator is with the group: Kafka's states, under Kafka's names."""
+
+    DEAD = "dead"  # it is loaded nowhere
+    EMPTY = "empty"
+    PREPARING_REBALANCE = "preparing rebalance"
+    COMPLETING_REBALANCE = "completing rebalance"
+    STABLE = "stable"
+
+
+class Entry(Enum):
+    """What the coordinator makes of a member id."""
+
+    NONE = "none"
+    PENDING = "pending"  # handed out, and its bearer has not joined
+    MEMBER = "member"
+
+
+class Write(Enum):
+    """What the coordinator has sent to be stored, one thing at a time."""
+
+    NONE = "none"
+    OFFSETS = "offsets"
+    GENERATION = "generation"  # and its members, and who leads them
+    ASSIGNMENT = "assignment"
