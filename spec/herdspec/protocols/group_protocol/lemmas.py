@@ -10,15 +10,15 @@ from herdspec import lemma
 from herdspec.protocols.election.contract import epochs_are_won_by_one as won_by_one
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group_protocol.spec import (
-    Answer,
     Awaited,
     Entry,
+    GroupAnswer,
     GroupProtocol,
     GroupState,
+    GroupWrite,
     Member,
     MemberState,
     Partition,
-    Write,
 )
 
 
@@ -36,7 +36,7 @@ def memory_is_a_coordinators(s: GroupProtocol) -> bool:
         and (s.coordinator is None) == (s.state == GroupState.DEAD)
         and (
             s.coordinator is not None
-            or (s.write == Write.NONE and all(s.entry[m] == Entry.NONE for m in Member))
+            or (s.write == GroupWrite.NONE and all(s.entry[m] == Entry.NONE for m in Member))
         )
     )
 
@@ -45,20 +45,21 @@ def memory_is_a_coordinators(s: GroupProtocol) -> bool:
 def each_answer_is_awaited(s: GroupProtocol) -> bool:
     """What is under way to a client answers what it awaits, which was read."""
     return all(
-        (s.down[m] == Answer.NONE or not s.up[m])
+        (s.down[m] == GroupAnswer.NONE or not s.up[m])
         and (
             s.awaits[m] == Awaited.JOIN
-            or s.down[m] not in (Answer.MEMBER_ID_REQUIRED, Answer.LEADER, Answer.FOLLOWER)
+            or s.down[m]
+            not in (GroupAnswer.MEMBER_ID_REQUIRED, GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
         )
-        and (s.awaits[m] == Awaited.SYNC or s.down[m] != Answer.ASSIGNMENT)
+        and (s.awaits[m] == Awaited.SYNC or s.down[m] != GroupAnswer.ASSIGNMENT)
         and (s.awaits[m] == Awaited.NOTHING or s.client[m] == MemberState.REBALANCING)
-        and (s.awaits[m] != Awaited.NOTHING or s.down[m] == Answer.NONE)
+        and (s.awaits[m] != Awaited.NOTHING or s.down[m] == GroupAnswer.NONE)
         and (not s.ready[m] or s.client[m] == MemberState.STABLE)
         and (
             not s.leaving[m]
             or (
                 s.client[m] != MemberState.STABLE
-                and s.down[m] == Answer.NONE
+                and s.down[m] == GroupAnswer.NONE
                 and (s.awaits[m] == Awaited.NOTHING or (s.awaits[m] == Awaited.JOIN and s.up[m]))
             )
         )
@@ -73,7 +74,9 @@ def generations_have_been(s: GroupProtocol) -> bool:
         s.at[m] <= s.generation
         and s.said[m] <= s.generation
         and s.commit_at[m] <= s.generation
-        and (s.down[m] not in (Answer.LEADER, Answer.FOLLOWER) or 0 < s.said[m] >= s.at[m])
+        and (
+            s.down[m] not in (GroupAnswer.LEADER, GroupAnswer.FOLLOWER) or 0 < s.said[m] >= s.at[m]
+        )
         and (s.awaits[m] != Awaited.SYNC or s.at[m] > 0)
         and (s.client[m] != MemberState.STABLE or s.at[m] > 0)
         and (not s.belongs[m] or s.generation > 0)
@@ -86,11 +89,15 @@ def each_generation_has_one_leader(s: GroupProtocol) -> bool:
     """Who leads the present generation, or is about to be told, is its leader; so it was."""
     return all(
         (not s.leads[m] or s.at[m] != s.generation or s.leader == m)
-        and (s.down[m] != Answer.LEADER or s.said[m] != s.generation or s.leader == m)
+        and (s.down[m] != GroupAnswer.LEADER or s.said[m] != s.generation or s.leader == m)
         for m in Member
     ) and all(
-        (s.down[a] != Answer.LEADER or not s.leads[b] or s.said[a] != s.at[b])
-        and (s.down[a] != Answer.LEADER or s.down[b] != Answer.LEADER or s.said[a] != s.said[b])
+        (s.down[a] != GroupAnswer.LEADER or not s.leads[b] or s.said[a] != s.at[b])
+        and (
+            s.down[a] != GroupAnswer.LEADER
+            or s.down[b] != GroupAnswer.LEADER
+            or s.said[a] != s.said[b]
+        )
         for a in Member
         for b in Member
         if a != b
@@ -105,13 +112,13 @@ def each_state_has_its_members(s: GroupProtocol) -> bool:
         and (not s.synced[m] or (s.is_member(m) and s.state == GroupState.COMPLETING_REBALANCE))
         and (
             not (s.joined[m] or s.synced[m])
-            or (s.client[m] != MemberState.STABLE and s.down[m] != Answer.ASSIGNMENT)
+            or (s.client[m] != MemberState.STABLE and s.down[m] != GroupAnswer.ASSIGNMENT)
         )
         and (
             not s.joined[m]
             or (
                 (s.has_id[m] or s.client[m] == MemberState.OFF)
-                and s.down[m] != Answer.UNKNOWN_MEMBER_ID
+                and s.down[m] != GroupAnswer.UNKNOWN_MEMBER_ID
             )
         )
         and (s.state != GroupState.EMPTY or not s.is_member(m))
@@ -127,13 +134,13 @@ def each_state_has_its_members(s: GroupProtocol) -> bool:
 def each_state_has_its_write(s: GroupProtocol) -> bool:
     """What is being stored goes with the state, and the state with what is stored."""
     return (
-        (s.write != Write.GENERATION or s.state == GroupState.PREPARING_REBALANCE)
-        and (s.write != Write.ASSIGNMENT or s.state == GroupState.COMPLETING_REBALANCE)
-        and (not s.done or s.write != Write.NONE)
+        (s.write != GroupWrite.GENERATION or s.state == GroupState.PREPARING_REBALANCE)
+        and (s.write != GroupWrite.ASSIGNMENT or s.state == GroupState.COMPLETING_REBALANCE)
+        and (not s.done or s.write != GroupWrite.NONE)
         and (s.state != GroupState.STABLE or s.assigned == s.generation)
         and (
             s.state != GroupState.COMPLETING_REBALANCE
-            or (s.assigned == s.generation) == (s.write == Write.ASSIGNMENT and s.done)
+            or (s.assigned == s.generation) == (s.write == GroupWrite.ASSIGNMENT and s.done)
         )
     )
 
@@ -141,7 +148,7 @@ def each_state_has_its_write(s: GroupProtocol) -> bool:
 @lemma
 def all_wait_while_the_generation_is_stored(s: GroupProtocol) -> bool:
     """Until the next generation is stored all wait for it, and all that was taken is stored."""
-    return s.write != Write.GENERATION or (
+    return s.write != GroupWrite.GENERATION or (
         s.all_have_joined()
         and all(not s.is_new(p) for p in Partition)
         and (
@@ -180,11 +187,11 @@ def who_has_its_assignment_has_all_of_it(s: GroupProtocol) -> bool:
     """Who was told the present assignment, or is about to be, has just what it owns."""
     return all(
         (
-            not (s.synced[m] and s.is_awaited(m, Awaited.SYNC) and s.down[m] == Answer.NONE)
+            not (s.synced[m] and s.is_awaited(m, Awaited.SYNC) and s.down[m] == GroupAnswer.NONE)
             or s.at[m] == s.generation
         )
         and (
-            not (s.client[m] == MemberState.STABLE or s.down[m] == Answer.ASSIGNMENT)
+            not (s.client[m] == MemberState.STABLE or s.down[m] == GroupAnswer.ASSIGNMENT)
             or s.at[m] != s.generation
             or (
                 s.assigned == s.generation
@@ -200,7 +207,7 @@ def owners_are_ahead(s: GroupProtocol) -> bool:
     """What an owner says is not before what was taken of it, nor that before what is stored."""
     return all(
         (s.noted[p] == 0 or s.committed[p] <= s.noted[p])
-        and (s.write != Write.OFFSETS or s.done or s.sent[p] in (0, s.noted[p]))
+        and (s.write != GroupWrite.OFFSETS or s.done or s.sent[p] in (0, s.noted[p]))
         for p in Partition
     ) and all(
         (s.commit_at[m] > 0 or s.committing[m, p] == 0)
@@ -234,7 +241,7 @@ def what_is_given_is_owned(s: GroupProtocol) -> bool:
             and s.assigned == s.generation
             and not s.joined[m]
             and (s.coordinator is None or s.is_member(m))
-            and (s.client[m] == MemberState.STABLE or s.down[m] == Answer.ASSIGNMENT)
+            and (s.client[m] == MemberState.STABLE or s.down[m] == GroupAnswer.ASSIGNMENT)
         )
         for m in Member
         for p in Partition

@@ -11,9 +11,9 @@ from herdspec.language.surface import action, fault
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group_protocol.properties import gone_at_once as gone_at_once
 from herdspec.protocols.group_protocol.spec import (
-    Answer,
     Awaited,
     Entry,
+    GroupAnswer,
     GroupProtocol,
     GroupState,
     Member,
@@ -47,7 +47,7 @@ def join_with_partitions(self: GroupProtocol, m: Member) -> None:
 
 def complete_and_forget(self: GroupProtocol, m: Member) -> None:
     """SyncGroupResponseHandler: {m} is STABLE, and rejoinNeeded is false, whatever has set it."""
-    self.takes(m, Answer.ASSIGNMENT)
+    self.takes(m, GroupAnswer.ASSIGNMENT)
     self.client[m] = MemberState.STABLE
     self.awaits[m] = Awaited.NOTHING
     self.rejoin[m] = False
@@ -77,7 +77,7 @@ def join_without_id(self: GroupProtocol, m: Member) -> None:
     """The coordinator reads the JoinGroup of {m}, which is told its id with the generation."""
     self.hears(m, Awaited.JOIN)
     if self.has_id[m] and self.entry[m] == Entry.NONE:
-        self.down[m] = Answer.UNKNOWN_MEMBER_ID
+        self.down[m] = GroupAnswer.UNKNOWN_MEMBER_ID
     elif self.answers_at_once(m):
         self.answer_join(m)
     else:
@@ -91,7 +91,7 @@ def join_without_id(self: GroupProtocol, m: Member) -> None:
 def bears_no_id(self: GroupProtocol, m: Member) -> bool:
     """Nobody bears the member id, nor will be told it with a generation."""
     return self.client[m] == MemberState.OFF or (
-        not self.has_id[m] and self.down[m] not in (Answer.LEADER, Answer.FOLLOWER)
+        not self.has_id[m] and self.down[m] not in (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
     )
 
 

@@ -14,15 +14,15 @@ from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group_protocol.lemmas import LEMMAS as LEMMAS
 from herdspec.protocols.group_protocol.lemmas import LEMMAS_OF_STOPPING as LEMMAS_OF_STOPPING
 from herdspec.protocols.group_protocol.spec import (
-    Answer,
     Awaited,
     Entry,
+    GroupAnswer,
     GroupProtocol,
     GroupState,
+    GroupWrite,
     Member,
     MemberState,
     Partition,
-    Write,
 )
 
 # ── The contract ────────────────────────────────────────────────────────────────────────────
@@ -197,7 +197,7 @@ def no_ghosts(before: GroupProtocol, after: GroupProtocol) -> bool:
         or after.state != GroupState.COMPLETING_REBALANCE
         or after.has_id[m]
         or after.client[m] == MemberState.OFF
-        or after.down[m] in (Answer.LEADER, Answer.FOLLOWER)
+        or after.down[m] in (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
         for m in Member
     )
 
@@ -305,7 +305,9 @@ def a_join_waits_whose_client_has_given_up(s: GroupProtocol) -> bool:
 def a_member_id_is_nobodys(s: GroupProtocol) -> bool:
     """A member id was handed out, and the answer was lost."""
     return any(
-        s.entry[m] == Entry.PENDING and not s.has_id[m] and s.down[m] != Answer.MEMBER_ID_REQUIRED
+        s.entry[m] == Entry.PENDING
+        and not s.has_id[m]
+        and s.down[m] != GroupAnswer.MEMBER_ID_REQUIRED
         for m in Member
     )
 
@@ -313,7 +315,7 @@ def a_member_id_is_nobodys(s: GroupProtocol) -> bool:
 @sometimes
 def a_write_is_too_late(s: GroupProtocol) -> bool:
     """A deposed coordinator has something to be stored."""
-    return s.write != Write.NONE and any(
+    return s.write != GroupWrite.NONE and any(
         s.coordinator == b and s.election.token[b] != s.election.epoch for b in Broker
     )
 

@@ -34,7 +34,7 @@ from herdspec.protocols.group_protocol.properties import (
     PROMISES,
     gone_at_once,
 )
-from herdspec.protocols.group_protocol.spec import GroupProtocol, Member, Partition, Write
+from herdspec.protocols.group_protocol.spec import GroupProtocol, GroupWrite, Member, Partition
 from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS, STORED_MEMBERS_FENCED
 
 
@@ -144,7 +144,7 @@ def stage(s: SeenGroup) -> Stage:
 
 def author(s: SeenGroup) -> Broker | None:
     """The present coordinator, if its write of owners or offsets is done, unheard by it."""
-    return s.coordinator if is_present(s) and s.done and s.write != Write.GENERATION else None
+    return s.coordinator if is_present(s) and s.done and s.write != GroupWrite.GENERATION else None
 
 
 def generation(s: SeenGroup) -> Nat:

@@ -39,12 +39,12 @@ from herdspec.protocols.group_protocol.state import ProtocolGroup
 from herdspec.protocols.group_protocol.survivors import (
     SURVIVORS as SURVIVORS,
 )  # `mutate` looks here
-from herdspec.protocols.group_protocol.values import Answer as Answer
 from herdspec.protocols.group_protocol.values import Awaited as Awaited
 from herdspec.protocols.group_protocol.values import Entry as Entry
+from herdspec.protocols.group_protocol.values import GroupAnswer as GroupAnswer
 from herdspec.protocols.group_protocol.values import GroupState as GroupState
+from herdspec.protocols.group_protocol.values import GroupWrite as GroupWrite
 from herdspec.protocols.group_protocol.values import MemberState as MemberState
-from herdspec.protocols.group_protocol.values import Write as Write
 
 
 class GroupProtocol(ProtocolGroup):
@@ -181,33 +181,33 @@ class GroupProtocol(ProtocolGroup):
     @action(fair=weak)
     def learn_member_id(self, m: Member) -> None:
         """JoinGroupResponseHandler: {m} is told its member id, and that it must come with it."""
-        self.takes(m, Answer.MEMBER_ID_REQUIRED)
+        self.takes(m, GroupAnswer.MEMBER_ID_REQUIRED)
         self.fail_future(m)
         self.has_id[m] = True
 
     @action(fair=weak)
     def on_join_leader(self, m: Member) -> None:
         """JoinGroupResponseHandler: {m} leads, shares the partitions out, and sends SyncGroup."""
-        self.takes(m, Answer.LEADER)
+        self.takes(m, GroupAnswer.LEADER)
         self.begin_sync(m, True)
 
     @action(fair=weak)
     def on_join_follower(self, m: Member) -> None:
         """JoinGroupResponseHandler: {m} does not lead, and sends SyncGroup without assignment."""
-        self.takes(m, Answer.FOLLOWER)
+        self.takes(m, GroupAnswer.FOLLOWER)
         self.begin_sync(m, False)
 
     @action(fair=weak)
     def on_join_complete(self, m: Member) -> None:
         """SyncGroupResponseHandler: {m} is STABLE, has its assignment, and tells its listener."""
-        self.takes(m, Answer.ASSIGNMENT)
+        self.takes(m, GroupAnswer.ASSIGNMENT)
         self.client[m] = MemberState.STABLE
         self.awaits[m] = Awaited.NOTHING
 
     @action(fair=weak)
     def reset_generation(self, m: Member) -> None:
         """{m} is told that nobody knows its member id, and will join without one."""
-        self.takes(m, Answer.UNKNOWN_MEMBER_ID)
+        self.takes(m, GroupAnswer.UNKNOWN_MEMBER_ID)
         self.fail_future(m)
         self.forget_id(m)
 
@@ -215,8 +215,8 @@ class GroupProtocol(ProtocolGroup):
     def join_again(self, m: Member) -> None:
         """{m} is told that its generation is over, or soon will be, and will join again."""
         require(
-            self.down[m] == Answer.ILLEGAL_GENERATION
-            or self.down[m] == Answer.REBALANCE_IN_PROGRESS
+            self.down[m] == GroupAnswer.ILLEGAL_GENERATION
+            or self.down[m] == GroupAnswer.REBALANCE_IN_PROGRESS
         )
         self.fail_future(m)
 
@@ -230,7 +230,7 @@ class GroupProtocol(ProtocolGroup):
     def notice_lost(self, m: Member) -> None:
         """Nobody is left who would answer {m}: its connection is closed."""
         require(self.awaits[m] != Awaited.NOTHING and not self.up[m])
-        require(self.down[m] == Answer.NONE and not self.joined[m] and not self.synced[m])
+        require(self.down[m] == GroupAnswer.NONE and not self.joined[m] and not self.synced[m])
         self.fail_future(m)
 
     # ── Joining: the coordinator ────────────────────────────────────────────────────────────
@@ -242,9 +242,9 @@ class GroupProtocol(ProtocolGroup):
         if not self.has_id[m]:
             require(self.entry[m] == Entry.NONE)  # else it is another one's, or its own former id
             self.entry[m] = Entry.PENDING
-            self.down[m] = Answer.MEMBER_ID_REQUIRED
+            self.down[m] = GroupAnswer.MEMBER_ID_REQUIRED
         elif self.entry[m] == Entry.NONE:
-            self.down[m] = Answer.UNKNOWN_MEMBER_ID
+            self.down[m] = GroupAnswer.UNKNOWN_MEMBER_ID
         elif self.answers_at_once(m):
             self.answer_join(m)
             self.note_joined(m)
@@ -261,13 +261,13 @@ class GroupProtocol(ProtocolGroup):
         self.attends()
         require(self.state == GroupState.PREPARING_REBALANCE and self.all_have_joined())
         require(all(not self.is_new(p) for p in Partition))
-        self.write = Write.GENERATION
+        self.write = GroupWrite.GENERATION
         self.note_all_joined()
 
     @action(fair=weak)
     def store_generation(self, leader: Member) -> None:
         """The next generation is stored, with its members; {leader} leads them."""
-        self.stores(Write.GENERATION)
+        self.stores(GroupWrite.GENERATION)
         require(self.has_members())
         require(self.leader == leader or self.leader is None or not self.is_member(self.leader))
         require(self.is_member(leader))
@@ -277,7 +277,7 @@ class GroupProtocol(ProtocolGroup):
     @action(fair=weak)
     def store_empty_generation(self) -> None:
         """The next generation is stored, which has no members."""
-        self.stores(Write.GENERATION)
+        self.stores(GroupWrite.GENERATION)
         require(not self.has_members())
         self.begin_generation()
         self.leader = None
@@ -285,7 +285,7 @@ class GroupProtocol(ProtocolGroup):
     @action(fair=weak)
     def answer_joins(self) -> None:
         """The coordinator hears that the generation is stored, and answers all who wait for it."""
-        self.hears_of(Write.GENERATION)
+        self.hears_of(GroupWrite.GENERATION)
         self.state = GroupState.COMPLETING_REBALANCE if self.has_members() else GroupState.EMPTY
         for m in Member:
             if self.joined[m] and self.is_awaited(m, Awaited.JOIN):
@@ -297,11 +297,11 @@ class GroupProtocol(ProtocolGroup):
         """The coordinator reads the SyncGroup of {m}."""
         self.hears(m, Awaited.SYNC)
         if not self.is_member(m):
-            self.down[m] = Answer.UNKNOWN_MEMBER_ID
+            self.down[m] = GroupAnswer.UNKNOWN_MEMBER_ID
         elif self.at[m] != self.generation:
-            self.down[m] = Answer.ILLEGAL_GENERATION
+            self.down[m] = GroupAnswer.ILLEGAL_GENERATION
         elif self.state == GroupState.PREPARING_REBALANCE:
-            self.down[m] = Answer.REBALANCE_IN_PROGRESS
+            self.down[m] = GroupAnswer.REBALANCE_IN_PROGRESS
         elif self.state == GroupState.STABLE:
             self.answer_sync(m)
         else:
@@ -312,7 +312,7 @@ class GroupProtocol(ProtocolGroup):
     @action(fair=weak)
     def store_assignment(self, plan: dict[Partition, Member | None]) -> None:
         """The assignment that the leader has sent is stored: {plan}."""
-        self.stores(Write.ASSIGNMENT)
+        self.stores(GroupWrite.ASSIGNMENT)
         require(all(self.is_right(p, plan[p]) for p in Partition))
         self.assigned = self.generation
         for p in Partition:
@@ -322,7 +322,7 @@ class GroupProtocol(ProtocolGroup):
     @action(fair=weak)
     def answer_syncs(self) -> None:
         """The coordinator hears that the assignment is stored, and tells all who wait for it."""
-        self.hears_of(Write.ASSIGNMENT)
+        self.hears_of(GroupWrite.ASSIGNMENT)
         self.state = GroupState.STABLE
         for m in Member:
             if self.synced[m] and self.is_awaited(m, Awaited.SYNC):
@@ -425,14 +425,14 @@ class GroupProtocol(ProtocolGroup):
         """The coordinator sends the offsets that it has taken to be stored."""
         self.attends()
         require(any(self.is_new(p) for p in Partition))
-        self.write = Write.OFFSETS
+        self.write = GroupWrite.OFFSETS
         for p in Partition:
             self.sent[p] = self.noted[p] if self.is_new(p) else 0
 
     @action(fair=weak)
     def store_offsets(self) -> None:
         """The offsets are stored."""
-        self.stores(Write.OFFSETS)
+        self.stores(GroupWrite.OFFSETS)
         for p in Partition:
             if self.sent[p] > 0:
                 self.committed[p] = self.sent[p]
@@ -441,7 +441,7 @@ class GroupProtocol(ProtocolGroup):
     @action(fair=weak)
     def answer_commits(self) -> None:
         """The coordinator hears that the offsets are stored, and answers who has sent them."""
-        self.hears_of(Write.OFFSETS)
+        self.hears_of(GroupWrite.OFFSETS)
 
     # ── Parts of the actions ────────────────────────────────────────────────────────────────
 
@@ -465,12 +465,12 @@ class GroupProtocol(ProtocolGroup):
 
     def share_out(self) -> None:
         """The leader's assignment is sent to be stored: of the partitions that there are."""
-        self.write = Write.ASSIGNMENT
+        self.write = GroupWrite.ASSIGNMENT
         self.note_partitions()
         for p in Partition:
             self.listed[p] = self.exists[p]
 
-    def stores(self, what: Write) -> None:
+    def stores(self, what: GroupWrite) -> None:
         """This is stored, if its coordinator is the present one."""
         require(self.write == what and not self.done)
         self.done = True
@@ -481,10 +481,10 @@ class GroupProtocol(ProtocolGroup):
         assert self.coordinator is not None
         self.election.write(self.coordinator)
 
-    def hears_of(self, what: Write) -> None:
+    def hears_of(self, what: GroupWrite) -> None:
         """The coordinator hears that this was stored."""
         require(self.write == what and self.done)
-        self.write = Write.NONE
+        self.write = GroupWrite.NONE
         self.done = False
 
     def begin_generation(self) -> None:
@@ -496,7 +496,7 @@ class GroupProtocol(ProtocolGroup):
     def is_gone(self, m: Member) -> bool:
         """Nobody bears the member id, nor will be told it."""
         return self.client[m] == MemberState.OFF or (
-            not self.has_id[m] and self.down[m] != Answer.MEMBER_ID_REQUIRED
+            not self.has_id[m] and self.down[m] != GroupAnswer.MEMBER_ID_REQUIRED
         )
 
     def evict(self, m: Member) -> None:

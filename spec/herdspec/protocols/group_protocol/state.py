@@ -7,12 +7,12 @@ from herdspec.protocols.election.contract import ElectionContract
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.values import (
-    Answer,
     Awaited,
     Entry,
+    GroupAnswer,
     GroupState,
+    GroupWrite,
     MemberState,
-    Write,
 )
 
 
@@ -39,7 +39,7 @@ class ProtocolGroup(Spec):
     synced: dict[Member, bool] = each(False)  # its SyncGroup waits for the leader's
     noted: dict[Partition, Nat] = each(0)  # offsets taken since the group was loaded
     sent: dict[Partition, Nat] = each(0)  # offsets on their way to be stored
-    write: Write = Write.NONE
+    write: GroupWrite = GroupWrite.NONE
     done: bool = False  # it was stored, and its coordinator does not know yet
 
     # What a client knows.
@@ -57,7 +57,7 @@ class ProtocolGroup(Spec):
 
     # What is under way.
     up: dict[Member, bool] = each(False)  # the request that it awaits the answer of
-    down: dict[Member, Answer] = each(Answer.NONE)
+    down: dict[Member, GroupAnswer] = each(GroupAnswer.NONE)
     said: dict[Member, Nat] = each(0)  # the generation in an answer to JoinGroup
     leaving: dict[Member, bool] = each(False)  # a LeaveGroup
     commit_at: dict[Member, Nat] = each(0)  # the generation of an OffsetCommit; 0: there is none
@@ -127,7 +127,7 @@ class ProtocolGroup(Spec):
 
     def attends(self) -> None:
         """A coordinator is there, and waits for nothing to be stored: it may decide."""
-        require(self.coordinator is not None and self.write == Write.NONE)
+        require(self.coordinator is not None and self.write == GroupWrite.NONE)
 
     def hears(self, m: Member, awaited: Awaited) -> None:
         """The coordinator reads a request of this kind, after what was sent before it."""
@@ -136,10 +136,10 @@ class ProtocolGroup(Spec):
         require(self.commit_at[m] == 0 and not self.leaving[m])
         self.up[m] = False
 
-    def takes(self, m: Member, answer: Answer) -> None:
+    def takes(self, m: Member, answer: GroupAnswer) -> None:
         """The client takes this answer to what it awaits."""
         require(self.down[m] == answer)
-        self.down[m] = Answer.NONE
+        self.down[m] = GroupAnswer.NONE
 
     def ask(self, m: Member, awaited: Awaited) -> None:
         """The client sends a request."""
@@ -151,7 +151,7 @@ class ProtocolGroup(Spec):
         self.client[m] = MemberState.UNJOINED
         self.awaits[m] = Awaited.NOTHING
         self.up[m] = False
-        self.down[m] = Answer.NONE
+        self.down[m] = GroupAnswer.NONE
         self.said[m] = 0
         self.leads[m] = False
         self.revoke(m)
@@ -165,12 +165,12 @@ class ProtocolGroup(Spec):
 
     def answer_join(self, m: Member) -> None:
         """The answer to a JoinGroup: the present generation, and who leads it."""
-        self.down[m] = Answer.LEADER if self.leader == m else Answer.FOLLOWER
+        self.down[m] = GroupAnswer.LEADER if self.leader == m else GroupAnswer.FOLLOWER
         self.said[m] = self.generation
 
     def answer_sync(self, m: Member) -> None:
         """The answer to a SyncGroup: the member's part of the stored assignment."""
-        self.down[m] = Answer.ASSIGNMENT
+        self.down[m] = GroupAnswer.ASSIGNMENT
         for p in Partition:
             self.given[m, p] = self.owner[p] == m
 
@@ -183,7 +183,7 @@ class ProtocolGroup(Spec):
         self.state = GroupState.PREPARING_REBALANCE
         for m in Member:
             if self.synced[m] and self.is_awaited(m, Awaited.SYNC):
-                self.down[m] = Answer.REBALANCE_IN_PROGRESS
+                self.down[m] = GroupAnswer.REBALANCE_IN_PROGRESS
             self.synced[m] = False
 
     def remove(self, m: Member) -> None:
@@ -197,7 +197,7 @@ class ProtocolGroup(Spec):
         """The group is in no coordinator's memory, and what was sent there is lost."""
         self.coordinator = None
         self.state = GroupState.DEAD
-        self.write = Write.NONE
+        self.write = GroupWrite.NONE
         self.done = False
         self.note_unloaded()
         for m in Member:

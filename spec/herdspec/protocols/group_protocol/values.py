@@ -22,7 +22,7 @@ class Awaited(Enum):
     SYNC = "sync"
 
 
-class Answer(Enum):
+class GroupAnswer(Enum):
     """What is under way to a client: an answer to what it awaits, by its contents or its error."""
 
     NONE = "none"
@@ -53,7 +53,7 @@ class Entry(Enum):
     MEMBER = "member"
 
 
-class Write(Enum):
+class GroupWrite(Enum):
     """What the coordinator has sent to be stored, one thing at a time."""
 
     NONE = "none"
