@@ -54,22 +54,34 @@ class RebalancingTrace:
         """Offsets of which nobody has heard whether they are stored."""
         self._given: set[tuple[Member, Partition]] = set()
         """What somebody else's line has shown to be released before its consumer heard of that."""
+        self._latest: dict[Partition, int] = {}
+        """The latest token that was told."""
         self._freed_ns: dict[Partition, int] = {}
+        self._claimed_ns: dict[tuple[Member, Partition], int] = {}
+        """When the last claim of a partition was asked for that is answered."""
         self._sessions: dict[Member, int] = {}
         self._closing: set[Member] = set()
         self._recalled: set[int] = set()
         """Claims, by line, of which their consumer found later that they were done."""
-        claims: dict[tuple[str, str], TraceLine] = {}
+        self._tokens: dict[int, int] = {}
+        """By claim's line, its token, if it was ever told."""
+        asked: dict[tuple[str, str], TraceLine] = {}
         for line in lines:
             values.element("Member", line.node)
             self._lines[line.node].append(line)
             for name, offset in places(line):
                 values.element("Partition", name)
                 values.rank("offset", offset, name)
-                if line.action == "claim":
-                    claims[line.node, name] = line
-                elif line.action == "recall" and (line.node, name) in claims:
-                    self._recalled.add(id(claims[line.node, name]))
+                before = asked.get((line.node, name))
+                if line.action in ("claim", "release"):
+                    asked[line.node, name] = line
+                elif line.action == "recall" and before is not None:
+                    self._recalled.add(id(before))
+                elif (
+                    line.action == "answered" and offset < 0
+                    and before is not None and before.action == "claim"
+                ):  # fmt: skip
+                    self._tokens.setdefault(id(before), line.arguments.get("token", 0))
                 elif line.action in ("read_offsets", "commit"):
                     self._stored.setdefault(name, offset if line.action == "read_offsets" else -1)
 
@@ -148,7 +160,8 @@ class RebalancingTrace:
         if not done:
             return [[("cut", (m,))]]
         calls = [("claim", (m, p)) for p in done[:-1]] + [("swallow_claim", (m, done[-1]))]
-        free = ([way for way in self._frees(p, s, line) if way is not ELSE] for p in done)
+        owned = {s.owner[p]: p for p in done}.values()  # whose session ends frees all it has
+        free = ([way for way in self._frees(p, s, line) if way is not ELSE] for p in owned)
         return [[*(call for way in ways for call in way), *calls] for ways in product(*free)]
 
     def comes_back(self, told: Told, s: State) -> Iterable[Way]:
@@ -237,24 +250,48 @@ class RebalancingTrace:
         """Whether what is answered was asked; of a commit, then there is no doubt any more."""
         m, ((p, offset),) = self._m(told), self._places(told.line)
         self._answer = self._asked.pop((m, p, bool(offset)), None)
+        if self._answer is None:
+            return False
         if offset:
             self._doubts.pop((m, p), None)
-        if self._answer is not None and self._answer.action == "release":
+        elif self._answer.action == "claim":
+            self._claimed_ns[m, p] = self._answer.time_ns
+        elif self._answer.action == "release":
             self._freed_ns[p] = told.line.time_ns
-        return self._answer is not None and told.line.arguments["outcome"] == "done"
+        outcome, token = told.line.arguments["outcome"], self._tokens.get(id(self._answer), 0)
+        self._is_late = token < self._latest.get(p, 0)
+        self._latest[p] = max(token, self._latest.get(p, 0))
+        return outcome == "done" or (outcome == "no node" and self._answer.action == "release")
 
     def answered(self, told: Told, s: State) -> Iterable[Way]:
         """It was done."""
         m, ((p, offset),) = self._m(told), self._places(told.line)
         assert self._answer is not None, "what nobody has asked is no step"
+        is_done = told.line.arguments["outcome"] == "done"
         match self._answer.action:
+            case "release":
+                known = (m, p) in self._given or not is_done
+                return [*self._gives(m, p, s), *([ELSE, []] if known else [])]
             case "commit":
                 return [stores(s, m, p, offset)]
-            case "release":
-                return [*self._gives(m, p, s), *([[]] if (m, p) in self._given else [])]
             case "recall":
                 return [[("recall", (m, p))], *([[]] if s.holds(m, p) else [])]
-        return [[*way, ("claim", (m, p))] for way in self._frees(p, s, told.line)]
+            case "claim" if not self._is_late:
+                return self._claims(m, p, s, told.line)
+        return [[]]
+
+    def _claims(self, m: Member, p: Partition, s: State, line: TraceLine) -> Iterable[Way]:
+        """It has claimed a partition, after those whose answers come later than the next claim."""
+        ways = [*self._frees(p, s, line)]
+        late = [key for key, of in self._asked.items() if self._tokens.get(id(of), 0)]
+        for other, q, _ in late:
+            is_before = self._tokens[id(self._asked[other, q, False])] < self._latest[p]
+            if q == p and is_before and s.session[other] in LIVES:
+                ends = [end for end in self._ends(other, s, line) if end is not ELSE]
+                before = [way for way in ways if way is not ELSE]
+                claims = [("claim", (o, r)) for o, r, _ in late if o == other]
+                ways = [[*way, *claims, *end] for way in before for end in ends]
+        return [way if way is ELSE else [*way, ("claim", (m, p))] for way in ways]
 
     def _frees(self, p: Partition, s: State, line: TraceLine) -> Iterable[Way]:
         """Ways in which a partition has become free by then."""
@@ -276,11 +313,6 @@ class RebalancingTrace:
         p, offset = next(self._places(told.line))
         return differences({"what is stored": (s.committed[p], offset)} if offset else {})
 
-    def is_refused(self, told: Told) -> None:
-        """A claim was answered."""
-        ((p, _),) = self._places(told.line)
-        self._answer = self._asked.pop((self._m(told), p, False), None)
-
     def refuses(self, told: Told, s: State) -> Iterable[Way]:
         """Somebody owns it, or has claimed it and does not know; or did, when it was looked at."""
         m, ((p, _),) = self._m(told), self._places(told.line)
@@ -290,7 +322,7 @@ class RebalancingTrace:
         for (other, q, _), line in self._asked.items():
             if other != m and q == p and line.action == "claim":
                 yield [("claim", (other, p)), refused]
-        if self._answer and self._freed_ns.get(p, 0) >= self._answer.time_ns:
+        if self._freed_ns.get(p, -1) >= self._claimed_ns[m, p]:
             yield from (ELSE, [])
 
     def begins(self, told: Told, s: State) -> Sequence[str]:
@@ -361,7 +393,7 @@ ROWS: Mapping[str, Row] = {
     "read_topics": Row(ways=G.reads_topics),
     "read_ids": Row(arguments={"mine": G.planned}),
     "claim": Row(None, note=G.asks),
-    "refuse_claim": Row(ways=G.refuses, note=G.is_refused),
+    "refuse_claim": Row(ways=G.refuses),
     "recall": Row(None, note=G.asks),
     "read_offsets": Row(claims=G.begins),
     "fail_attempt": Row(("fail_attempt", None)),
