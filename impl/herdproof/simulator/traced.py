@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from io import StringIO
-from typing import TextIO
+from typing import Any, TextIO
 
 from herdproof.simulator.process import Process
 
-Tells = Callable[[object, object, Sequence[object]], None]
+Tells = Callable[[Any, Any, Sequence[Any]], None]
 """Told of the core, of an event that it has taken, and of what that has led to."""
 
 

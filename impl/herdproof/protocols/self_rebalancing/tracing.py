@@ -1,9 +1,10 @@
 """
-The trace of system A: one line for each step of a consumer. Format: `docs/self_rebalancing_trace.md`.
+The trace of system A: one line for each step of a consumer.
 
-The tracer is an observer of the consumer's shell, or of the simulator's processes: it is told of
-every event after the core has taken it, and before anything that it decided is done. Every `Step`
-among the core's effects is a line of version 2, named as the step is; the tracer adds who and when.
+Format: `docs/self_rebalancing_trace.md`. The tracer is an observer of the consumer's shell, or of
+the simulator's processes: it is told of every event after the core has taken it, and before
+anything that it decided is done. Every `Step` among the core's effects is a line of version 2,
+named as the step is; the tracer adds who and when.
 """
 
 from __future__ import annotations
@@ -31,9 +32,7 @@ class ConnectorTracer:
         self, consumer: str, group: str, run: str, stream: TextIO, now_ms: Callable[[], int],
         clock: Clock = time.time_ns,
     ) -> None:  # fmt: skip
-        self._tracer = Tracer(
-            SELF_REBALANCING, consumer, stream, run=run, group=group, clock=clock
-        )
+        self._tracer = Tracer(SELF_REBALANCING, consumer, stream, run=run, group=group, clock=clock)
         self._now_ms = now_ms
         self._clock = clock
 

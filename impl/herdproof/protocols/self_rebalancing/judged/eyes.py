@@ -24,7 +24,7 @@ from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnecto
 from herdproof.protocols.self_rebalancing.simulated.chance import Trouble, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
-from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
+from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, Observes, RebalancingRun
 from herdproof.simulator.tree import Nodes
 from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import watches_of
@@ -212,10 +212,11 @@ def judged(
     seed: int, config: WorldConfig = DEFAULT,
     connector: type[ConsumerConnector] = ConsumerConnector,
     troubles: Sequence[Trouble] | None = None, member: type[SimulatedMember] = SimulatedMember,
+    observe: Observes | None = None,
 ) -> JudgedRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = ContractEyes()
-    run = RebalancingRun(seed, config, eyes, connector, troubles, member)
+    run = RebalancingRun(seed, config, eyes, connector, troubles, member, observe)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from herdproof.conformance.traces.line import TraceLine, read_texts
+from herdproof.protocols.self_rebalancing.simulated.chance import WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
-from herdproof.protocols.self_rebalancing.simulated.world import RebalancingRun
+from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
 from herdproof.protocols.self_rebalancing.tracing import ConnectorTracer
 from herdproof.simulator.process import Process
 from herdproof.simulator.traced import ProcessTracers
@@ -22,9 +23,19 @@ def tracer_of(who: Process, stream: TextIO) -> ConnectorTracer:
     )  # fmt: skip
 
 
-def traced(seed: int, *arguments: Any, **options: Any) -> list[TraceLine]:
+class RunTracers(ProcessTracers):
+    """The tracers of a run's members, on one stream."""
+
+    def __init__(self) -> None:
+        super().__init__(tracer_of)
+
+    def lines(self, seed: int) -> list[TraceLine]:
+        """All that was traced so far, in the run of this seed."""
+        return read_texts(self.texts(), f"seed {seed}")
+
+
+def traced(seed: int, config: WorldConfig = DEFAULT, **options: Any) -> list[TraceLine]:
     """The trace of the run of a seed; the rest is as `RebalancingRun` has it."""
-    tracers = ProcessTracers(tracer_of)
-    run = RebalancingRun(seed, *arguments, observe=tracers, **options)
-    run.live()
-    return read_texts(tracers.texts(), f"seed {seed}")
+    tracers = RunTracers()
+    RebalancingRun(seed, config, observe=tracers, **options).live()
+    return tracers.lines(seed)

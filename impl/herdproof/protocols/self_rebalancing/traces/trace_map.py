@@ -108,6 +108,7 @@ class RebalancingTrace:
 
     def wanted(self, line: TraceLine) -> list[str]:
         """Whatever there is: what a subscription concerns shows in the plans."""
+        del line
         return list(self._values.names["Partition"])
 
     def planned(self, line: TraceLine) -> list[str]:
@@ -182,7 +183,7 @@ class RebalancingTrace:
         return own[at] if at < len(own) else None
 
     def _ends(self, m: Member, s: State, line: TraceLine) -> list[Way]:
-        """Ways in which the session of a consumer has ended by then; what it has sent came before."""
+        """Ways in which a consumer's session has ended by then; what it has sent came before."""
         name = list(self._values.names["Member"])[m.index]
         own = self._lines[name]
         at = bisect_right(own, line.time_ns, key=TIME)
@@ -196,8 +197,11 @@ class RebalancingTrace:
                 ways = [[("shutdown", (m,))], ELSE, *ways]
         if s.session[m] is Session.DEAD:
             ways = [[("expire_dead", (m,))]]
-        return [[*before, *way] if way is not ELSE else ELSE
-                for way in ways for before in self._done(m, s)]
+        return [
+            [*before, *way] if way is not ELSE else ELSE
+            for way in ways
+            for before in self._done(m, s)
+        ]
 
     def _is_over(self, later: TraceLine | None, line: TraceLine) -> bool:
         """Whether a lease was over by then, as its consumer's next line shows."""
@@ -205,7 +209,7 @@ class RebalancingTrace:
 
     def _done(self, m: Member, s: State, only: Partition | None = None) -> list[Way]:
         """What a consumer has sent, and nobody has answered, was done, or not; each of it."""
-        each = [
+        each: list[tuple[Way, Way]] = [
             ([], stores(s, m, p, offset))
             for (who, p), offset in self._doubts.items()
             if who == m and only in (None, p) and offset > s.consumed[m, p]
@@ -276,7 +280,9 @@ class RebalancingTrace:
                 return [stores(s, m, p, offset)]
             case "recall":
                 return [[("recall", (m, p))], *([[]] if s.holds(m, p) else [])]
-            case "claim" if not self._is_late:
+            case "claim" if self._is_late:  # somebody else's claim has shown it, or it is none
+                return [[]] if s.token[m, p] else []
+            case "claim" if is_done:
                 return self._claims(m, p, s, told.line)
         return [[]]
 
@@ -306,7 +312,8 @@ class RebalancingTrace:
 
     def _gives(self, m: Member, p: Partition, s: State) -> list[Way]:
         """It gives a partition back, once what it has sent of that is stored, or not."""
-        return [[*before, ("give_back", (m, p))] for before in self._done(m, s, p)]
+        lives = [("reconnect", (m,))] if s.session[m] is Session.SUSPENDED else []
+        return [[*before, *lives, ("give_back", (m, p))] for before in self._done(m, s, p)]
 
     def outcome(self, told: Told, s: State) -> Sequence[str]:
         """A commit has led to the offset that it tells."""
@@ -315,6 +322,7 @@ class RebalancingTrace:
 
     def refuses(self, told: Told, s: State) -> Iterable[Way]:
         """Somebody owns it, or has claimed it and does not know; or did, when it was looked at."""
+        del s
         m, ((p, _),) = self._m(told), self._places(told.line)
         refused = ("refuse_claim", (m, p))
         yield [refused]
@@ -408,5 +416,5 @@ def map_of(spec: Specification = PROVED) -> TraceMap:
     return TraceMap(
         in_replays(spec), ROWS, protocol=SELF_REBALANCING, group=RebalancingTrace,
         initial=G.initial, arguments={"m": "node", "p": ANY, "wanted": G.wanted},
-        ranks={"offset": Scale(zero=-1)}, spare=["Member", "Partition"],
+        ranks={"offset": Scale(zero=-1)}, plain=True,
     )  # fmt: skip
