@@ -13,6 +13,8 @@ from herdspec.protocols.self_rebalancing.plan import PROTOCOL
 
 if TYPE_CHECKING:
     from herdproof.conformance.traces.mapping import TraceMap
+    from herdproof.pipeline.audit.auditor import Auditor
+    from herdproof.pipeline.campaign.runs import Simulated
 
 SIMULATED_RUNS = 20
 
@@ -61,4 +63,20 @@ def trace_map() -> TraceMap:
     return map_of()
 
 
-IMPLEMENTATION = Implementation(PROTOCOL, checks=(simulated_runs,), trace_map=trace_map)
+def auditor() -> Auditor:
+    """What the pipeline knows of its traces."""
+    from herdproof.protocols.self_rebalancing.traces.auditor import ConnectorAuditor
+
+    return ConnectorAuditor(PROTOCOL.name, trace_map(), PROTOCOL.declared())
+
+
+def simulated() -> Simulated:
+    """Its simulator."""
+    from herdproof.protocols.self_rebalancing.campaign import Rebalancing
+
+    return Rebalancing(auditor().replay)
+
+
+IMPLEMENTATION = Implementation(
+    PROTOCOL, checks=(simulated_runs,), trace_map=trace_map, auditor=auditor, simulated=simulated
+)
