@@ -6,7 +6,8 @@ What each line of a consumer says of the contract's fields: no guard, no judgeme
   partition tells of the time before that.
 - A consumer that says nothing may have stopped. Whether it consumed on when another one had claimed
   its partition, the lease in its next line tells.
-- A token that follows none that was told: somebody else has claimed, and stored, in between.
+- A token that follows none that was told: somebody else has claimed, and stored, in between. So may
+  an owner have that has told of no release: its last lines may be missing.
 - Where a consumer's lines are missing, nobody knows what it has claimed or stored meanwhile.
 """
 
@@ -110,39 +111,45 @@ class ConnectorJudge(PlainJudge):
                     self.seen.widen("committed", p, offset + 1)
             case "answered":
                 asked = self._asked.pop((m, p, offset >= 0), None)
-                if asked is not None and line.arguments["outcome"] == "done":
+                if line.arguments["outcome"] == "done":
                     self._answered(m, p, offset, asked, line)
             case "read_offsets":
                 if is_lost(self.seen.get("committed", p)):
                     self.seen.refine("committed", p, offset + 1)
             case "start_fetchers":
+                self._supersede(m, p, line)
                 self._fetched.setdefault(m, {})[p] = None
                 self.seen.set("consumes", (m, p), True)
                 self.seen.set("position", (m, p), offset + 1)
 
     def _answered(
-        self, m: Life, p: Partition, offset: int, asked: TraceLine, line: TraceLine
+        self, m: Life, p: Partition, offset: int, asked: TraceLine | None, line: TraceLine
     ) -> None:
-        """It was done, by now."""
+        """It was done, by now; what was asked its own line need not tell."""
         token = line.arguments.get("token", 0)
         known, told_ns = self._latest.get(p, (0, 0))
-        match asked.action:
-            case "claim" | "recall" if token > known:
-                self._claims(m, p, token, line)
-            case "release" if token == known:
-                self.seen.set("owner", p, None)
-                self.seen.set("claim", (m, p), 0)
-            case "commit" if token >= known or asked.time_ns > told_ns:
+        if offset >= 0:
+            if token >= known or (asked is not None and asked.time_ns > told_ns):
                 self.seen.set("committed", p, offset + 1)
+        elif token > known:
+            self._claims(m, p, token, line)
+        elif token == known and (asked is None or asked.action == "release"):
+            self.seen.set("owner", p, None)
+            self.seen.set("claim", (m, p), 0)
 
     def _claims(self, m: Life, p: Partition, token: int, line: TraceLine) -> None:
         known, _ = self._latest.get(p, (0, 0))
         self._latest[p] = token, line.time_ns
-        if token != known + 1:
-            self.seen.forget("committed", p)
+        owner = self.seen.get("owner", p)
+        if token != known + 1 or is_lost(owner) or owner is not None:
+            self.seen.forget("committed", p)  # who gave nothing back may have stored more
         self.seen.set("owner", p, m)
         self.seen.set("claims", p, token)
         self.seen.set("claim", (m, p), token)
+        self._supersede(m, p, line)
+
+    def _supersede(self, m: Life, p: Partition, line: TraceLine) -> None:
+        """Whoever consumed it before has stopped, or will tell that it went on."""
         for other, fetched in self._fetched.items():
             if p in fetched and other != m:
                 self._claimed_ns[other, p] = line.time_ns
