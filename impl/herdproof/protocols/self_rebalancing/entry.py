@@ -13,7 +13,7 @@ from herdspec.protocols.self_rebalancing.plan import PROTOCOL
 
 if TYPE_CHECKING:
     from herdproof.conformance.traces.mapping import TraceMap
-    from herdproof.pipeline.audit.auditor import Auditor
+    from herdproof.pipeline.audit.map_trace import MapAuditor
     from herdproof.pipeline.campaign.runs import Simulated
 
 SIMULATED_RUNS = 20
@@ -63,7 +63,7 @@ def trace_map() -> TraceMap:
     return map_of()
 
 
-def auditor() -> Auditor:
+def auditor() -> MapAuditor:
     """What the pipeline knows of its traces."""
     from herdproof.protocols.self_rebalancing.traces.auditor import ConnectorAuditor
 
@@ -74,7 +74,7 @@ def simulated() -> Simulated:
     """Its simulator."""
     from herdproof.protocols.self_rebalancing.campaign import Rebalancing
 
-    return Rebalancing(auditor().replay)
+    return Rebalancing(auditor())
 
 
 IMPLEMENTATION = Implementation(
