@@ -40,7 +40,8 @@ class ConnectorAuditor(MapAuditor):
     @property
     def sentences(self) -> Mapping[str, str]:
         """What the contract promises, with a coordinator or without one."""
-        of = [p for p in (*CLAIMED.properties, *CONTRACT.properties) if p.name in OWED]
+        every = (*CLAIMED.properties, *CONTRACT.properties)
+        of = [p for p in every if p.name in OWED and not p.lemma]
         return {p.name: p.sentence for p in of if p.expectation in JUDGED or p.goal is not None}
 
     @property
