@@ -122,8 +122,8 @@ class Consumer:
     - `session_timeout_s`: after so long unheard it stops by itself, and the others take over.
     - `kafka`: further settings of librdkafka, as "security.protocol".
     - `max_queued_records`: how many records each stream keeps ready.
-    - `trace`: a file to append a line to for each step of the protocol (docs/central_trace.md);
-      `run` is what the traces of one run are called.
+    - `trace`: a file to append a line to for each step of the protocol (docs/central_trace.md, or
+      docs/self_rebalancing_trace.md); `run` is what the traces of one run are called.
 
     Raises `BadArgument`, `BadSettings` or `KafkaUnusable` at once for what can be known at once.
     """

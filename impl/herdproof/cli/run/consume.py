@@ -80,7 +80,7 @@ def consume(
         bool, typer.Option("--json", help="Print each record as a line of JSON.")
     ] = False,
     trace: TraceOption = None,
-    run: RunOption = "central_coordinator",
+    run: RunOption = "",
 ) -> None:
     """Join a consumer group and print its records until Ctrl-C or SIGTERM; then leave it."""
     from herdproof.consumer import CommitFailed, Consumer

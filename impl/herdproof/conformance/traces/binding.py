@@ -266,9 +266,9 @@ class Binding:
         return self._values.standing[self.begun].begin(self._key(told.line), gone)
 
     def _check_arguments(self, line: TraceLine) -> None:
-        """Refuse an argument that is no parameter, in a line without a row that looks elsewhere."""
+        """Refuse an argument that is no parameter, in a line of which no map looks elsewhere."""
         row, action = self.row, self.action
-        if action is None or line.action != action.name:
+        if action is None or line.action != action.name or self._table.arguments:
             return
         if row.arguments or row.ways or isinstance(row.seen, Mapping):
             return

@@ -214,6 +214,8 @@ class TraceMap:
     """What, beside times, says in which order lines are to be taken."""
     cap: int = CAP
     """How many states may be carried."""
+    plain: bool = False
+    """Steps are taken by the spec's own Python, however many there are: nothing is compiled."""
 
     def __post_init__(self) -> None:
         for sort in (*self.names, *self.nodes, *self.identities, *self.spare):

@@ -165,7 +165,7 @@ class _Group:
         """Replay them; plainly where that says more, or goes on where what is compiled cannot."""
         if self.table.raw is not None:
             return self._raw()
-        plain, factor = self.plain, 1
+        plain, factor = self.plain or self.table.plain, 1
         while True:
             bindings = self._bindings()
             sizes = bindings.sizes(factor)

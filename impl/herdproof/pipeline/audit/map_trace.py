@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from herdproof.conformance.traces.mapping import TraceMap
 from herdproof.conformance.traces.ordering import Causes, Ordered, ordered
-from herdproof.conformance.traces.replay import conform_lines
+from herdproof.conformance.traces.replay import Watches, conform_lines
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.replayed import replayed
@@ -97,9 +97,11 @@ class MapAuditor(Auditor):
         del run, group
         return ReplayedAlone()
 
-    def replay(self, lines: Sequence[Any]) -> Replayed:
-        """A group's lines, in order, replayed in the spec."""
-        outcome = conform_lines(lines, self._table, failing=self._failing, **self.options)
+    def replay(self, lines: Sequence[Any], watches: Watches | None = None) -> Replayed:
+        """A group's lines, in order, replayed in the spec; who `watches` is told of each step."""
+        outcome = conform_lines(
+            lines, self._table, failing=self._failing, watches=watches, **self.options
+        )
         at = outcome.matched
         time_ns = lines[at].time_ns if at < len(lines) else None
         return replayed(outcome, self._table.specification, time_ns)

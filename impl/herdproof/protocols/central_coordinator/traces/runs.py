@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 from herdproof.protocols.central_coordinator.simulated.broker import SimulatedBroker
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault
@@ -13,6 +13,7 @@ from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Out
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, lines_of
 from herdproof.protocols.central_coordinator.tracing import ConsumerTracer, CoordinatorTracer
 from herdproof.simulator.process import Process
+from herdproof.simulator.traced import ProcessTracers
 
 
 @dataclass(frozen=True)
@@ -31,32 +32,20 @@ def traced(seed: int, config: Config = DEFAULT, faults: Sequence[Fault] | None =
     return Traced(outcome, tracers.lines())
 
 
-class Tracers:
+class Tracers(ProcessTracers):
     """The tracers of a run's processes, on one stream; `run` is to be set before it begins."""
 
     run: Run
 
     def __init__(self) -> None:
-        self._stream = io.StringIO()
-        self._tracers: dict[int, tuple[Process, CoordinatorTracer | ConsumerTracer]] = {}
-
-    def __call__(self, who: Process, event: object, effects: Sequence[object]) -> None:
-        """A process's core has taken an event."""
-        assert isinstance(who, SimulatedBroker | SimulatedConsumer), "there are no others"
-        if id(who) not in self._tracers:
-            self._tracers[id(who)] = (who, _tracer(who, self.run, self._stream))
-        self._tracers[id(who)][1](who.core, event, effects)  # type: ignore[arg-type]
+        super().__init__(lambda who, stream: _tracer(who, self.run, stream))
 
     def lines(self) -> list[CentralStep]:
         """All that was traced so far."""
         return lines_of(self.texts(), f"seed {self.run.seed}")
 
-    def texts(self) -> list[str]:
-        """The lines of the trace, as they stand in a file."""
-        return self._stream.getvalue().splitlines()
 
-
-def _tracer(who: Process, run: Run, stream: io.StringIO) -> CoordinatorTracer | ConsumerTracer:
+def _tracer(who: Process, run: Run, stream: TextIO) -> CoordinatorTracer | ConsumerTracer:
     def clock() -> int:
         return int(run.timeline.now * 1_000_000)
 

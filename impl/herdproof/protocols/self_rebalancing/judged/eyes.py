@@ -13,7 +13,7 @@ found counts as finished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +24,11 @@ from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnecto
 from herdproof.protocols.self_rebalancing.simulated.chance import Trouble, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
-from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
+from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, Observes, RebalancingRun
 from herdproof.simulator.tree import Nodes
 from herdspec.check.observation.observed import Judgement, Observed, Violation
 from herdspec.check.observation.watches import watches_of
+from herdspec.language.specification import Promise, Specification
 from herdspec.protocols.self_rebalancing.contract import CLAIMED
 
 INITIAL: Mapping[str, Any] = {
@@ -42,8 +43,15 @@ FENCED = frozenset({
     "only_the_latest_claim_stores", "owners_change_with_a_claim",
 })  # fmt: skip
 """What is owed whatever becomes of sessions."""
-_PROMISES = {promise.name: promise for promise in CLAIMED.properties}
-WATCHES = watches_of(CLAIMED, INITIAL, [_PROMISES[name] for name in sorted(OF_THE_LEASE | FENCED)])
+
+
+def of_fields(names: Iterable[str]) -> tuple[Specification, Mapping[str, Any], list[Promise]]:
+    """The contract, the fields that are filled, and these of its promises."""
+    promises = {promise.name: promise for promise in CLAIMED.properties}
+    return CLAIMED, INITIAL, [promises[name] for name in names]
+
+
+WATCHES = watches_of(*of_fields(sorted(OF_THE_LEASE | FENCED)))
 
 
 @dataclass(frozen=True)
@@ -224,10 +232,11 @@ def judged(
     seed: int, config: WorldConfig = DEFAULT,
     connector: type[ConsumerConnector] = ConsumerConnector,
     troubles: Sequence[Trouble] | None = None, member: type[SimulatedMember] = SimulatedMember,
+    observe: Observes | None = None,
 ) -> JudgedRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = ContractEyes()
-    run = RebalancingRun(seed, config, eyes, connector, troubles, member)
+    run = RebalancingRun(seed, config, eyes, connector, troubles, member, observe)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}

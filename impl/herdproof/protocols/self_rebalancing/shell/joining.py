@@ -7,7 +7,7 @@ import socket
 import time
 
 from herdproof.consuming.listener import ListenerThread
-from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe
+from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both
 from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
 from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
@@ -16,6 +16,8 @@ from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs, is_
 from herdproof.protocols.self_rebalancing.registries.registrations import registration_of
 from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 from herdproof.protocols.self_rebalancing.shell.session import ConnectorSession
+from herdproof.protocols.self_rebalancing.tracing import SELF_REBALANCING, ConnectorTracer
+from herdproof.shells.clock import now_ms
 
 
 class SelfRebalancingConsumer:
@@ -31,13 +33,12 @@ class SelfRebalancingConsumer:
         )  # fmt: skip
         if not options["zookeeper"]:
             raise BadArgument("zookeeper is missing: say where its servers listen, as host:port")
-        if arguments.trace is not None:
-            raise BadArgument("trace: consumers that rebalance by themselves write none yet")
         timeout_s = 6.0 if arguments.session_timeout_s is None else arguments.session_timeout_s
         self._dirs = GroupDirs(arguments.group)
         self.consumer_id = arguments.consumer_id or consumer_id_of(arguments.group)
         if not is_name(self.consumer_id):
             raise BadArgument(f"consumer_id is {self.consumer_id!r}: no node can be called so")
+        self._arguments = arguments
         self._zookeeper: str = options["zookeeper"]
         self._settings = ConnectorSettings(
             zookeeper_session_timeout_ms=round(timeout_s * 1000),
@@ -63,6 +64,12 @@ class SelfRebalancingConsumer:
         """A session, to be started; `InvalidSubscription` for what not every member reads alike."""
         registration = registration_of(subscription, round(time.time() * 1000))
         core = self.connector(self._dirs.group, self.consumer_id, registration, self._settings)
+        if self._arguments.trace is not None:
+            tracer = ConnectorTracer(
+                self.consumer_id, self._arguments.group, self._arguments.run or SELF_REBALANCING,
+                self._arguments.trace, now_ms,
+            )  # fmt: skip
+            observe = both(tracer, observe)
         return ConnectorSession(core, self._zookeeper, streams, listener=listener, observe=observe)
 
 

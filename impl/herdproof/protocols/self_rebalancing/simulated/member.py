@@ -59,6 +59,7 @@ COMMIT_EVERY = 20
 class MemberWorld(World, Protocol):
     """What a member needs of its world."""
 
+    seed: int
     connector: type[ConsumerConnector]
     service: SimulatedService
     kafka: Kafka

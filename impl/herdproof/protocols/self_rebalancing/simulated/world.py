@@ -36,6 +36,9 @@ from herdproof.simulator.network import Lateness, Network
 from herdproof.simulator.process import Process
 from herdproof.simulator.session import HOST, Open, SimulatedClient, SimulatedService
 
+Observes = Callable[[Process, object, Sequence[object]], None]
+"""Told of what a process does, before anything that it has decided is done."""
+
 DEFAULT = WorldConfig()
 NOBODY = Eyes()
 
@@ -53,12 +56,14 @@ class RebalancingRun:
         self, seed: int, config: WorldConfig = DEFAULT, eyes: Eyes = NOBODY,
         connector: type[ConsumerConnector] = ConsumerConnector,
         troubles: Sequence[Trouble] | None = None, member: type[SimulatedMember] = SimulatedMember,
+        observe: Observes | None = None,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.config = config
         self.eyes = eyes
         self.connector = connector
         self.member = member
+        self.observe = observe
         self.troubles = draw_troubles(config, seed) if troubles is None else tuple(troubles)
         self.chance = Random(f"{seed}/world")
         self.fate = Random(f"{seed}/fate")
@@ -105,6 +110,8 @@ class RebalancingRun:
     def note(self, who: Process, event: object, effects: Sequence[object]) -> None:
         """Something happened to a member."""
         self.log.append((self.timeline.now, who.name, event, effects))
+        if self.observe is not None:
+            self.observe(who, event, effects)
         self.look()
 
     def look(self) -> None:

@@ -1,0 +1,1 @@
+"""Traces of system A: maps them to its spec's actions."""
