@@ -383,67 +383,6 @@ def test_what_the_code_chooses_is_taken_and_the_rest_is_named(adapter: type[Adap
     }
 
 
-class Ladder(Spec):
-    """It is climbed by one rung or by nine; a door in it is opened wide, or not."""
-
-    rung: Nat = 0
-    opened: bool = False
-    wide: bool = False
-
-    @action
-    def climb(self, far: bool) -> None:
-        """Somebody climbs."""
-        self.rung += 9 if far else 1
-
-    @action
-    def open(self, wide: bool) -> None:
-        """The door is opened."""
-        require(not self.opened)
-        self.opened = True
-        self.wide = wide
-
-
-class Leaper(Adapter):
-    """Climbs by nine, and opens the door a little."""
-
-    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {"climb": ("far",), "open": ("wide",)}
-
-    def begin(self) -> None:
-        """On the ground."""
-        self.rung, self.opened = 0, False
-
-    def climb(self) -> bool:
-        """Far."""
-        self.rung += 9
-        return True
-
-    def open(self) -> bool:
-        """A little."""
-        if self.opened:
-            raise Refused
-        self.opened = True
-        return False
-
-    def observe(self) -> dict[str, Any]:
-        """All."""
-        return {"rung": self.rung, "opened": self.opened, "wide": False}
-
-
-def test_what_lies_behind_a_bound_is_told_from_what_was_not_taken() -> None:
-    """Higher rungs are where the code leapt over; of a wide door, it only opened none."""
-    found = cover(Ladder, Leaper, bound=2)
-
-    assert found.mismatch is None
-    assert (found.states, found.edges, found.covered) == (9, 12, 1)
-    assert reasons(found) == {
-        ("climb", edges.OTHERWISE): 2,
-        ("open", edges.OTHERWISE): 1,
-        ("climb", edges.BEHIND): 1,
-        ("climb", edges.BEYOND): 3,
-        ("open", edges.BEYOND): 4,
-    }
-
-
 class Lamp(Spec):
     """A lamp that may be on from the beginning."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,7 +15,7 @@ from herdproof.conformance.adapter import (
     check_adapter,
     varied,
 )
-from herdproof.conformance.graphs.edges import BEHIND, FIRST, cover
+from herdproof.conformance.graphs.edges import BEHIND, BEYOND, FIRST, OTHERWISE, cover
 from herdspec import Nat, Spec, action, initial, require
 from herdspec.language.specification import specification
 
@@ -137,3 +138,65 @@ def test_an_adapter_is_fitted_to_a_variant() -> None:
     found = cover(variant, fixed)
     assert {one.reason for one in found.missed} == {f"absent: {NO_SUCH_STEP}"}
     assert found.taken == {"press": 7, "smash": 0}
+
+
+class Ladder(Spec):
+    """It is climbed by one rung or by nine; a door in it is opened wide, or not."""
+
+    rung: Nat = 0
+    opened: bool = False
+    wide: bool = False
+
+    @action
+    def climb(self, far: bool) -> None:
+        """Somebody climbs."""
+        self.rung += 9 if far else 1
+
+    @action
+    def open(self, wide: bool) -> None:
+        """The door is opened."""
+        require(not self.opened)
+        self.opened = True
+        self.wide = wide
+
+
+class Leaper(Adapter):
+    """Climbs by nine, and opens the door a little."""
+
+    chosen: ClassVar[Mapping[str, tuple[str, ...]]] = {"climb": ("far",), "open": ("wide",)}
+
+    def begin(self) -> None:
+        """On the ground."""
+        self.rung, self.opened = 0, False
+
+    def climb(self) -> bool:
+        """Far."""
+        self.rung += 9
+        return True
+
+    def open(self) -> bool:
+        """A little."""
+        if self.opened:
+            raise Refused
+        self.opened = True
+        return False
+
+    def observe(self) -> dict[str, Any]:
+        """All."""
+        return {"rung": self.rung, "opened": self.opened, "wide": False}
+
+
+def test_what_lies_behind_a_bound_is_told_from_what_was_not_taken() -> None:
+    """Higher rungs are where the code leapt over; of a wide door, it only opened none."""
+    found = cover(Ladder, Leaper, bound=2)
+
+    assert found.mismatch is None
+    assert (found.states, found.edges, found.covered) == (9, 12, 1)
+    missed = {(one.action, one.reason): one.edges for one in found.missed}
+    assert missed == {
+        ("climb", OTHERWISE): 2,
+        ("open", OTHERWISE): 1,
+        ("climb", BEHIND): 1,
+        ("climb", BEYOND): 3,
+        ("open", BEYOND): 4,
+    }

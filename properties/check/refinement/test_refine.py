@@ -57,7 +57,8 @@ def broken(refinement: Refinement) -> set[str | None]:
 
 def mapped(*functions: Map, **actions: tuple[str, ...]) -> Refinement:
     """The refinement with other functions for some fields, and other meanings of some actions."""
-    names = {f.__name__: f for f in (*REFINEMENT.fields, *functions)}
+    every = (*REFINEMENT.fields, *functions)
+    names = {f if isinstance(f, str) else f.__name__: f for f in every}
     meanings = {**REFINEMENT.actions, **actions}
     return replace(REFINEMENT, fields=tuple(names.values()), actions=meanings)
 
