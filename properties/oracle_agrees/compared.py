@@ -135,7 +135,7 @@ def disputed(row: Row, judged: Judged, *, cut: bool, defined: bool) -> str:
     """What is wrong with a row that exploration has found; nothing where it is right."""
     truth = judged.truths.get(name_of(row))
     if row["property"] == POSSIBLE:
-        beyond = "open" if judged.graph.outside else "fails"
+        beyond = "fails" if judged.graph.whole else "open"
         truth = Truth(beyond if impossible(judged) else "holds")
     elif row["property"] == PROMISES:
         right = row["standing"] == "unknown" and not judged.of.properties
@@ -274,7 +274,7 @@ def of_exit(
         for name, truth in judged.truths.items():
             if truth.verdict == "fails":
                 yield f"exit 0, but {name} {truth}"
-        for action in sorted(judged.never & dead()):
+        for action in sorted(impossible(judged) & dead()):
             yield f"exit 0, but {action} is never possible"
         if not judged.of.properties:
             yield "exit 0, but nothing is promised"
