@@ -282,7 +282,7 @@ class RebalancingTrace:
                 return [[("recall", (m, p))], *([[]] if s.holds(m, p) else [])]
             case "claim" if self._is_late:  # somebody else's claim has shown it, or it is none
                 return [[]] if s.token[m, p] else []
-            case "claim" if is_done:
+            case "claim" if is_done and not s.holds(m, p):  # or a refused claim has shown it
                 return self._claims(m, p, s, told.line)
         return [[]]
 
