@@ -156,13 +156,19 @@ class ConnectorJudge(PlainJudge):
                 self.seen.forget("consumes", (other, p))
 
     def lose(self, gap: Gap) -> None:
-        """What it has, claims and stores nobody knows from now on."""
+        """What it has, claims and stores nobody knows, nor whether what others tell is still so."""
         self.seen.gap(gap.lines, INITIAL)
         for field in OF_PARTITIONS:
-            self.seen.forget_all(field)
+            self.seen.blind(field)
         for m in self.seen.domains["Member"]:
             if m[0] == gap.node:
                 for p in self._fetched.pop(m, {}):
                     self._claimed_ns.pop((m, p), None)
                 for field in OF_MEMBERS:
                     self.seen.forget_all(field, m)
+
+    def find(self, gap: Gap) -> None:
+        """It is heard again: what is told from now on is so."""
+        del gap
+        for field in OF_PARTITIONS:
+            self.seen.sees(field)

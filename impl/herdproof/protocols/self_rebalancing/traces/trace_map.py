@@ -282,7 +282,7 @@ class RebalancingTrace:
                 return [[("recall", (m, p))], *([[]] if s.holds(m, p) else [])]
             case "claim" if self._is_late:  # somebody else's claim has shown it, or it is none
                 return [[]] if s.token[m, p] else []
-            case "claim" if is_done:
+            case "claim" if is_done and not s.holds(m, p):  # or a refused claim has shown it
                 return self._claims(m, p, s, told.line)
         return [[]]
 
@@ -316,9 +316,12 @@ class RebalancingTrace:
         return [[*before, *lives, ("give_back", (m, p))] for before in self._done(m, s, p)]
 
     def outcome(self, told: Told, s: State) -> Sequence[str]:
-        """A commit has led to the offset that it tells."""
-        p, offset = next(self._places(told.line))
-        return differences({"what is stored": (s.committed[p], offset)} if offset else {})
+        """A commit leads to the offset that it tells, or did so before the next claim."""
+        m, (p, offset) = self._m(told), next(self._places(told.line))
+        is_late = told.line.arguments.get("token", 0) < self._latest.get(p, 0)
+        if not offset or (is_late and s.consumed[m, p] == offset):
+            return ()
+        return differences({"what is stored": (s.committed[p], offset)})
 
     def refuses(self, told: Told, s: State) -> Iterable[Way]:
         """Somebody owns it, or has claimed it and does not know; or did, when it was looked at."""
