@@ -141,6 +141,19 @@ def test_whatever_is_deleted_from_a_clean_run_nothing_is_violated(kind: str) -> 
             assert broken(found) == set(), (kind, seed, group, found.violations)
 
 
+def test_what_is_done_comes_after_what_asks_for_it_though_nobody_tells_of_either() -> None:
+    """Of a Ping only the answer is told: what it says was not so before the coordinator asked."""
+    lines = run_of(107, PAUSES)
+    answers = [x for x in lines if x.action == "handle_ping_response" and x.partitions]
+    for answer in answers:
+        about = [x for x in lines[: lines.index(answer)] if x.connection == answer.connection]
+        asked = [max(k for k, x in enumerate(about) if x.action == action)
+                 for action in ("send_ping", "handle_ping")]  # fmt: skip
+        left = [x for x in lines if x not in [about[k] for k in asked]]
+        assert broken(judge(left, answer.group)) == set(), answer
+    assert len(answers) > 20
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["line", "lines", "one in a hundred", "tail", "file", "piece"])

@@ -35,13 +35,15 @@ Line = tuple[int, CentralStep]
 """A line, and its index."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Untold:
     """A line that there was: after the line of one index, and before that of another."""
 
     after: int
     before: int
     line: CentralStep
+    request: _Untold | None = None
+    """The request that it did, if that is not told either: it is after that."""
 
     def places(self, gap: Gap) -> range:
         """Before which lines it may have been, if it is in this gap."""
@@ -55,13 +57,13 @@ def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int])
     counted = [gap for gap in gaps if gap.lines and gap.exact]
     if not counted:
         return Filled(own, gaps, last)
-    closed = {
+    full = {
         gap: found
         for gap, found in _assigned([*_untold(own)], counted).items()
         if len(found) == gap.lines
     }
-    added = [place for gap, found in closed.items() for place in _placed(gap, found)]
-    added.sort(key=itemgetter(0))
+    closed, placed = _placed(full)
+    added = sorted(((at, x.line) for x, at in placed.items()), key=itemgetter(0))
     at = [index for index, _ in added]
 
     def place(index: int) -> int:
@@ -71,22 +73,45 @@ def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int])
         _inserted(own, added),
         [x._replace(begin=place(x.begin), end=place(x.end)) for x in gaps if x not in closed],
         {place(index + 1) - 1 for index in last},
-        [*closed],
+        closed,
     )
 
 
-def _placed(gap: Gap, found: Sequence[_Untold]) -> Iterator[Line]:
+def _placed(full: Mapping[Gap, Sequence[_Untold]]) -> tuple[list[Gap], dict[_Untold, int]]:
     """
-    The lines of one gap, each with the index of the line before which it stands.
+    The gaps that can be closed; of each of their lines the index of that before which it stands.
 
-    What is said first over a connection is heard first. Who begins to consume does so as late as
-    it can: nobody shared with it before.
+    What is said first over a connection is heard first, and nothing is done before it is asked
+    for: where the request has no place, nor has what was done. So coordinators come first.
+    """
+    closed, placed = list[Gap](), dict[_Untold, int]()
+    for gap, found in sorted(full.items(), key=lambda item: item[0].role == CONSUMER):
+        asked = [x.request for x in found if x.request is not None]
+        if not all(request in placed for request in asked):
+            continue
+        places = dict(_in_turn(gap, found, placed))
+        if len(places) == len(found):
+            closed.append(gap)
+            placed |= places
+    return closed, placed
+
+
+def _in_turn(
+    gap: Gap, found: Sequence[_Untold], placed: Mapping[_Untold, int]
+) -> Iterator[tuple[_Untold, int]]:
+    """
+    The lines of one gap in their places, those aside for which there is none.
+
+    Who begins to consume does so as late as it can: nobody shared with it before.
     """
     latest = 0
     for x in sorted(found, key=attrgetter("before")):
         places = x.places(gap)
         latest = max(latest, places[-1] if x.line.action == "handle_start" else places[0])
-        yield latest, x.line
+        if x.request is not None:
+            latest = max(latest, placed[x.request])
+        if latest in places:
+            yield x, latest
 
 
 def _inserted(
@@ -182,13 +207,15 @@ class _Dialogue:
         said = parts[DEED if DEED in parts else ANSWER][1]
         asked = parts[REQUEST][1] if REQUEST in parts else said
         first = min(at.values())
+        untold: _Untold | None = None
         if REQUEST not in parts and (request != "start" or DEED in parts):
-            yield _Untold(before, first, self._by_host(said, f"send_{request}"))
+            untold = _Untold(before, first, self._by_host(said, f"send_{request}"))
+            yield untold
         if DEED not in parts and (request != "start" or REQUEST in parts):
             is_start = request == "start"
             deed = self._by_consumer(said, f"handle_{request}")
             deed = replace(deed, partitions=asked.partitions) if is_start else deed
-            yield _Untold(at.get(REQUEST, before), at[ANSWER], deed)
+            yield _Untold(at.get(REQUEST, before), at[ANSWER], deed, untold)
         if ANSWER not in parts and after is not None:
             answer = self._by_host(said, f"handle_{request}_response")
             is_start = request == "start"
