@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 
 def test_our_protocols_come_in_the_order_in_which_they_build_on_each_other() -> None:
     """The election before system B, which is coordinated by whom it elects."""
-    assert names() == ("central_coordinator", "election", "self_rebalancing")
-    assert in_order() == ["election", "central_coordinator", "self_rebalancing"]
+    assert names() == ("central_coordinator", "election", "group_protocol", "self_rebalancing")
+    assert in_order() == ["election", "central_coordinator", "group_protocol", "self_rebalancing"]
     assert [protocol(name).name for name in names()] == [*names()]
 
 

@@ -438,7 +438,7 @@ def test_a_write_of_a_past_epoch_is_found(election: list[dict[str, Any]]) -> Non
 
 def test_every_protocol_says_what_its_traces_can_decide() -> None:
     """Of every promise; and that is what its verdicts are about."""
-    assert set(auditors()) == {CENTRAL, ELECTION, "self_rebalancing"}
+    assert set(auditors()) == {CENTRAL, ELECTION, "group_protocol", "self_rebalancing"}
     for name, found in auditors().items():
         assert found.name == name
         rows = found.judging("r", "g").close()
