@@ -84,7 +84,7 @@ def test_a_mistaken_core_leaves_the_graph() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_edges_are_taken_and_the_rest_is_named() -> None:
     """At least 95 in a hundred; prints which are not, and why."""
     found = covered(2)
