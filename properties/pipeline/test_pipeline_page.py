@@ -31,7 +31,7 @@ def test_every_old_name_says_what_it_is_now() -> None:
 def test_every_figure_is_measured() -> None:
     """Runs with faults have occurrences of all, and of no other."""
     seen: dict[str, set[bool]] = {}
-    for seed in range(6):
+    for seed in range(8):
         for row in judged(trace(seed))["figures"]:
             seen.setdefault(row["name"], set()).add(row["time_ns"] is not None)
             assert row["unit"] == FIGURES[row["name"]].unit
