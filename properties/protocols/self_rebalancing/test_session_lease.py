@@ -77,7 +77,7 @@ def test_the_plain_python_does_so_too() -> None:
 def expire_at_will(self: TimedConsumers, m: Member) -> None:
     """The session of {m} ends whenever ZooKeeper likes."""
     untimed_expire(self, m)
-    self.clocks.give_back(m)
+    self.clocks.give_back(m, True)
 
 
 def start_without_a_lease(self: TimedConsumers, m: Member) -> None:
@@ -141,6 +141,8 @@ class SixSeconds(LeaseClocks):
 
 
 EVENTS = ("ask", "hear", "learn", "lose", "grant", "end", "give_back")
+WITH = {"give_back": (True,)}
+"""What else an event is given: the grantor is told."""
 PASSES = st.tuples(st.just("pass"), st.integers(1, 30), st.integers(0, 30))
 """So many ticks of the consumer's clock, among so many of ZooKeeper's, if it may be that slow."""
 TIMES = st.lists(st.one_of(st.sampled_from(EVENTS).map(lambda e: (e, 1, 0)), PASSES), max_size=60)
@@ -166,7 +168,7 @@ class Beside:
         """One event, in both; or nothing, where the spec says that it cannot be."""
         if event == "pass":
             self.let_pass(holder, grantor)
-        elif self.take(event, self.member):
+        elif self.take(event, self.member, *WITH.get(event, ())):
             self.tell(event)
 
     def let_pass(self, holder: int, grantor: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdspec.check.sentences import Column, Sentence, ShownBy, shown
+from herdspec.check.sentences import Column, Discharge, Sentence, ShownBy, shown
 from herdspec.protocols.contract.sentences import (
     BEGINS,
     COMPLETE,
@@ -53,3 +53,13 @@ COLUMNS = (
     Column("B drafted", {s: shown("drafted", *SAID_BY[s]) for s in SENTENCES}),
     Column("B verified", {s: shown_of_verified(s) for s in SENTENCES}),
 )
+DISCHARGES = (
+    Discharge(
+        ASSUMED,
+        ("timed", "whose_lease_is_over_has_stopped"),
+        "clocks drift by less than the bound and are never set; a coordinator waits from the last"
+        " request that it sent, or from its election; who is over its lease by its own clock"
+        " delivers nothing and takes no request",
+    ),
+)
+"""What the assumption follows from, and what is assumed instead."""

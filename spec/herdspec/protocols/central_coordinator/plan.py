@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from herdspec.check.sentences import Column
     from herdspec.protocols.flaws import Flaw
 
+ALONE_TIMED, LENGTH = {"Broker": 2, "Member": 1, "Partition": 1}, 8
+"""The size at which the coordinator with clocks is explored, and how long its lengths may be."""
+
 
 def verified() -> Specification:
     """The verified central coordinator."""
@@ -70,12 +73,14 @@ def planned(scale: Scale) -> Plan:
         FLAWS,
         FOUND,
     )
+    from herdspec.protocols.central_coordinator.kept import DISCHARGES
     from herdspec.protocols.central_coordinator.properties import (
         CENTRAL_COORDINATOR,
         HELD,
         without_lease,
     )
     from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
+    from herdspec.protocols.central_coordinator.timed import DISCHARGE, TIMED
     from herdspec.protocols.contract.properties import RESETTING
 
     quick = scale == QUICK
@@ -89,6 +94,8 @@ def planned(scale: Scale) -> Plan:
         proof("without_lease", without_lease(), ()),
         seen_as("verified", REFINEMENT, faults=1),
         *(() if quick else (seen_as("verified", REFINEMENT_FENCED, faults=2),)),
+        proof("timed", TIMED, ()),
+        refinement_seen("timed", DISCHARGE, ALONE_TIMED, faults=1, bound=LENGTH),
         exploration(owed(2, 1, 2, faults=2)),
         liveness(owed(2, 1, 1, faults=2)),
         proof("contract", RESETTING, ()),
@@ -98,12 +105,12 @@ def planned(scale: Scale) -> Plan:
     )
     specs = {
         "verified": CENTRAL_COORDINATOR, "without_lease": without_lease(), "contract": RESETTING,
-        "drafted": DRAFTED_002.spec,
+        "timed": TIMED, "drafted": DRAFTED_002.spec,
     }  # fmt: skip
     assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
     return Plan(
-        "central_coordinator", checks, others=("without_lease", "contract"), flaws=tuple(flaws),
-        assumed=assumed, not_modelled=not_modelled,
+        "central_coordinator", checks, others=("without_lease", "timed", "contract"),
+        flaws=tuple(flaws), assumed=assumed, not_modelled=not_modelled, discharges=DISCHARGES,
         specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
     )  # fmt: skip
 

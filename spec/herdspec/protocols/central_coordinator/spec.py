@@ -117,10 +117,7 @@ class CentralCoordinator(CoordinatedGroup):
         """{m} connects to {b} and registers, interested in {wanted}."""
         require(self.via[m] is None and self.books[m] is None)
         require(all(self.heir[m, p] is None for p in Partition))
-        self.via[m] = b
-        self.link[m] = True
-        self.barred[m] = 0
-        self.up[m].append(Message(kind=Kind.REGISTER, generation=0))
+        self.connect(m, b)
         for p in Partition:
             self.interest[m, p] = p in wanted
             self.orphan[p] = self.orphan[p] or self.owner[p] == m

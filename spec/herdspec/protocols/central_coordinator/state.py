@@ -196,6 +196,13 @@ class CoordinatedGroup(Spec):
             self.is_free(p, b) for p in Partition
         )
 
+    def connect(self, m: Member, b: Broker) -> None:
+        """A connection, over which the consumer sends its Register."""
+        self.via[m] = b
+        self.link[m] = True
+        self.barred[m] = 0
+        self.up[m].append(Message(kind=Kind.REGISTER, generation=0))
+
     def asks(self, m: Member, kind: Kind) -> bool:
         """A request of this kind is outstanding."""
         return (

@@ -334,9 +334,9 @@ CENTRAL: Mapping[str, str] = {
     ),
     **because(
         CONNECTION,
-        "register: skip `self.via[m] = b`",
+        "connect: skip `self.via[m] = b`",
         (
-            "register: `self.up[m].append(Message(kind=Kind.REGISTER, generation=0))` becomes "
+            "connect: `self.up[m].append(Message(kind=Kind.REGISTER, generation=0))` becomes "
             "`self.up[m].append(Message(kind=Kind.REGISTER, generation=1))`"
         ),
         "commit: drop `self.link[m]`",
@@ -358,7 +358,7 @@ CENTRAL: Mapping[str, str] = {
     ),
     **because(
         ANEW,
-        "register: `self.barred[m] = 0` becomes `self.barred[m] = 1`",
+        "connect: `self.barred[m] = 0` becomes `self.barred[m] = 1`",
         "let_go: skip `self.at[m] = 0`",
         "let_go: `self.at[m] = 0` becomes `self.at[m] = 1`",
         "let_go: `self.barred[m] = 0` becomes `self.barred[m] = 1`",
@@ -467,7 +467,7 @@ CENTRAL: Mapping[str, str] = {
     ),
     **because(
         REDUNDANT,
-        "register: skip `self.barred[m] = 0`",
+        "connect: skip `self.barred[m] = 0`",
         "begin_rebalance: drop `self.election.leads[b]`",
         "follows: drop `self.acked[m] == self.generation`",
         "ask: drop `self.election.leads[b]`",

@@ -21,7 +21,7 @@ def delivers(s: LeaseClocks, m: Member) -> bool:
 ACTIONS: dict[str, tuple[str, ...]] = {
     "grant": ("grant",),
     "end": ("expire",),
-    "give_back": ("give_back",),
+    "give_back": ("give_back", "stop"),
     "learn": ("begin", STUTTER),
     "holder_ticks": ("stop", STUTTER),
 }

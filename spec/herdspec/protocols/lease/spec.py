@@ -78,9 +78,10 @@ class LeaseClocks(Spec):
         self.granted[m] = False
 
     @action(kind=command)
-    def give_back(self, m: Member) -> None:
-        """{m} stops, and gives its lease back."""
-        self.granted[m] = False
+    def give_back(self, m: Member, told: bool) -> None:
+        """{m} stops, and gives its lease back, if the grantor is told ({told})."""
+        if told:
+            self.granted[m] = False
         self.request[m] = Request.NONE
         self.answered[m] = False
 

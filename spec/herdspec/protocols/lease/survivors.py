@@ -26,6 +26,7 @@ SURVIVORS: Mapping[str, str] = {
     "grant: skip `self.waited[m] = 0`": GRANTS,
     "grant: `self.waited[m] = 0` becomes `self.waited[m] = 1`": GRANTS,
     "give_back: skip `self.granted[m] = False`": GRANTS,
+    "give_back: negate `told`": GRANTS,
     "ask: `self.since_sent[m] = 0` becomes `self.since_sent[m] = 1`": LONGER,
     "ask: drop `self.request[m] == Request.NONE`": ORDERLY,
     "hear: negate `self.request[m] == Request.SENT`": ORDERLY,

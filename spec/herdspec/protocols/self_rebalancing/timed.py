@@ -50,7 +50,7 @@ class TimedConsumers(SelfRebalancing):
     def shutdown(self, m: Member) -> None:
         """{m} closes: its fetchers, its offsets, and its session, which it gives back."""
         untimed_shutdown(self, m)
-        self.clocks.give_back(m)
+        self.clocks.give_back(m, True)
 
     @action(fair=weak)
     def expire_dead(self, m: Member) -> None:
