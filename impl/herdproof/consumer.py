@@ -69,6 +69,7 @@ __all__ = [
     "TopicPartition",
 ]
 
+CLOSED = "the consumer is closed: make a new one"
 _UNRESOLVED = "where {}-{} begins is not known yet: ask again when its first record has come"
 
 RESETS = {
@@ -78,6 +79,14 @@ RESETS = {
     "latest": OffsetReset.LARGEST,
 }
 """What `auto_offset_reset` may be: the documents' names, and those of today's Kafka."""
+
+OURS = {
+    "bootstrap.servers": "bootstrap_servers", "group.id": "group", "client.id": "consumer_id",
+    "auto.offset.reset": "auto_offset_reset", "enable.auto.commit": "auto_commit",
+    "session.timeout.ms": "session_timeout_s", "queued.min.messages": "max_queued_records",
+    "partition.assignment.strategy": "protocol",
+}  # fmt: skip
+"""Settings of librdkafka's that say nothing here, and the argument that does."""
 
 CLOSE_S = 10.0
 """How long `close` waits for the listener, the last commit and the coordinator's farewell."""
@@ -146,6 +155,10 @@ class Consumer:
             raise BadArgument("group is empty: give the group's name")
         if max_queued_records < 1:
             raise BadArgument(f"max_queued_records is {max_queued_records}: it must be at least 1")
+        if ours := [name for name in kafka or () if name in OURS]:
+            raise BadArgument(
+                f"kafka sets {ours[0]!r}, which is the argument {OURS[ours[0]]}: leave it out there"
+            )
         self.group = group
         servers = host_ports("bootstrap_servers", bootstrap_servers)
         self._trace = None if trace is None else opened(Path(trace))
@@ -199,7 +212,7 @@ class Consumer:
         subscription = read_topics(topics, streams)
         with self._lock:
             if self._closed:
-                raise Misused("the consumer is closed: make a new one")
+                raise Misused(CLOSED)
             if self._session is not None:
                 raise Misused("the consumer has subscribed before: make another one for these")
             self._session = self._begin(subscription)
@@ -230,11 +243,14 @@ class Consumer:
         """
         The next record of any stream; the one before is finished with.
 
-        Waits for it, `timeout_s` seconds at most: None if none came, or the consumer was closed.
-        Raises what made an end of the consumer: `AllKnownBrokersNotAvailable`,
-        `RegistrationRefused` or `KafkaUnusable`.
+        Waits for it, `timeout_s` seconds at most: None if none came, or the consumer is closed
+        meanwhile. Raises what made an end of the consumer: `AllKnownBrokersNotAvailable`,
+        `RegistrationRefused` or `KafkaUnusable`; `Misused` of one that was closed before.
         """
-        self._subscribed()
+        self._open()
+        return self._next(timeout_s)
+
+    def _next(self, timeout_s: float | None = None) -> Record | None:
         with self._lock:
             if self._reader is None:
                 self._reader = RecordReader()
@@ -245,7 +261,8 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Record]:
         """Records for as long as the consumer is open; see `poll`."""
-        while (record := self.poll()) is not None:
+        self._open()
+        while (record := self._next()) is not None:
             yield record
 
     def streams(self) -> list[Stream]:
@@ -254,7 +271,7 @@ class Consumer:
 
         Of topics by name, in order: sorted by topic, each with its number of streams.
         """
-        session = self._subscribed()
+        session = self._open()
         with self._lock:
             if self._reader is not None:
                 raise Misused("the consumer is read as a whole, or its streams were taken before")
@@ -324,7 +341,7 @@ class Consumer:
         return tuple(TopicPartition(*place) for place in self._streams.paused())
 
     def _generation_of(self, partition: Place) -> int:
-        self._subscribed()
+        self._open()
         generation = self._streams.generation_of(partition)
         if generation is None:
             raise Misused(
@@ -333,7 +350,7 @@ class Consumer:
         return generation
 
     def _fetchers(self) -> Fetchers:
-        fetchers = self._subscribed().fetchers
+        fetchers = self._open().fetchers
         assert fetchers is not None, "they are made with the session"
         return fetchers
 
@@ -345,7 +362,7 @@ class Consumer:
 
         Returns when it is stored. Raises `CommitFailed`.
         """
-        session = self._subscribed()
+        session = self._open()
         offsets, generation = None, None
         finished = self._streams.finished()
         if record is not None:
@@ -398,7 +415,9 @@ class Consumer:
     ) -> None:  # fmt: skip
         self.close()
 
-    def _subscribed(self) -> GroupMembership:
+    def _open(self) -> GroupMembership:
+        if self._closed:
+            raise Misused(CLOSED)
         if self._session is None:
             raise Misused("the consumer has no topics yet: subscribe first")
         return self._session

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from herdproof import Consumer
-from herdproof.consumer import KafkaUnusable
+from herdproof.consumer import KafkaUnusable, Misused
 from herdproof.consuming import fetchers
 from herdproof.consuming.fetchers import Fetchers
 from herdproof.consuming.offsets import Offset
@@ -163,5 +163,6 @@ def test_fetchers_that_are_closed_are_no_error(stack: ExitStack) -> None:
     consumer.close()
 
     watched.await_end()
-    assert consumer.poll(0) is None
+    with pytest.raises(Misused, match="is closed: make a new one"):
+        consumer.poll(0)
     assert PlayedKafka.last.is_closed.is_set()

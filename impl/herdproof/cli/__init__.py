@@ -2,11 +2,15 @@
 The command line: `herdproof verify`, and the other commands, in folders by what they are about.
 
 Exit codes: 0 it holds, 1 a property fails, 2 it could not be asked (usage, or something is
-missing), 3 cut short or unknown, 130 Ctrl-C. Each command imports what it needs when it is called:
-`elect` runs in a small container without the checkers' libraries.
+missing), 3 cut short or unknown, 130 Ctrl-C, 143 SIGTERM, but for services: these end well by it.
+Each command imports what it needs when it is called: `elect` runs in a small container without the
+checkers' libraries.
 """
 
 from __future__ import annotations
+
+from importlib.metadata import version as version_of
+from typing import Annotated
 
 import typer
 
@@ -23,17 +27,41 @@ from herdproof.cli.run import (
     kafka,
     zookeeper,
 )
+from herdproof.cli.run.serving import service
 from herdproof.cli.spec import diff, explore, mutate, new, prove, refine, search, simulate, step
 
 app = typer.Typer(
     cls=Commands,
     name="herdproof",
-    help="Coordination protocols: specified, proved, tested and run from one source.",
-    epilog="Exit codes: 0 holds, 1 fails, 2 usage or something is missing, 3 cut short or unknown.",
+    epilog="Exit codes: 0 holds, 1 fails, 2 usage or something is missing, 3 cut short or unknown."
+    " An option that is not given is read from the environment: --trace of consume from"
+    " HERDPROOF_CONSUME_TRACE.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-)
+    rich_markup_mode=None,
+    context_settings={
+        "help_option_names": ["-h", "--help"], "auto_envvar_prefix": "HERDPROOF",
+        "max_content_width": 100,
+    },
+)  # fmt: skip
+
+
+def print_version(wanted: bool) -> None:
+    """Which version this is, and no more."""
+    if wanted:
+        print(f"herdproof {version_of('herdproof')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Coordination protocols: specified, proved, tested and run from one source."""
+
+
 app.command()(verify.verify)
 app.command()(explore.explore)
 app.command()(step.step)
@@ -46,12 +74,12 @@ app.command()(replay.replay)
 app.command()(diff.diff)
 app.command()(conform.conform)
 app.command()(audit.audit)
-app.command()(zookeeper.zookeeper)
-app.command()(kafka.kafka)
-app.command()(elect.elect)
-app.command()(coordinator.coordinator)
-app.command()(broker.broker)
-app.command()(consume.consume)
+app.command()(service(zookeeper.zookeeper))
+app.command()(service(kafka.kafka))
+app.command()(service(elect.elect))
+app.command()(service(coordinator.coordinator))
+app.command()(service(broker.broker))
+app.command()(service(consume.consume))
 app.add_typer(groups.groups)
 app.command()(new.new)
 app.command()(campaign.campaign)

@@ -6,12 +6,12 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from herdproof.errors import HerdError, Signalled
 from herdspec.language.errors import HerdspecError
@@ -24,6 +24,18 @@ SIGNALLED = 128
 
 class Commands(TyperGroup):
     """The commands, with what they all share: how they end."""
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """A command, without the names of its options in the environment: they are said once."""
+        command = super().get_command(ctx, name)
+        quiet(command.params if command else ())
+        return command
+
+    def get_params(self, ctx: Any) -> Any:
+        """What stands before a command."""
+        params = super().get_params(ctx)
+        quiet(params)
+        return params
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; what its user can put right is said in one sentence."""
@@ -39,6 +51,13 @@ class Commands(TyperGroup):
             raise refused(missing(error.name)) from None
         except KeyboardInterrupt:
             raise typer.Exit(SIGNALLED + signal.SIGINT) from None
+
+
+def quiet(parameters: Iterable[object]) -> None:
+    """Let help not repeat at each option how it is called in the environment."""
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption):
+            parameter.show_envvar = False
 
 
 @contextmanager

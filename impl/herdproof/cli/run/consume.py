@@ -70,9 +70,9 @@ def consume(
     max_records: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="End after so many records.")
     ] = None,
-    commit: Annotated[
-        bool, typer.Option(" /--no-commit", help="Leave the group's offsets as they are.")
-    ] = True,
+    no_commit: Annotated[
+        bool, typer.Option("--no-commit", help="Leave the group's offsets as they are.")
+    ] = False,
     gives_up: Annotated[
         bool | None, typer.Option("--gives-up", help="End if no known broker answers.")
     ] = None,
@@ -94,7 +94,7 @@ def consume(
     }  # fmt: skip
     with Consumer(
         group, protocol=protocol, bootstrap_servers=bootstrap_servers, consumer_id=consumer_id,
-        auto_offset_reset=reset, auto_commit=commit, session_timeout_s=session_timeout,
+        auto_offset_reset=reset, auto_commit=not no_commit, session_timeout_s=session_timeout,
         listener=teller(), trace=trace, run=run,
         **{name: value for name, value in options.items() if value is not None},
     ) as consumer:  # fmt: skip
@@ -103,7 +103,7 @@ def consume(
             print(line(record, json_lines), flush=True)
             if number == max_records:
                 with suppress(CommitFailed):  # it will be delivered again
-                    if commit:
+                    if not no_commit:
                         consumer.commit(record)
                 return
 

@@ -6,14 +6,36 @@ import asyncio
 import logging
 import resource
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import ParamSpec
+
+import typer
 
 from herdproof.cli.errors import SIGNALLED
+from herdproof.errors import Signalled
 
 log = logging.getLogger(__name__)
 
 SPARE_FILES = 64
 """Open files beside the clients' connections: ZooKeeper's, the metrics', the libraries'."""
+
+Given = ParamSpec("Given")
+
+
+def service(command: Callable[Given, None]) -> Callable[Given, None]:
+    """A command that serves until it is told to end: by SIGTERM, which is no failure of its."""
+
+    @wraps(command)
+    def served(*arguments: Given.args, **options: Given.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+        except (Signalled, typer.Exit) as end:
+            code = end.code if isinstance(end, Signalled) else end.exit_code
+            if code != SIGNALLED + signal.SIGTERM:
+                raise
+
+    return served
 
 
 async def until_signalled(serving: Coroutine[None, None, None]) -> int:

@@ -14,6 +14,7 @@ from herdproof.cli.run.consume import line
 from herdproof.consumer import (
     BadArgument,
     KafkaUnusable,
+    Misused,
 )
 from herdproof.consuming.subscription import InvalidSubscription
 from herdproof.protocols.central_coordinator.settings import BadSettings
@@ -33,6 +34,7 @@ from herdproof.record import Record
         ({"auto_offset_reset": "none"}, "auto_offset_reset is 'none': it must be one of"),
         ({"group": ""}, "group is empty"),
         ({"max_queued_records": 0}, "max_queued_records is 0"),
+        ({"kafka": {"group.id": "g"}}, "kafka sets 'group.id', which is the argument group:"),
     ],
 )
 def test_an_argument_that_cannot_work_is_refused(arguments: dict[str, Any], said: str) -> None:
@@ -58,6 +60,16 @@ def test_a_wrong_setting_of_kafkas_client_is_refused() -> None:
 
     with pytest.raises(KafkaUnusable, match=r"no\.such\.thing"):
         consumer.subscribe("t")
+
+
+def test_a_closed_consumer_says_so_whatever_it_is_asked() -> None:
+    """Not that there is no record, or that it looks for a coordinator."""
+    consumer = Consumer("g", coordinators="h:1", bootstrap_servers="h:1")
+    consumer.close()
+
+    for asked in (consumer.poll, consumer.commit, consumer.streams, lambda: next(iter(consumer))):
+        with pytest.raises(Misused, match="the consumer is closed: make a new one"):
+            asked()
 
 
 @pytest.mark.parametrize(
