@@ -24,10 +24,10 @@ from herdspec.check.protocol import (
     variant_of,
 )
 from herdspec.check.verdict import Declared, counted
-from herdspec.language.bodies import check_module
 from herdspec.language.declared import defined
 from herdspec.language.errors import UsageError
 from herdspec.language.outside import unchanged
+from herdspec.language.reading.bodies import check_module
 from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Property, Spec
 from herdspec.language.types import MachineOf, Table

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from herdspec.language.errors import SpecError
+from herdspec.language.reading.source import read_type
 from herdspec.language.rich import lifted, parts
-from herdspec.language.source import read_type
 from herdspec.language.surface import Each, Empty, Spec
 from herdspec.language.types import (
     Bool,

@@ -8,7 +8,7 @@ from typing import Any
 
 from herdspec.language.errors import SpecError
 from herdspec.language.given import shortened
-from herdspec.language.source import Function
+from herdspec.language.reading.source import Function
 
 
 @dataclass(frozen=True)

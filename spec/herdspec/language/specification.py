@@ -20,16 +20,17 @@ from types import FrameType, FunctionType, ModuleType, new_class
 from typing import Any
 
 from herdspec.language import graph as g
-from herdspec.language.bodies import READ, check_class, check_module
 from herdspec.language.declared import ANY as ANY
 from herdspec.language.declared import Field, declared, defined, flat_fields
 from herdspec.language.errors import SpecError
-from herdspec.language.expressions import WORDS
 from herdspec.language.given import misused, said
 from herdspec.language.graph import Expr
 from herdspec.language.outside import unchanged
+from herdspec.language.reading.bodies import READ, check_class, check_module
+from herdspec.language.reading.expressions import WORDS
+from herdspec.language.reading.source import Function, class_of, function_of
+from herdspec.language.reading.translate import Executed, Parameter, evaluate, execute
 from herdspec.language.rich import Place
-from herdspec.language.source import Function, class_of, function_of
 from herdspec.language.surface import (
     ActionMark,
     Expectation,
@@ -40,7 +41,6 @@ from herdspec.language.surface import (
     Spec,
     sentence,
 )
-from herdspec.language.translate import Executed, Parameter, evaluate, execute
 from herdspec.language.types import (
     ChannelOf,
     MachineOf,

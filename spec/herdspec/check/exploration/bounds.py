@@ -25,8 +25,8 @@ from herdspec.engine.starts import Start
 from herdspec.language import graph as g
 from herdspec.language.errors import NothingWithin
 from herdspec.language.graph import Expr
+from herdspec.language.reading.source import Function
 from herdspec.language.rich import joined
-from herdspec.language.source import Function
 from herdspec.language.specification import Action, Specification
 from herdspec.language.types import ChannelOf, MachineOf, MapOf, Nat, Option, Shape, Table, Type
 

@@ -19,10 +19,10 @@ from herdspec.check.exploration.columned import CHUNK, truths
 from herdspec.engine.columns import Columns, Packing, Words
 from herdspec.language import graph as g
 from herdspec.language.errors import SpecError
-from herdspec.language.expressions import Notes, Scope, Whole
 from herdspec.language.graph import Expr
+from herdspec.language.reading.expressions import Notes, Scope, Whole
+from herdspec.language.reading.source import function_of
 from herdspec.language.rich import Place
-from herdspec.language.source import function_of
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation
 from herdspec.language.types import BOOL, MachineOf

@@ -22,7 +22,7 @@ from itertools import count
 from types import CodeType, FunctionType
 from typing import Any
 
-from herdspec.language.source import Function
+from herdspec.language.reading.source import Function
 from herdspec.language.specification import Specification
 
 MARK = "__herdspec_action__"

@@ -41,9 +41,9 @@ from herdspec.language import graph as g
 from herdspec.language import rich
 from herdspec.language.errors import UsageError
 from herdspec.language.graph import Expr
+from herdspec.language.reading.translate import read_off
 from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation, Spec, sizes_of_sorts
-from herdspec.language.translate import read_off
 from herdspec.language.types import BOOL, EnumOf, MapOf, Rich, SetOf, SortOf, Table, said
 
 REFINES = "refines"

@@ -29,7 +29,7 @@ from herdspec.check.digest import digest_of
 from herdspec.check.exploration.exploration import Story
 from herdspec.check.running.run import Step
 from herdspec.language.errors import UsageError
-from herdspec.language.source import Function, function_of
+from herdspec.language.reading.source import Function, function_of
 from herdspec.language.specification import Action, Promise, Specification, specification
 from herdspec.language.surface import Each, Kind, Property, Spec, action, each, require
 from herdspec.language.types import EnumOf, MapOf, SortOf, said

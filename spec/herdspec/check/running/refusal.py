@@ -20,7 +20,7 @@ from herdspec.check.running.run import Machine, Step, said
 from herdspec.check.running.wording import text
 from herdspec.engine.ground import SlotKey
 from herdspec.language.graph import Expr, leaves
-from herdspec.language.source import definitions
+from herdspec.language.reading.source import definitions
 from herdspec.language.specification import Action
 from herdspec.language.surface import Disabled, Spec, require, sizes_of_sorts
 from herdspec.language.types import MapOf

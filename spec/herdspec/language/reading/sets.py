@@ -6,15 +6,16 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from herdspec.language import channels, rich
 from herdspec.language import graph as g
+from herdspec.language import rich
 from herdspec.language.graph import Expr
-from herdspec.language.quantifiers import turns as turns_of
+from herdspec.language.reading import channels
+from herdspec.language.reading.quantifiers import turns as turns_of
 from herdspec.language.rich import Struct, Value
 from herdspec.language.types import ChannelOf, Option, OptionalRecord, Rich, SetOf
 
 if TYPE_CHECKING:
-    from herdspec.language.expressions import Scope
+    from herdspec.language.reading.expressions import Scope
 
 
 JOINS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {

@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from herdspec.language import calls, channels, quantifiers, rich, sets
 from herdspec.language import graph as g
-from herdspec.language.expressions import Notes, Scope, Whole
+from herdspec.language import rich
 from herdspec.language.graph import Expr
+from herdspec.language.reading import calls, channels, quantifiers, sets
+from herdspec.language.reading.expressions import Notes, Scope, Whole
+from herdspec.language.reading.source import Function, function_of
 from herdspec.language.rich import Fields, Place, Struct, Value
-from herdspec.language.source import Function, function_of
 from herdspec.language.surface import LIVE, Expectation, Property
 from herdspec.language.types import (
     BOOL,

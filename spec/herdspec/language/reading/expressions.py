@@ -15,13 +15,14 @@ from enum import Enum, EnumMeta
 from types import FunctionType
 from typing import Any
 
-from herdspec.language import calls, channels, quantifiers, rich, sets
 from herdspec.language import graph as g
+from herdspec.language import rich
 from herdspec.language.errors import SpecError
 from herdspec.language.graph import Expr
 from herdspec.language.outside import Seen
+from herdspec.language.reading import calls, channels, quantifiers, sets
+from herdspec.language.reading.source import Function, function_of
 from herdspec.language.rich import Fields, Place, Struct, Value
-from herdspec.language.source import Function, function_of
 from herdspec.language.surface import empty, require
 from herdspec.language.types import (
     BOOL,

@@ -7,15 +7,16 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from herdspec.language import graph as g
-from herdspec.language import quantifiers, rich, sets
+from herdspec.language import rich
 from herdspec.language.graph import Expr
+from herdspec.language.reading import quantifiers, sets
+from herdspec.language.reading.source import Function, function_of
 from herdspec.language.rich import Value
-from herdspec.language.source import Function, function_of
 from herdspec.language.surface import Property
 from herdspec.language.types import RecordOf, Rich, SetOf
 
 if TYPE_CHECKING:
-    from herdspec.language.expressions import Scope
+    from herdspec.language.reading.expressions import Scope
 
 
 def value_of(scope: Scope, e: ast.Call, want: Rich | None = None) -> Value:

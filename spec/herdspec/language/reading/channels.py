@@ -20,7 +20,7 @@ from herdspec.language.rich import TAG, Place, Struct, Value, in_flight, optiona
 from herdspec.language.types import INT, NAT, ChannelOf, Option, OptionalRecord
 
 if TYPE_CHECKING:
-    from herdspec.language.expressions import Scope
+    from herdspec.language.reading.expressions import Scope
 
 
 def channel_of(place: Place) -> ChannelOf:

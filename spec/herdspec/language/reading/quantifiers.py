@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from herdspec.language import channels, rich
 from herdspec.language import graph as g
+from herdspec.language import rich
 from herdspec.language.graph import Expr
+from herdspec.language.reading import channels
 from herdspec.language.rich import Struct, Value
 from herdspec.language.surface import Sort
 from herdspec.language.types import (
@@ -27,7 +28,7 @@ from herdspec.language.types import (
 )
 
 if TYPE_CHECKING:
-    from herdspec.language.expressions import Scope
+    from herdspec.language.reading.expressions import Scope
 
 
 def quantified(scope: Scope, name: str, body: ast.expr, loops: list[ast.comprehension]) -> Expr:

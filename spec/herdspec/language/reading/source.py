@@ -13,8 +13,8 @@ from functools import lru_cache
 from types import CellType, CodeType, FrameType, FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from herdspec.language.bodies import check_alone, check_class, text_of, tree_of
 from herdspec.language.errors import SpecError
+from herdspec.language.reading.bodies import check_alone, check_class, text_of, tree_of
 from herdspec.language.rich import parts
 from herdspec.language.surface import Capacity, Sort, UpTo, sentence
 from herdspec.language.types import (

@@ -1,0 +1,1 @@
+"""From the Python of a spec to expressions: what each statement and each expression means."""
