@@ -20,8 +20,8 @@ from herdproof.protocols.central_coordinator.simulated.chance import ALL, TROUBL
 from herdproof.protocols.central_coordinator.simulated.shrink import NothingToShrink, shrink
 from herdproof.protocols.central_coordinator.simulated.story import Line as Logged
 from herdproof.protocols.central_coordinator.simulated.story import sentence
+from herdproof.protocols.central_coordinator.simulated.traced import Tracers
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Outcome, Run
-from herdproof.protocols.central_coordinator.traces.runs import Tracers
 from herdproof.protocols.election.held.flawed import FLAWS as ELECTOR_FLAWS
 
 CONSUMERS = frozenset({
