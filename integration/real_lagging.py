@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from herdproof.protocols.election.elector import Call, Elector
-from herdproof.protocols.election.held.gated import Impossible
-from herdproof.protocols.election.held.real_world import (
+from herdproof.protocols.election.gated import Impossible
+from herdproof.protocols.election.real.world import (
     NEEDS_A_TIMEOUT,
     Broker,
     RealElection,

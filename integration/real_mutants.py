@@ -18,7 +18,7 @@ from herdproof.conformance.graphs.edge_walk import redo
 from herdproof.conformance.holding.held import Deed, Differs, Held
 from herdproof.conformance.stories import on_the_code
 from herdproof.protocols.election.held.real import real_electors
-from herdproof.protocols.election.held.real_world import RealElection
+from herdproof.protocols.election.real.world import RealElection
 from herdspec.check.exploration.explore import Explorer, Story
 from herdspec.check.running.run import Step, machine
 from herdspec.language.surface import Kind, Spec

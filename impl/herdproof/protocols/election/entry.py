@@ -34,7 +34,7 @@ IMPLEMENTATION = Implementation(
             where="on a real ZooKeeper", size=1, faults=1, by="tours",
         ),
         real_runs(
-            PROTOCOL, ON_REAL_RUNS, later(f"{HERE}.held.real_runs:lived"),
+            PROTOCOL, ON_REAL_RUNS, later(f"{HERE}.held.real:lived"),
             name="run and disturb brokers on a real ZooKeeper",
         ),
     ),

@@ -33,13 +33,18 @@ from herdproof.protocols.central_coordinator.held.flawed import (
     consumer_with,
     coordinator_with,
 )
-from herdproof.protocols.central_coordinator.held.gated import HIDDEN, GatedCentral
-from herdproof.protocols.central_coordinator.held.gates import GROUP, Connection, Request, topic_of
 from herdproof.protocols.central_coordinator.held.loaded import a_coordinator_has_just_begun, load
+from herdproof.protocols.central_coordinator.simulated.gated import HIDDEN, GatedCentral
+from herdproof.protocols.central_coordinator.simulated.gates import (
+    GROUP,
+    Connection,
+    Request,
+    topic_of,
+)
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire import messages
 from herdproof.protocols.central_coordinator.wire.messages import Frame
-from herdproof.protocols.election.held.gated import Impossible
+from herdproof.protocols.election.gated import Impossible
 from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator.properties import HELD
 from herdspec.protocols.central_coordinator.spec import (

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Adapter, Refused, forwards
 from herdproof.protocols.election.gate import NothingWaits
+from herdproof.protocols.election.gated import Impossible
 from herdproof.protocols.election.held.flawed import simulated_with
-from herdproof.protocols.election.held.gated import Impossible
 from herdproof.protocols.election.held.loaded import load, no_server_lags
 from herdproof.protocols.election.held.observer import Observer
 from herdproof.protocols.election.simulated import SimulatedElection, Snapshot
