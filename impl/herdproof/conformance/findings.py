@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.check.digest import sources, versions
 from herdspec.check.verdict import Finding, Mark
 
@@ -69,6 +70,8 @@ def covered(subject: str, row: str, sentence: str, bounds: str, coverage: Covera
     """What edges that were taken come to; what could be taken, and was not, is no pass."""
     if coverage.mismatch is not None:
         return differs(subject, row, sentence, bounds, coverage.mismatch.story)
+    if coverage.saw_nothing:
+        return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
     if not coverage.is_whole:
         note = f"{coverage.edges - coverage.covered:,} steps were not taken"
         return unknown(subject, row, sentence, bounds, note)

@@ -22,6 +22,7 @@ from herdproof.conformance.findings import (
     replayed,
     unknown,
 )
+from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Finding, Mark, counted
 from herdspec.check.verify import Check, Tell
@@ -72,9 +73,13 @@ def simulated_runs(
                 if ran.broken is not None:
                     story = "\n".join(simulated.story(asked, shrink=False))
                     found = differs(subject, *row, bounds, story)
+                elif ran.unsure:
+                    found = unknown(subject, *row, bounds, ran.unsure)
                 else:
                     read = read_texts(ran.texts, ran.place, table.formats)
-                    outcome = conform_lines(read, table, invariants=invariants)
+                    outcome = conform_lines(
+                        read, table, invariants=invariants, failing=frozenset(protocol.declared())
+                    )
                     found = replayed(subject, *row, bounds, outcome)
                 if found.mark is not Mark.CONFORMS:
                     return Result((found,), f"seed {seed}")
@@ -127,7 +132,8 @@ def drawn(subject: str, row: Row, coverage: Coverage, seed: int) -> Result:
     else:
         never = [name for name, n in coverage.taken.items() if not n]
         note = f"never taken: {', '.join(never)}" if never else ""
-        make = conforms if coverage.covered else unknown
+        note = NOTHING_SEEN if coverage.saw_nothing else note
+        make = unknown if coverage.saw_nothing or not coverage.covered else conforms
         found = make(subject, *row, bounds, note)
     return Result((found,), bounds)
 
