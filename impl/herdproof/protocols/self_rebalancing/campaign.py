@@ -15,8 +15,8 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
     of_fields,
 )
 from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
+from herdproof.protocols.self_rebalancing.simulated.traced import RunTracers
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT
-from herdproof.protocols.self_rebalancing.traces.runs import RunTracers
 
 SESSIONS = frozenset({Kind.PAUSE, Kind.PART, Kind.CUT})
 MIXES = {
