@@ -103,6 +103,12 @@ class LaggingElection(RealElection):
         self._check_up_to_date(b)
         super().write(b)
 
+    def _serve(self, b: int, call: Call) -> None:
+        """What one follower's broker has changed, the others' must know before they are read."""
+        super()._serve(b, call)
+        if call in (Call.CREATE, Call.DELETE):
+            self._await_watches()
+
     def _swallow(self, b: int, call: Call) -> None:
         self._check_up_to_date(b)
         super()._swallow(b, call)

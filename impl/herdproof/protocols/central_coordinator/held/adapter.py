@@ -16,6 +16,7 @@ A write of a commit is sent at once; another one waits for the answer to the one
 from __future__ import annotations
 
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
@@ -228,7 +229,8 @@ class CentralCores(Adapter):
     def observe(self) -> dict[str, Any]:
         """Nodes, cores, and connections."""
         world = self.world
-        look: dict[str, Any] = {
+        look: dict[str, Any] = defaultdict(dict)
+        look |= {
             "seat": None if world.seat is None else Broker(world.seat),
             "exists": {p: world.exists(p.index) for p in Partition},
             "generation": self._generation(),
@@ -251,9 +253,6 @@ class CentralCores(Adapter):
 
     def _see_consumers(self, look: dict[str, Any]) -> None:
         """What travels, and what consumers know."""
-        for name in ("link", "down", "up", "given", "begin", "term", "reported", "committing",
-                     "via", "seen", "barred", "at", "fetching", "position"):  # fmt: skip
-            look[name] = {}
         for m in Member:
             member = self.world.members[m.index]
             connection = member.connection
@@ -290,8 +289,6 @@ class CentralCores(Adapter):
 
     def _see_books(self, look: dict[str, Any]) -> None:
         """What coordinators have in their books of their members."""
-        for name in ("interest", "stopped", "acked"):
-            look[name] = {}
         look["books"] = dict.fromkeys(Member)
         look["asked"] = dict.fromkeys(Member, Asked.NONE)
         look["heir"] = {(m, p): None for m in Member for p in Partition}
@@ -312,8 +309,6 @@ class CentralCores(Adapter):
 
     def _see_coordinator(self, look: dict[str, Any], b: Broker) -> None:
         broker = self.world.brokers[b.index]
-        for name in ("phase", "dirty", "knows", "noted", "write", "assigned", "sent"):
-            look.setdefault(name, {})
         self._see_write(look, b)
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
