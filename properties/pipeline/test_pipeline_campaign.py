@@ -189,6 +189,14 @@ def test_mixes_differ_in_shape_and_in_faults() -> None:
     assert {name.split("/")[0] for name in central.configs} == set(SHAPES)
 
 
+def test_what_a_mix_is_reads_the_same_in_every_process() -> None:
+    """A configuration within another one is told by where it differs, and no set in its order."""
+    for simulated in simulators().values():
+        for told in (*simulated.mixes.values(), *simulated.flaws.values()):
+            assert "frozenset(" not in told
+            assert "Config(" not in told
+
+
 def test_seeds_take_mixes_in_turn() -> None:
     """A seed's mix is known from the seed; whoever names mixes gets these alone."""
     names = list(simulators()[CENTRAL].mixes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -153,13 +153,17 @@ class Configured(Generic[Config]):
 
 
 def differences(config: Any, default: Any) -> str:
-    """Where a configuration is not the default one."""
-    values = {f.name: getattr(config, f.name) for f in fields(default)}
-    return "; ".join(
-        f"{name}: {_said(value)}"
-        for name, value in values.items()
-        if value != getattr(default, name)
-    )
+    """Where a configuration, or a part of it that is one, is not the default one."""
+    return "; ".join(_differences(config, default))
+
+
+def _differences(config: Any, default: Any) -> Iterator[str]:
+    for name in (f.name for f in fields(default)):
+        value, usual = getattr(config, name), getattr(default, name)
+        if is_dataclass(usual) and not isinstance(usual, type):
+            yield from _differences(value, usual)
+        elif value != usual:
+            yield f"{name}: {_said(value)}"
 
 
 def _said(value: Any) -> str:
