@@ -12,7 +12,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.check.digest import sources, versions
 from herdspec.check.verdict import Finding, Mark
 
@@ -68,6 +67,8 @@ def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcom
 
 def covered(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
     """What edges that were taken come to; what could be taken, and was not, is no pass."""
+    from herdproof.conformance.holding.seen import NOTHING_SEEN
+
     if coverage.mismatch is not None:
         return differs(subject, row, sentence, bounds, coverage.mismatch.story)
     if coverage.saw_nothing:

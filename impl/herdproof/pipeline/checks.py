@@ -22,7 +22,6 @@ from herdproof.conformance.findings import (
     replayed,
     unknown,
 )
-from herdproof.conformance.holding.seen import NOTHING_SEEN
 from herdspec.check.cache import Result
 from herdspec.check.verdict import Finding, Mark, counted
 from herdspec.check.verify import Check, Tell
@@ -125,6 +124,8 @@ def edges(
 
 def drawn(subject: str, row: Row, coverage: Coverage, seed: int) -> Result:
     """What a part of the edges comes to: actions that it never took are named."""
+    from herdproof.conformance.holding.seen import NOTHING_SEEN
+
     bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'edge')}, seed {seed}"
     found: Finding
     if coverage.mismatch is not None:
