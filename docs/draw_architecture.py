@@ -21,7 +21,7 @@ TOPS = {"herdspec": ROOT / "spec" / "herdspec", "herdproof": ROOT / "impl" / "he
 
 JUDGED = ("entry", "campaign", "held", "judged", "traces")
 """The parts of a protocol's folder that hold its code to its spec, and so see both."""
-SIMULATED = ("simulated",)
+SIMULATED = ("simulated", "gated", "real")
 """The world in which a protocol's code is tried."""
 LAYERS = (
     "herdproof/cli",

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from herdproof.protocols.election.elector import Call, Elector
-from herdproof.protocols.election.held.gated import Impossible
-from herdproof.protocols.election.held.real_world import (
+from herdproof.protocols.election.gated import Impossible
+from herdproof.protocols.election.real.world import (
     NEEDS_A_TIMEOUT,
     Broker,
     RealElection,
@@ -102,6 +102,12 @@ class LaggingElection(RealElection):
         """Not through a server that lags."""
         self._check_up_to_date(b)
         super().write(b)
+
+    def _serve(self, b: int, call: Call) -> None:
+        """What one follower's broker has changed, the others' must know before they are read."""
+        super()._serve(b, call)
+        if call in (Call.CREATE, Call.DELETE):
+            self._await_watches()
 
     def _swallow(self, b: int, call: Call) -> None:
         self._check_up_to_date(b)

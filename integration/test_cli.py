@@ -18,7 +18,7 @@ import pytest
 from herdproof.cli.run.kafka import topic_of
 from herdproof.conformance.traces.replay import conform_files
 from herdproof.kafka.topics import Topics
-from herdproof.protocols.election.held.real_runs import DISTURBANCES, run
+from herdproof.protocols.election.real.runs import DISTURBANCES, run
 from herdproof.protocols.election.traces.trace_map import TRACES
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdspec.check.conformance.conform import Verdict

@@ -17,7 +17,7 @@ from herdproof.conformance.graphs.edges import ABSENT, BEHIND, REFUSED, TOURS, C
 from herdproof.conformance.holding.held import Differs, Held
 from herdproof.conformance.walks.walk import walk
 from herdproof.protocols.election.held.real import real_electors
-from herdproof.protocols.election.held.real_world import NEEDS_A_TIMEOUT, RealElection, read_lists
+from herdproof.protocols.election.real.world import NEEDS_A_TIMEOUT, RealElection, read_lists
 from herdproof.zookeeper.client import expire_session
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Delete, Set

@@ -38,7 +38,7 @@ from herdproof.protocols.central_coordinator.campaign import SHAPES, Central
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.protocols.central_coordinator.simulated.chance import Kind
-from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdproof.protocols.implementation import simulators
 from herdproof.report.render import spoken
@@ -187,6 +187,14 @@ def test_mixes_differ_in_shape_and_in_faults() -> None:
     assert kinds == set(Kind)
     assert len(central.configs) == len(set(central.configs.values()))
     assert {name.split("/")[0] for name in central.configs} == set(SHAPES)
+
+
+def test_what_a_mix_is_reads_the_same_in_every_process() -> None:
+    """A configuration within another one is told by where it differs, and no set in its order."""
+    for simulated in simulators().values():
+        for told in (*simulated.mixes.values(), *simulated.flaws.values()):
+            assert "frozenset(" not in told
+            assert "Config(" not in told
 
 
 def test_seeds_take_mixes_in_turn() -> None:

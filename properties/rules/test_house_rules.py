@@ -27,7 +27,7 @@ SEE_BOTH_SIDES = (
 ROOMS = Path("impl/herdproof/protocols")
 JUDGES = ("entry.py", "campaign.py", "held", "judged", "traces")
 """What holds a protocol's code to its spec, in the protocol's room: it sees both sides, too."""
-TRIALS = ("simulated", "simulated.py")
+TRIALS = ("simulated", "simulated.py", "gated.py", "real")
 """The worlds in which code is tried, in a protocol's room."""
 PRODUCTION = ("impl/herdproof/zookeeper", "impl/herdproof/consumer.py", str(ROOMS))
 DOORS = ("impl/herdproof/cli/run", "impl/herdproof/consumer.py")

@@ -108,16 +108,19 @@ def method_of(action: str) -> str:
     return action.replace(".", "_")
 
 
-def forwards(*actions: str) -> Callable[[type[_A]], type[_A]]:
+def forwards(spec: Specification) -> Callable[[type[_A]], type[_A]]:
     """
-    Decorate an adapter of a simulated `world` that has methods under these actions' names.
+    Decorate an adapter of a simulated `world` that has methods under the names of the actions.
 
-    Each action is handed on to the method of its name, elements of sorts as their indices.
+    Each action for which the adapter says nothing itself is handed on to the method of its name,
+    elements of sorts as their indices.
     """
 
     def decorated(adapter: type[_A]) -> type[_A]:
-        for action in actions:
-            setattr(adapter, method_of(action), _forwarded(method_of(action)))
+        for action in spec.actions:
+            name = method_of(action.name)
+            if not hasattr(adapter, name) and action.name not in adapter.absent:
+                setattr(adapter, name, _forwarded(name))
         return adapter
 
     return decorated

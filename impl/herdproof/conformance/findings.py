@@ -67,8 +67,12 @@ def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcom
 
 def covered(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
     """What edges that were taken come to; what could be taken, and was not, is no pass."""
+    from herdproof.conformance.holding.seen import NOTHING_SEEN
+
     if coverage.mismatch is not None:
         return differs(subject, row, sentence, bounds, coverage.mismatch.story)
+    if coverage.saw_nothing:
+        return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
     if not coverage.is_whole:
         note = f"{coverage.edges - coverage.covered:,} steps were not taken"
         return unknown(subject, row, sentence, bounds, note)

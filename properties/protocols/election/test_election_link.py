@@ -27,10 +27,10 @@ from herdproof.conformance.walks.stateful import stateful
 from herdproof.conformance.walks.walk import walk as random_walk
 from herdproof.protocols.election import elector
 from herdproof.protocols.election.gate import NothingWaits, Shell
+from herdproof.protocols.election.gated import Impossible
 from herdproof.protocols.election.held.adapter import SimulatedElectors, electors
 from herdproof.protocols.election.held.flawed import FLAWS as FLAWS_OF_CORES
 from herdproof.protocols.election.held.flawed import FLAWS_OF_SHELLS
-from herdproof.protocols.election.held.gated import Impossible
 from herdproof.protocols.election.held.observer import Observer
 from herdproof.protocols.election.simulated import SimulatedElection
 from herdspec.check.exploration.explore import explore

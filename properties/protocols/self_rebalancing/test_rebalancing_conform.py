@@ -15,10 +15,10 @@ from herdproof.consuming.subscription import Named
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
 from herdproof.protocols.self_rebalancing.shell.joining import SelfRebalancingConsumer
 from herdproof.protocols.self_rebalancing.simulated.chance import WorldConfig
-from herdproof.protocols.self_rebalancing.traces.runs import traced
+from herdproof.protocols.self_rebalancing.simulated.traced import traced
 from herdproof.protocols.self_rebalancing.traces.trace_map import in_replays, map_of
-from herdproof.protocols.self_rebalancing.traces.variants import map_of_variant
 from herdspec.check.conformance.conform import Outcome, Verdict
+from properties.protocols.self_rebalancing.rebalancing_variants import map_of_variant
 from properties.protocols.self_rebalancing.test_simulated_rebalancing import PAUSES, STORMY
 
 DIFFERS: dict[str, tuple[WorldConfig, int]] = {

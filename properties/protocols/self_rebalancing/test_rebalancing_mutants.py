@@ -9,7 +9,7 @@ from herdproof.pipeline.judging.judging import go_through
 from herdproof.protocols.implementation import auditors
 from herdproof.protocols.self_rebalancing.judged.eyes import judged
 from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
-from herdproof.protocols.self_rebalancing.traces.runs import RunTracers
+from herdproof.protocols.self_rebalancing.simulated.traced import RunTracers
 from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
 from herdspec.check.conformance.conform import Verdict
 from properties.protocols.self_rebalancing.rebalancing_mutants import MUTANTS, mutant

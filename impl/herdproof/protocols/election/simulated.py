@@ -24,7 +24,7 @@ from herdproof.protocols.election.elector import (
     read_leader,
 )
 from herdproof.protocols.election.gate import Observe, Shell, ignore_event
-from herdproof.protocols.election.held.gated import GatedElection, Impossible
+from herdproof.protocols.election.gated import GatedElection, Impossible
 from herdproof.simulator.zookeeper import Snapshot as Service
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import Answer, Create, Done, Link, Operation, Refusal, Set, Why

@@ -21,7 +21,7 @@ from herdproof.conformance.graphs.graph import explored
 from herdproof.protocols.central_coordinator.coordinator import groups
 from herdproof.protocols.central_coordinator.coordinator.groups import NEXT, Group, Phase
 from herdproof.protocols.central_coordinator.coordinator.rebalance import Rebalancer
-from herdproof.protocols.central_coordinator.held.adapter import PHASES
+from herdproof.protocols.central_coordinator.held.adapter import of_core
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
 from herdproof.zookeeper.operations import Multi, Operation, Refusal, Why
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
@@ -152,7 +152,7 @@ def transitions_of_the_spec() -> frozenset[tuple[SpecPhase, SpecPhase]]:
 
 def images(phase: Phase) -> set[SpecPhase]:
     """Where the spec's coordinator is; a group that waits for a back-off is idle in the core."""
-    return {PHASES[phase], SpecPhase.FAILED} if phase is Phase.IDLE else {PHASES[phase]}
+    return {of_core(phase), SpecPhase.FAILED} if phase is Phase.IDLE else {of_core(phase)}
 
 
 def is_allowed(transition: Transition) -> bool:

@@ -22,7 +22,7 @@ from herdproof.protocols.central_coordinator.coordinator.coordinator import Coor
 from herdproof.protocols.central_coordinator.coordinator.membership import Membership
 from herdproof.protocols.central_coordinator.held.adapter import CentralEdges
 from herdproof.protocols.central_coordinator.held.flawed import NoStart
-from herdproof.protocols.central_coordinator.held.gated import GatedCentral
+from herdproof.protocols.central_coordinator.simulated.gated import GatedCentral
 from herdspec.protocols.central_coordinator.properties import HELD
 
 ABSENT = {f"absent: {why}" for why in CentralEdges.absent.values()}

@@ -19,7 +19,7 @@ from herdproof.conformance.walks.stateful import stateful
 from herdproof.conformance.walks.walk import Walked, walk
 from herdproof.protocols.central_coordinator.held.adapter import CentralCores
 from herdproof.protocols.central_coordinator.held.flawed import consumer_with, coordinator_with
-from herdproof.protocols.central_coordinator.held.gated import GatedCentral
+from herdproof.protocols.central_coordinator.simulated.gated import GatedCentral
 from herdspec.language.surface import sizes_of_sorts
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR, HELD
 from herdspec.protocols.central_coordinator.spec import Member, Partition, Phase

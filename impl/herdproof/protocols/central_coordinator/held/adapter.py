@@ -16,6 +16,7 @@ A write of a commit is sent at once; another one waits for the answer to the one
 from __future__ import annotations
 
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
@@ -33,13 +34,18 @@ from herdproof.protocols.central_coordinator.held.flawed import (
     consumer_with,
     coordinator_with,
 )
-from herdproof.protocols.central_coordinator.held.gated import HIDDEN, GatedCentral
-from herdproof.protocols.central_coordinator.held.gates import GROUP, Connection, Request, topic_of
 from herdproof.protocols.central_coordinator.held.loaded import a_coordinator_has_just_begun, load
+from herdproof.protocols.central_coordinator.simulated.gated import HIDDEN, GatedCentral
+from herdproof.protocols.central_coordinator.simulated.gates import (
+    GROUP,
+    Connection,
+    Request,
+    topic_of,
+)
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire import messages
 from herdproof.protocols.central_coordinator.wire.messages import Frame
-from herdproof.protocols.election.held.gated import Impossible
+from herdproof.protocols.election.gated import Impossible
 from herdspec.language.specification import Specification
 from herdspec.protocols.central_coordinator.properties import HELD
 from herdspec.protocols.central_coordinator.spec import (
@@ -53,18 +59,8 @@ from herdspec.protocols.central_coordinator.spec import (
 )
 from herdspec.protocols.election.spec import Broker
 
-REQUESTS = {messages.Ping: Asked.PING, messages.Stop: Asked.STOP, messages.Start: Asked.START}
-KINDS = {
-    messages.Register: Kind.REGISTER, messages.Commit: Kind.COMMIT,
-    messages.Ping: Kind.PING, messages.PingResponse: Kind.PING,
-    messages.Stop: Kind.STOP, messages.StopResponse: Kind.STOP,
-    messages.Start: Kind.START, messages.StartResponse: Kind.START,
-}  # fmt: skip
-PHASES = {
-    CorePhase.IDLE: Phase.IDLE, CorePhase.QUEUED: Phase.QUEUED, CorePhase.WAITING: Phase.QUEUED,
-    CorePhase.STOPPING: Phase.STOPPING, CorePhase.FLUSHING: Phase.STOPPING,
-    CorePhase.WRITING: Phase.WRITING, CorePhase.STARTING: Phase.STARTING,
-}  # fmt: skip
+AS_THE_SPEC = {CorePhase.WAITING: Phase.QUEUED, CorePhase.FLUSHING: Phase.STOPPING}
+"""The spec's names for the core's phases that it has none of; others go by their own."""
 WRITES = (
     "on_lost_connection", "time_out", "cut", "begin_rebalance", "abandon_rebalance", "requeue",
     "answered", "handle_stop_response", "handle_start_response", "handle_ping_response",
@@ -82,14 +78,7 @@ LOOKS = (
 """After which the spec looks once more, and the core does not: nobody is left, or concerned."""
 
 
-@forwards(
-    "elect", "coordinator_startup", "lose_session", "doubt", "step_down", "restart", "register",
-    "handle_register", "on_lost_connection", "time_out", "cut", "handle_closed", "fail", "appear",
-    "topic_change_listener", "send_stop", "handle_stop", "handle_stop_response", "send_start",
-    "handle_start", "handle_start_response", "fail_rebalance", "requeue", "send_ping",
-    "handle_ping", "handle_ping_response", "produce", "consume", "commit", "handle_commit",
-    "serve_offsets", "refuse_stale", "answered", "lose_answer",
-)  # fmt: skip
+@forwards(HELD)
 class CentralCores(Adapter):
     """Coordinators and consumers, each with a real core; the test decides what comes when."""
 
@@ -182,7 +171,7 @@ class CentralCores(Adapter):
         """The barrier is passed; returns who is to own what, somebody where that is nobody."""
         broker = self.world.brokers[b.index]
         group = broker.group
-        if group is None or not group.members or PHASES[group.phase] is not Phase.STOPPING:
+        if group is None or not group.members or of_core(group.phase) is not Phase.STOPPING:
             raise Refused("nobody is stopped")
         if broker.core.offsets.unwritten.get(GROUP):
             raise Refused("offsets are written before")
@@ -240,7 +229,8 @@ class CentralCores(Adapter):
     def observe(self) -> dict[str, Any]:
         """Nodes, cores, and connections."""
         world = self.world
-        look: dict[str, Any] = {
+        look: dict[str, Any] = defaultdict(dict)
+        look |= {
             "seat": None if world.seat is None else Broker(world.seat),
             "exists": {p: world.exists(p.index) for p in Partition},
             "generation": self._generation(),
@@ -263,9 +253,6 @@ class CentralCores(Adapter):
 
     def _see_consumers(self, look: dict[str, Any]) -> None:
         """What travels, and what consumers know."""
-        for name in ("link", "down", "up", "given", "begin", "term", "reported", "committing",
-                     "via", "seen", "barred", "at", "fetching", "position"):  # fmt: skip
-            look[name] = {}
         for m in Member:
             member = self.world.members[m.index]
             connection = member.connection
@@ -302,8 +289,6 @@ class CentralCores(Adapter):
 
     def _see_books(self, look: dict[str, Any]) -> None:
         """What coordinators have in their books of their members."""
-        for name in ("interest", "stopped", "acked"):
-            look[name] = {}
         look["books"] = dict.fromkeys(Member)
         look["asked"] = dict.fromkeys(Member, Asked.NONE)
         look["heir"] = {(m, p): None for m in Member for p in Partition}
@@ -314,7 +299,7 @@ class CentralCores(Adapter):
                 assert group is not None and member is not None, "it is in the books"  # noqa: PT018
                 look["books"][m] = b
                 if channel.outstanding is not None:
-                    look["asked"][m] = REQUESTS[type(channel.outstanding.request)]
+                    look["asked"][m] = named(Asked, channel.outstanding.request)
                 for p in Partition:
                     look["interest"][m, p] = bool(member.subscription.streams(topic_of(p.index)))
                 if group.phase is CorePhase.STOPPING:
@@ -324,13 +309,11 @@ class CentralCores(Adapter):
 
     def _see_coordinator(self, look: dict[str, Any], b: Broker) -> None:
         broker = self.world.brokers[b.index]
-        for name in ("phase", "dirty", "knows", "noted", "write", "assigned", "sent"):
-            look.setdefault(name, {})
         self._see_write(look, b)
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
         group = broker.group
-        waits = group and group.ghosts and PHASES[group.phase] is Phase.QUEUED
+        waits = group and group.ghosts and of_core(group.phase) is Phase.QUEUED
         if flag is not None and not waits and (flag.dirty or self._heeds_all(b)):
             look["dirty"][b] = flag.dirty
         known = broker.core.offsets.known.get(GROUP, {})
@@ -382,7 +365,7 @@ class CentralCores(Adapter):
             return Phase.FAILED
         if group.phase is CorePhase.IDLE and self._is_new(b):
             return Phase.QUEUED
-        return PHASES[group.phase]
+        return of_core(group.phase)
 
     # ── ZooKeeper's nodes ───────────────────────────────────────────────────────────────────
 
@@ -442,7 +425,17 @@ def shown(frames: Any) -> list[Message]:
 
 def message(frame: Frame) -> Message:
     """A frame, as the spec has it."""
-    return Message(kind=KINDS[type(frame.message)], generation=frame.generation)
+    return Message(kind=named(Kind, frame.message), generation=frame.generation)
+
+
+def named(kinds: type[Kind | Asked], message: object) -> Any:
+    """What the spec calls a message; an answer as it calls the request."""
+    return kinds[type(message).__name__.removesuffix("Response").upper()]
+
+
+def of_core(phase: CorePhase) -> Phase:
+    """A core's phase, as the spec has it."""
+    return AS_THE_SPEC.get(phase) or Phase[phase.name]
 
 
 def told(frames: Iterable[Frame], *kinds: type[Any]) -> list[dict[int, int]]:

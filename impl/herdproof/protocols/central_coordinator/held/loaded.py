@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
-from herdproof.protocols.central_coordinator.held.gated import GatedCentral
-from herdproof.protocols.central_coordinator.held.gates import GROUP, topic_of
+from herdproof.protocols.central_coordinator.simulated.gated import GatedCentral
+from herdproof.protocols.central_coordinator.simulated.gates import GROUP, topic_of
 from herdproof.zookeeper.operations import Set
 from herdspec.language.surface import always
 from herdspec.protocols.central_coordinator.spec import Asked, Kind, Phase, Write

@@ -6,21 +6,22 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.conformance.adapter import Adapter, Refused, forwards
 from herdproof.protocols.election.gate import NothingWaits
+from herdproof.protocols.election.gated import Impossible
 from herdproof.protocols.election.held.flawed import simulated_with
-from herdproof.protocols.election.held.gated import Impossible
 from herdproof.protocols.election.held.loaded import load, no_server_lags
 from herdproof.protocols.election.held.observer import Observer
 from herdproof.protocols.election.simulated import SimulatedElection, Snapshot
 from herdspec.check.running.run import Machine, machine
 from herdspec.engine.ground import Ground
 from herdspec.protocols.election.properties import ELECTION
-from herdspec.protocols.election.spec import Broker, Election
+from herdspec.protocols.election.spec import Election
 
 _at_size = cache(partial(machine, ELECTION))
 
 
+@forwards(ELECTION)
 class Electors(Adapter):
     """
     Brokers with real cores; the gates of their shells let a test decide what comes when.
@@ -49,19 +50,6 @@ class Electors(Adapter):
     def observe(self) -> dict[str, Any]:
         """Everything: the nodes, the sessions, what the cores know, and what is on its way."""
         return vars(self.machine.state(self.observer(self._seen())))
-
-
-def _method(action: str) -> Callable[..., None]:
-    """Does to the world what an action names."""
-
-    def method(self: Electors, *brokers: Broker) -> None:
-        getattr(self.world, action)(*(broker.index for broker in brokers))
-
-    return method
-
-
-for _action in ELECTION.actions:
-    setattr(Electors, _action.name, _method(_action.name))
 
 
 class SimulatedElectors(Electors):

@@ -8,12 +8,21 @@ the gates hold everything back, the spec allows exactly one state at rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from herdproof.conformance.adapter import AdapterError
 from herdproof.errors import NotInTime
+from herdproof.pipeline.checks import BrokenThere, Lived
 from herdproof.protocols.election.held.adapter import Electors
 from herdproof.protocols.election.held.flawed import elector_with
-from herdproof.protocols.election.held.real_world import RealElection
+from herdproof.protocols.election.real.runs import BROKERS, StaleWriteAccepted, run
+from herdproof.protocols.election.real.world import RealElection
 from herdproof.protocols.election.simulated import SimulatedElection
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+from herdspec.check.verdict import counted
+from herdspec.check.verify import Tell
 
 
 class RealElectors(Electors):
@@ -45,3 +54,27 @@ def real_electors(
         "absent": world.absent, "reluctant": world.reluctant,
     }  # fmt: skip
     return type("RealElectors", (RealElectors,), members)
+
+
+@contextmanager
+def one_real_elector() -> Iterator[type[RealElectors]]:
+    """The adapter of a world of one broker, for as long as that stands."""
+    with EmbeddedZooKeeper() as zookeeper, RealElection(zookeeper, 1) as world:
+        yield real_electors(world)
+
+
+ROUNDS = 30
+
+
+def lived(folder: Path, tell: Tell) -> Lived:
+    """Leaders on a real ZooKeeper, disturbed for `verify`."""
+    leaders = counted(ROUNDS, "leader")
+    try:
+        done = run(folder, ROUNDS, lambda n: tell(f"{n} of {leaders} disturbed", n / ROUNDS))
+    except StaleWriteAccepted as error:
+        raise BrokenThere(str(error)) from error
+    measured = (
+        f"{leaders} disturbed in {counted(len(set(done.epochs)), 'epoch')}, "
+        f"{counted(done.writes, 'write')} of which {done.refused} stale and refused"
+    )
+    return Lived(done.traces, f"{len(BROKERS)} brokers", measured)

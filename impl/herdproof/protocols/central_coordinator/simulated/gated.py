@@ -40,7 +40,7 @@ from herdproof.protocols.central_coordinator.events import (
     Subscribe,
     Tick,
 )
-from herdproof.protocols.central_coordinator.held.gates import (
+from herdproof.protocols.central_coordinator.simulated.gates import (
     GROUP,
     NOWHERE,
     Broker,
@@ -65,7 +65,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Stop,
     StopResponse,
 )
-from herdproof.protocols.election.held.gated import Impossible
+from herdproof.protocols.election.gated import Impossible
 from herdproof.zookeeper.operations import (
     Set,
 )

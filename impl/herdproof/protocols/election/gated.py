@@ -1,7 +1,7 @@
 """
 The part of a gated world that the simulated one and the real one share: a plan's steps by name.
 
-The simulated world (`simulated.py`) and the one on a real ZooKeeper (`real_world.py`) differ in how
+The simulated world (`simulated.py`) and the one on a real ZooKeeper (`real/world.py`) differ in how
 a call is served and how a connection breaks; what a broker takes from its inbox, and when, stands
 here once. Methods take the broker's index (0-based).
 """

@@ -38,7 +38,7 @@ from herdproof.protocols.election.elector import (
     Paths,
 )
 from herdproof.protocols.election.gate import Observe, Shell, ignore_event
-from herdproof.protocols.election.held.gated import GatedElection, Impossible
+from herdproof.protocols.election.gated import GatedElection, Impossible
 from herdproof.protocols.election.simulated import SimulatedElection
 from herdproof.simulator.tree import Node
 from herdproof.simulator.zookeeper import Session as Known

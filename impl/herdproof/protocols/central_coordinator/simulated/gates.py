@@ -34,7 +34,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Ping,
     Start,
 )
-from herdproof.protocols.election.held.gated import Impossible
+from herdproof.protocols.election.gated import Impossible
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
