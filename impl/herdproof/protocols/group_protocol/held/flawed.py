@@ -15,7 +15,7 @@ from herdproof.protocols.group_protocol.coordinator.context import GroupContext,
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.offsets import CommittedOffsets
-from herdproof.protocols.group_protocol.coordinator.stored import metadata_of
+from herdproof.protocols.group_protocol.coordinator.stored import as_stored, metadata_of
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import (
     Error,
@@ -24,14 +24,15 @@ from herdproof.protocols.group_protocol.messages import (
     PartitionToCommit,
 )
 from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
+from herdproof.protocols.group_protocol.steps import GroupAction
 
 
 class TellsFirst(GroupContext):
     """Goes on at once with what is only about to be stored."""
 
-    def store_group(self, group: ClassicGroup, then: StoredThen) -> None:
+    def store_group(self, action: GroupAction, group: ClassicGroup, then: StoredThen) -> None:
         """Store what a group is, and wait for nothing."""
-        self.outbox.store(group.name, _ignore, metadata=metadata_of(group))
+        self.outbox.store(as_stored(action, group), _ignore, metadata=metadata_of(group))
         then(True)
 
 
