@@ -39,6 +39,8 @@ GroupAction: TypeAlias = Literal[
 WAITS = "waits"
 """The outcome of a JoinGroup or SyncGroup that is parked; `CHANGED`: of one that says otherwise."""
 CHANGED = "changed"
+NEW = "new"
+"""The outcome of one by which somebody is a member at once, under an id that is new."""
 TOLD = "told"
 """The outcome of one that is answered at once, without an error."""
 DONE = "done"
@@ -46,7 +48,7 @@ REFUSED = "refused"
 """What became of a change that was to be stored."""
 
 
-class Share(Struct, frozen=True):
+class Share(Struct, frozen=True, array_like=True):
     """A member is assigned a partition."""
 
     member: str
@@ -54,7 +56,7 @@ class Share(Struct, frozen=True):
     partition: int
 
 
-class Mark(Struct, frozen=True):
+class Mark(Struct, frozen=True, array_like=True):
     """An offset of a partition."""
 
     topic: str

@@ -25,7 +25,7 @@ from herdproof.protocols.group_protocol.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
 )
-from herdproof.protocols.group_protocol.steps import CHANGED, TOLD, WAITS, Step
+from herdproof.protocols.group_protocol.steps import CHANGED, NEW, TOLD, WAITS, Step
 
 KNOWN_ID_FROM_VERSION = 4
 """From here on a dynamic member is given its id first, and joins with it."""
@@ -59,6 +59,7 @@ class Joins(GroupPart):
         elif not request.member_id:
             self._join_anew(group, caller, request)
         elif request.member_id in group.pending and request.group_instance_id is None:
+            self._take(group.name, request.member_id, WAITS)
             self._add(group, caller, request, request.member_id)
         else:
             self._rejoin(group, caller, request)
@@ -106,6 +107,7 @@ class Joins(GroupPart):
             self._sessions.expect(group, member_id, request.session_timeout_ms)
             self._refuse(caller, request, Error.MEMBER_ID_REQUIRED, member_id)
         else:
+            self._take(group.name, member_id, NEW)
             self._add(group, caller, request, member_id)
 
     def _add(
@@ -122,7 +124,6 @@ class Joins(GroupPart):
             protocols=request.protocols,
             is_new=True,
         )
-        self._take(group.name, member_id, WAITS)
         self._sessions.end(group, member_id)
         group.is_growing = True
         group.add(member, request.protocol_type)
