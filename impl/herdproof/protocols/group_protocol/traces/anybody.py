@@ -8,9 +8,23 @@ coordinator says what comes of it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from herdspec import action, require
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
+from herdspec.protocols.group_protocol.lemmas import (
+    all_wait_while_the_generation_is_stored,
+    each_state_has_its_write,
+    epochs_are_won_by_one,
+    memory_is_a_coordinators,
+)
+from herdspec.protocols.group_protocol.properties import (
+    gone_at_once,
+    one_coordinator,
+    only_finished_is_committed,
+    only_the_present_epoch_writes,
+)
 from herdspec.protocols.group_protocol.spec import (
     Awaited,
     Entry,
@@ -125,19 +139,21 @@ def is_anybodys(self: GroupProtocol, p: Partition, owner: Member | None) -> bool
     return owner is None or self.belongs[owner]
 
 
+SHOWN = (
+    only_the_present_epoch_writes, one_coordinator, only_finished_is_committed,
+    epochs_are_won_by_one, memory_is_a_coordinators, each_state_has_its_write,
+    all_wait_while_the_generation_is_stored,
+)  # fmt: skip
+"""What holds in every state, whoever the clients are."""
+FURTHER = (
+    ask_to_join, ask_for_assignment, be_alive, ask_to_leave, begin_at, finish, ask_to_commit,
+    refuse_commit, handle_changed_join, inherit, inherit_leader,
+)  # fmt: skip
+
+
 def in_replays(spec: Specification) -> Specification:
     """A spec, or a variant of it, whose clients may be anybody's."""
-    return spec.replace(f"{spec.name}OfAnybody", is_right=is_anybodys).add(
-        f"{spec.name}InReplays",
-        ask_to_join=ask_to_join,
-        ask_for_assignment=ask_for_assignment,
-        be_alive=be_alive,
-        ask_to_leave=ask_to_leave,
-        begin_at=begin_at,
-        finish=finish,
-        ask_to_commit=ask_to_commit,
-        refuse_commit=refuse_commit,
-        handle_changed_join=handle_changed_join,
-        inherit=inherit,
-        inherit_leader=inherit_leader,
-    )
+    bare = replace(spec, properties=())
+    anybodys = bare.replace(spec.name, is_right=is_anybodys, has_stopped=gone_at_once)
+    made = anybodys.add(spec.name, **{action.__name__: action for action in FURTHER})
+    return made.with_properties(*SHOWN)

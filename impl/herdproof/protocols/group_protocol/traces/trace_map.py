@@ -16,22 +16,30 @@ without it: that a broker was killed, that a session was lost, who was elected.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from herdproof.conformance.traces.line import START, TraceLine
-from herdproof.conformance.traces.mapping import ANY, Row, Told, TraceMap
+from herdproof.conformance.traces.mapping import ANY, OWN, Row, Told, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
 from herdproof.protocols.group_protocol.messages import NO_OFFSET
-from herdproof.protocols.group_protocol.steps import CHANGED, DONE, NEW, TOLD, WAITS
+from herdproof.protocols.group_protocol.steps import (
+    CHANGED,
+    DONE,
+    NEW,
+    REFUSED,
+    TOLD,
+    WAITS,
+)
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
-from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL
+from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdspec.check.conformance.follow import ELSE, Call, Way, differences
 from herdspec.language.specification import Specification
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
-from herdspec.protocols.group_protocol.properties import without_stopping
+from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
 from herdspec.protocols.group_protocol.spec import (
     Entry,
     GroupAnswer,
@@ -42,6 +50,8 @@ from herdspec.protocols.group_protocol.spec import (
 
 State = GroupProtocol
 Plan = dict[Partition, Member | None]
+Shown = Mapping[str, tuple[Any, Any]]
+"""By what it is: what the spec has, and what the line shows."""
 
 NOTHING_WRONG = "NONE"
 """The outcome of what is taken without an error."""
@@ -52,8 +62,8 @@ ANSWERS = {
     "REBALANCE_IN_PROGRESS": GroupAnswer.REBALANCE_IN_PROGRESS,
 }
 """Kafka's errors, in the spec's terms; requests with any other are not modelled."""
-ASKS = frozenset({"complete_join", "share_out", "flush_offsets"})
-"""What is to be stored; `answered` says what became of it."""
+KNOWN = frozenset({NOTHING_WRONG, NEW, WAITS, CHANGED, TOLD, *ANSWERS})
+TOLD_OF_GENERATION = (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
 
 
 class GroupTrace:
@@ -67,84 +77,87 @@ class GroupTrace:
         """By the line that tells that, who has asked for it."""
         self._found: dict[int, TraceLine] = {}
         """By line of `load_group`, what it finds of the group, if anything."""
-        self._started: set[Broker] = set()
-        self._leading: set[Broker] = set()
-        """Who has loaded its groups, and has not stepped down."""
+        self._leading: dict[Broker, bool] = {}
+        """Of each broker that was seen, whether it believes that it coordinates."""
         self._write: TraceLine | None = None
         """The last change that was to be stored, but for offsets."""
         self._epoch = 0
-        self._stored = 0
-        """Changes of offsets of which the present coordinator knows, and has told nobody."""
-        self._inherited: TraceLine | None = None
-        """What was stored of the group before the trace begins."""
-        self._look(lines)
-
-    def _look(self, lines: Sequence[TraceLine]) -> None:
-        asked: dict[str, dict[int, TraceLine]] = {}
+        self._untold = 0
+        """Changes of offsets of which the coordinator has heard, and has told nobody."""
         loads: dict[str, TraceLine] = {}
-        first: TraceLine | None = None
+        asked: dict[str, dict[int, TraceLine]] = {}
         for line in lines:
-            values, of = self._values, line.arguments
-            values.element("Broker", line.node)
-            for name in (self.member(line), *members(line), *(m for m, _ in owners(line))):
-                if name:
-                    values.element("Member", name)
-            for _, place in owners(line):
-                values.element("Partition", place)
-            for place, offset in offsets(line):
-                values.element("Partition", place)
-                values.rank("offset", offset, place)
-            match line.action:
-                case "(start)":
-                    asked[line.node] = {}
-                case "complete_join" | "share_out" | "flush_offsets":
-                    asked[line.node][of["number"]] = line
-                case "answered" if of["number"] in asked[line.node]:
-                    asking = self._asked[id(line)] = asked[line.node].pop(of["number"])
-                    self._fates[id(asking)] = of["outcome"]
-                case "load_group":
-                    loads[line.node] = line
-                    first = first or line
-                case "found":
-                    self._found[id(loads[line.node])] = line
-            if line.action in ("found", "complete_join"):
-                values.rank("generation", of.get("generation", 0))
+            self._gather(line)
+            of = line.arguments
+            if line.action == START:
+                asked[line.node] = {}
+            elif line.action == "answered":
+                asking = self._asked[id(line)] = asked[line.node].pop(of["number"])
+                self._fates[id(asking)] = of["outcome"]
+            elif "number" in of:
+                asked[line.node][of["number"]] = line
+            elif line.action == "load_group":
+                loads[line.node] = line
+            elif line.action == "found":
+                self._found[id(loads[line.node])] = line
+        first = next((line for line in lines if line.action == "load_group"), None)
         self._inherited = self._found.get(id(first))
+        """What was stored of the group before the trace begins."""
+
+    def _gather(self, line: TraceLine) -> None:
+        """Names and numbers."""
+        values = self._values
+        values.element("Broker", line.node)
+        for name in (member(line), *members(line)):
+            values.element("Member", name)
+        for name, place in owners(line):
+            values.element("Member", name)
+            values.element("Partition", place)
+        for place, offset in (*offsets(line), *offsets(line, "refused")):
+            values.element("Partition", place)
+            values.rank("offset", offset, place)
+        if line.action in ("found", "complete_join"):
+            values.rank("generation", line.arguments.get("generation", 0))
 
     def initial(self) -> Mapping[tuple[str, Any], int]:
         """The offsets that were stored before the trace begins."""
         self._partitions, self._members = list(Partition), list(Member)
-        if self._inherited is None:
-            return {}
-        stored = self._marks(self._inherited)
+        stored = self._marks(self._inherited) if self._inherited is not None else {}
         return {(kept, p): rank for p, rank in stored.items() for kept in ("committed", "finished")}
 
     # ── What a line tells ───────────────────────────────────────────────────────────────────
 
-    def member(self, line: TraceLine) -> str:
-        """The member whose request it is."""
-        told: str = line.arguments.get("member", "")
-        return told
-
-    def _b(self, told: Told) -> Broker:
+    def b(self, told: Told) -> Broker:
+        """The broker whose line it is."""
         broker: Broker = self._values.element("Broker", told.line.node)
         return broker
 
-    def _m(self, name: str) -> Member:
-        member: Member = self._values.element("Member", name)
-        return member
+    def m(self, line: TraceLine) -> Member:
+        """The member whose request it is."""
+        return self._member(member(line))
+
+    def _member(self, name: str) -> Member:
+        found: Member = self._values.element("Member", name)
+        return found
+
+    def _belong(self, line: TraceLine) -> list[Member]:
+        told = {self._member(name) for name in members(line)}
+        return [m for m in self._members if m in told]
 
     def _generation(self, line: TraceLine) -> int:
         return self._values.rank("generation", line.arguments.get("generation", 0))
 
+    def _is_present(self, told: Told, s: State) -> bool:
+        return self._generation(told.line) == s.generation
+
     def _plan(self, line: TraceLine) -> Plan:
-        """Whose each partition is, as the line tells."""
-        told = {place: self._m(m) for m, place in owners(line)}
+        """Whose each partition is."""
+        told = {place: self._member(name) for name, place in owners(line)}
         names = self._values.names["Partition"]
         return {p: told.get(name) for name, p in zip(names, self._partitions, strict=False)}
 
     def _marks(self, line: TraceLine, of: str = "offsets") -> dict[Partition, int]:
-        """The offsets that the line tells, by partition."""
+        """Offsets by partition."""
         return {
             self._values.element("Partition", place): self._values.rank("offset", offset, place)
             for place, offset in offsets(line, of)
@@ -152,23 +165,17 @@ class GroupTrace:
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
-    def _is_sure(self, told: Told, s: State) -> bool:
-        """Whether it is the coordinator, as the spec has it."""
-        return s.coordinator == self._b(told)
-
-    def _ways(self, told: Told, s: State, *ways: Way) -> Iterable[Way]:
-        """These, if it coordinates; what one says that has been replaced leads nowhere."""
-        if self._is_sure(told, s):
-            return ways
-        return [[]] if self._b(told) in self._leading else []
+    def believes(self, told: Told) -> bool:
+        """Whether it has loaded its groups, and has not stepped down since."""
+        return self._leading.get(self.b(told), False)
 
     def _settles(self, s: State) -> list[Way]:
         """What the coordinator has sent was stored by now, or will never be."""
         line = self._write
         if line is None or s.done or s.write not in (GroupWrite.GENERATION, GroupWrite.ASSIGNMENT):
             return [[]]
-        stores = [self._stores(line)]
-        return [stores] if self._fates.get(id(line)) == DONE else [stores, []]
+        stored = [self._stores(line)]
+        return [stored] if self._fates.get(id(line)) == DONE else [stored, []]
 
     def _stores(self, line: TraceLine) -> Call:
         """What a line has asked for is stored."""
@@ -176,32 +183,29 @@ class GroupTrace:
             return "store_assignment", (self._plan(line),)
         if not members(line):
             return "store_empty_generation", ()
-        return "store_generation", (self._m(line.arguments["leader"]),)
+        return "store_generation", (self._member(line.arguments["leader"]),)
 
     def starts(self, told: Told, s: State) -> Iterable[Way]:
         """A process of a broker: another one than before, if there was one."""
-        b = self._b(told)
-        self._leading.discard(b)
-        if b not in self._started:
-            self._started.add(b)
-            return [[]]
+        b = self.b(told)
+        was_there, self._leading[b] = b in self._leading, False
         before = self._settles(s) if s.coordinator == b else [[]]
-        return [[*way, ("restart", (b,))] for way in before]
+        return [[*way, ("restart", (b,))] for way in before] if was_there else [[]]
 
     def begins(self, told: Told) -> None:
         """It coordinates from now on, as far as it knows."""
-        self._leading.add(self._b(told))
+        self._leading[self.b(told)] = True
         epoch = told.line.arguments["epoch"]
         self._is_late, self._is_new = epoch < self._epoch, epoch > self._epoch
         self._epoch = max(epoch, self._epoch)
-        self._stored = 0
+        self._untold = 0
 
     def loads(self, told: Told, s: State) -> Iterable[Way]:
         """It was elected, and loads the group, unless another one has loaded it since."""
         if self._is_late:
             return [[]]
-        b, before = self._b(told), list[Call]()
-        if s.coordinator is None and s.election.epoch == 0 and self._inherited is not None:
+        b, before = self.b(told), list[Call]()
+        if self._inherited is not None and s.election.epoch == 0:
             before += self._inherits(self._inherited)
         if self._is_new:
             before += [("lose_session", (s.seat,))] if s.seat is not None else []
@@ -213,98 +217,72 @@ class GroupTrace:
         """What was stored before the trace begins."""
         if not self._generation(line):
             return []
-        belong, of = {self._m(name) for name in members(line)}, line.arguments
-        calls: list[Call] = [("inherit", (belong, self._plan(line), of.get("is_assigned", False)))]
-        return calls + ([("inherit_leader", (self._m(of["leader"]),))] if "leader" in of else [])
+        of, belong = line.arguments, set(self._belong(line))
+        before: Call = "inherit", (belong, self._plan(line), of.get("is_assigned", False))
+        return [
+            before,
+            *(("inherit_leader", (self._member(of[who]),)) for who in ("leader",) if who in of),
+        ]
 
-    def loaded(self, told: Told, s: State) -> Sequence[str]:
+    def loaded(self, told: Told, s: State) -> Shown:
         """Of a group that it finds nothing of, nothing is stored."""
-        if id(told.line) in self._found or not self._is_sure(told, s):
-            return ()
-        return differences({
+        if id(told.line) in self._found:
+            return {}
+        return {
             "the generation that is stored": (s.generation, 0),
             "the offsets that are stored": (any(s.committed[p] for p in self._partitions), False),
-        })  # fmt: skip
+        }
 
-    def finds(self, told: Told, s: State) -> Iterable[Way]:
-        """It tells what it has loaded."""
-        return self._ways(told, s, [])
-
-    def found(self, told: Told, s: State) -> Sequence[str]:
+    def found(self, told: Told, s: State) -> Shown:
         """What is stored of the group."""
-        if not self._is_sure(told, s):
-            return ()
         line = told.line
-        is_assigned = line.arguments.get("is_assigned", False)
-        stored, marks = {p: s.committed[p] for p in self._partitions}, self._marks(line)
-        wanted: dict[str, tuple[Any, Any]] = {
-            **self._of_generation(line, s),
-            "whether it is assigned": (s.state == GroupState.STABLE, is_assigned),
-            "the offsets": (stored, {p: marks.get(p, 0) for p in self._partitions}),
-        }
-        if is_assigned:
-            wanted["the owners"] = ({p: s.owner[p] for p in self._partitions}, self._plan(line))
-        return differences(wanted)
-
-    def _of_generation(self, line: TraceLine, s: State) -> dict[str, tuple[Any, Any]]:
-        """Which generation it is, and whose."""
-        leader = line.arguments.get("leader", "")
-        return {
+        of, marks = line.arguments, self._marks(line)
+        shown: dict[str, tuple[Any, Any]] = {
             "the generation": (s.generation, self._generation(line)),
-            "its leader": (s.leader, self._m(leader) if leader else None),
-            "its members": (
-                [m for m in self._members if s.belongs[m]],
-                [m for m in self._members if m in {self._m(name) for name in members(line)}],
-            ),
+            "its leader": (s.leader, self._member(of["leader"]) if "leader" in of else None),
+            "its members": ([m for m in self._members if s.belongs[m]], self._belong(line)),
+            "whether it is assigned": (s.state == GroupState.STABLE, of.get("is_assigned", False)),
+            "the offsets": (s.committed, {p: marks.get(p, 0) for p in self._partitions}),
         }
-
-    def stops(self, told: Told) -> None:
-        """It coordinates no more."""
-        self._leading.discard(self._b(told))
+        return shown | ({"the owners": (s.owner, self._plan(line))} if "is_assigned" in of else {})
 
     def steps_down(self, told: Told, s: State) -> Iterable[Way]:
-        """It coordinates no more, for whatever reason; or it did not, when it was loading."""
-        b = self._b(told)
+        """It coordinates no more, for whatever reason; or it was still loading."""
+        b = self.b(told)
+        self._leading[b] = False
         if not s.election.leads[b]:
             return [[]]
-        down = ("doubt" if s.seat == b else "step_down", (b,))
         before = self._settles(s) if s.coordinator == b else [[]]
-        return [[*way, down] for way in before]
+        return [[*way, ("doubt" if s.seat == b else "step_down", (b,))] for way in before]
 
-    # ── Joining ─────────────────────────────────────────────────────────────────────────────
+    # ── Generations ─────────────────────────────────────────────────────────────────────────
 
     def joins(self, told: Told, s: State) -> Iterable[Way]:
         """A JoinGroup is read."""
         m, outcome = told["m"], told.line.arguments["outcome"]
-        if outcome not in (WAITS, CHANGED, NEW, TOLD, *ANSWERS):
-            return [[]]
-        knows = outcome != "MEMBER_ID_REQUIRED"
         changed = outcome == CHANGED and s.answers_at_once(m)
         handle = "handle_changed_join" if changed else "handle_join_group"
-        way: Way = [("ask_to_join", (m, knows)), (handle, (m,))]
-        if outcome == NEW:
-            way = [("ask_to_join", (m, False)), (handle, (m,)), *way]
-        return self._ways(told, s, way)
+        new: Way = [("ask_to_join", (m, False)), ("handle_join_group", (m,))]
+        if outcome == "MEMBER_ID_REQUIRED":
+            return [new]
+        return [[*(new if outcome == NEW else ()), ("ask_to_join", (m, True)), (handle, (m,))]]
 
-    def joined(self, told: Told, s: State) -> Sequence[str]:
+    def joined(self, told: Told, s: State) -> Shown:
         """It waits, or is told of the generation, or of an error."""
         m, outcome = told["m"], told.line.arguments["outcome"]
-        if not self._is_sure(told, s):
-            return ()
         if outcome in ANSWERS:
-            return differences({"the answer": (s.down[m], ANSWERS[outcome])})
-        if outcome in (WAITS, CHANGED, NEW):
-            return differences({"whether it waits": (s.joined[m], True)})
-        return self._told(told.line, s, [m]) if outcome == TOLD else ()
+            return {"the answer": (s.down[m], ANSWERS[outcome])}
+        if outcome == TOLD:
+            return self._of_generation(told.line, s, [m])
+        return {"whether it waits": (s.joined[m], True)}
 
-    def _told(self, line: TraceLine, s: State, answered: Sequence[Member]) -> Sequence[str]:
-        """They are told of this generation."""
-        answers = (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
-        generation = self._generation(line)
-        return differences({
-            f"what {m} is told": ((s.down[m] in answers, s.said[m]), (True, generation))
+    def _of_generation(self, line: TraceLine, s: State, answered: Iterable[Member]) -> Shown:
+        """These are told of a generation."""
+        right = True, self._generation(line)
+        return {
+            f"what {m} is told": ((s.down[m] in TOLD_OF_GENERATION, s.said[m]), right)
             for m in answered
-        })  # fmt: skip
+        }
 
     def asks(self, told: Told) -> None:
         """The next generation, or its assignment, is to be stored."""
@@ -312,203 +290,163 @@ class GroupTrace:
 
     def completes(self, told: Told, s: State) -> Iterable[Way]:
         """All have joined; what never was stored may never have been sent, in the spec."""
-        ways: list[Way] = [[("complete_join", ())]]
-        if id(told.line) not in self._fates:
-            ways += [ELSE, []]
-        return self._ways(told, s, *ways)
+        del s
+        is_known = id(told.line) in self._fates
+        return [[("complete_join", ())], *([] if is_known else [ELSE, []])]
 
-    def completed(self, told: Told, s: State) -> Sequence[str]:
+    def completed(self, told: Told, s: State) -> Shown:
         """Of whom the next generation is."""
-        if not self._is_sure(told, s) or s.write != GroupWrite.GENERATION:
-            return ()
-        names = members(told.line)
-        return differences({
+        if s.write != GroupWrite.GENERATION:
+            return {}
+        return {
             "the generation": (s.generation + 1, self._generation(told.line)),
-            "its members": (
-                [m for m in self._members if s.is_member(m)],
-                [m for m in self._members if m in {self._m(name) for name in names}],
-            ),
-        })  # fmt: skip
+            "its members": ([m for m in self._members if s.is_member(m)], self._belong(told.line)),
+        }
 
-    def answers_joins(self, told: Told, s: State) -> Iterable[Way]:
-        """It is stored: all who wait for it are told."""
-        return self._ways(told, s, [("answer_joins", ())])
-
-    def joins_answered(self, told: Told, s: State) -> Sequence[str]:
-        """What they are told."""
-        if not self._is_sure(told, s):
-            return ()
-        return self._told(told.line, s, [self._m(name) for name in members(told.line)])
+    def joins_answered(self, told: Told, s: State) -> Shown:
+        """All who wait are told of the generation."""
+        return self._of_generation(told.line, s, self._belong(told.line))
 
     # ── Assignments ─────────────────────────────────────────────────────────────────────────
 
     def syncs(self, told: Told, s: State) -> Iterable[Way]:
         """A SyncGroup is read."""
-        m, outcome = told["m"], told.line.arguments["outcome"]
-        if outcome not in (WAITS, TOLD, *ANSWERS):
-            return [[]]
-        present = self._generation(told.line) == s.generation
-        way = [("ask_for_assignment", (m, present)), ("handle_sync_group", (m,))]
-        return self._ways(told, s, way)
+        m = told["m"]
+        ask = "ask_for_assignment", (m, self._is_present(told, s))
+        return [[ask, ("handle_sync_group", (m,))]]
 
-    def synced(self, told: Told, s: State) -> Sequence[str]:
+    def synced(self, told: Told, s: State) -> Shown:
         """It waits, or is told its assignment, or of an error."""
         m, outcome = told["m"], told.line.arguments["outcome"]
-        if not self._is_sure(told, s):
-            return ()
         if outcome in ANSWERS:
-            return differences({"the answer": (s.down[m], ANSWERS[outcome])})
-        if outcome == WAITS:
-            return differences({"whether it waits": (s.synced[m], True)})
-        return self._given(told.line, s, [m]) if outcome == TOLD else ()
+            return {"the answer": (s.down[m], ANSWERS[outcome])}
+        if outcome == TOLD:
+            return self._given(told.line, s, [m])
+        return {"whether it waits": (s.synced[m], True)}
 
-    def _given(self, line: TraceLine, s: State, answered: Sequence[Member]) -> Sequence[str]:
-        """They are told these assignments."""
+    def _given(self, line: TraceLine, s: State, answered: Iterable[Member]) -> Shown:
+        """These are told their assignments."""
         plan = self._plan(line)
-        return differences({
+        return {
             f"what {m} is given": (
                 (s.down[m], [p for p in self._partitions if s.given[m, p]]),
                 (GroupAnswer.ASSIGNMENT, [p for p in self._partitions if plan[p] == m]),
             )
             for m in answered
-        })  # fmt: skip
+        }
 
-    def shares(self, told: Told, s: State) -> Iterable[Way]:
-        """The leader's SyncGroup, which was read, has led to this."""
-        return self._ways(told, s, []) if s.write == GroupWrite.ASSIGNMENT else self._late(told, s)
+    def shared_out(self, told: Told, s: State) -> Shown:
+        """The SyncGroup that was read was the leader's."""
+        del told
+        return {"what is to be stored": (s.write, GroupWrite.ASSIGNMENT)}
 
-    def _late(self, told: Told, s: State) -> Iterable[Way]:
-        return () if self._is_sure(told, s) else self._ways(told, s)
-
-    def answers_syncs(self, told: Told, s: State) -> Iterable[Way]:
-        """It is stored: all who wait for their assignment are told."""
-        return self._ways(told, s, [("answer_syncs", ())])
-
-    def syncs_answered(self, told: Told, s: State) -> Sequence[str]:
-        """What they are told."""
-        if not self._is_sure(told, s):
-            return ()
-        return self._given(told.line, s, [self._m(name) for name in members(told.line)])
+    def syncs_answered(self, told: Told, s: State) -> Shown:
+        """All who wait are told their assignments."""
+        return self._given(told.line, s, self._belong(told.line))
 
     # ── Being a member ──────────────────────────────────────────────────────────────────────
 
     def expires(self, told: Told, s: State) -> Iterable[Way]:
         """Somebody is waited for no longer."""
-        m = told["m"]
-        return self._ways(told, s, [("expire", (m,))], ELSE, [("expire_gone", (m,))])
+        del s
+        return [[("expire", (told["m"],))], ELSE, [("expire_gone", (told["m"],))]]
 
     def beats(self, told: Told, s: State) -> Iterable[Way]:
         """A heartbeat is read."""
-        m, present = told["m"], self._generation(told.line) == s.generation
-        if told.line.arguments["outcome"] not in (NOTHING_WRONG, *ANSWERS):
-            return [[]]
-        return self._ways(told, s, [("be_alive", (m, present)), ("heartbeat", (m,))])
+        m = told["m"]
+        return [[("be_alive", (m, self._is_present(told, s))), ("heartbeat", (m,))]]
 
-    def beaten(self, told: Told, s: State) -> Sequence[str]:
+    def beaten(self, told: Told, s: State) -> Shown:
         """What it is told."""
         m, outcome = told["m"], told.line.arguments["outcome"]
-        if not self._is_sure(told, s) or outcome not in (NOTHING_WRONG, *ANSWERS):
-            return ()
-        is_prepared = s.state == GroupState.PREPARING_REBALANCE
-        return differences({
-            "whether it is to join": (s.rejoin[m], outcome != NOTHING_WRONG),
+        is_over = s.has_id[m] and s.at[m] != s.generation
+        rebalances = s.rejoin[m] and s.has_id[m] and not is_over
+        return {
             "whether it is a member": (s.has_id[m], outcome != "UNKNOWN_MEMBER_ID"),
-            "whether its generation is over": (
-                s.has_id[m] and s.at[m] != s.generation, outcome == "ILLEGAL_GENERATION"
-            ),
-            "whether all join": (is_prepared or outcome != "REBALANCE_IN_PROGRESS", True),
-        })  # fmt: skip
+            "whether its generation is over": (is_over, outcome == "ILLEGAL_GENERATION"),
+            "whether it is to join anew": (rebalances, outcome == "REBALANCE_IN_PROGRESS"),
+        }
 
     def leaves(self, told: Told, s: State) -> Iterable[Way]:
-        """A LeaveGroup is read."""
-        m = told["m"]
-        match told.line.arguments["outcome"], s.entry[m] == Entry.NONE:
-            case "NONE", False:
-                leave = [("ask_to_leave", (m,)), ("handle_leave_group", (m,))]
-                return self._ways(told, s, leave)
-            case "UNKNOWN_MEMBER_ID", True:
-                return self._ways(told, s, [])
-            case "NONE" | "UNKNOWN_MEMBER_ID", _:
-                return self._late(told, s)
-        return [[]]
+        """A LeaveGroup is read, of somebody who was there; or of nobody."""
+        m, is_there = told["m"], s.entry[told["m"]] != Entry.NONE
+        if is_there != (told.line.arguments["outcome"] == NOTHING_WRONG):
+            return []
+        return [[("ask_to_leave", (m,)), ("handle_leave_group", (m,))]] if is_there else [[]]
 
     # ── Offsets ─────────────────────────────────────────────────────────────────────────────
 
     def commits(self, told: Told, s: State) -> Iterable[Way]:
         """An OffsetCommit is read: what of it is taken, what is not."""
-        m, present = told["m"], self._generation(told.line) == s.generation
-        way: list[Call] = []
+        m, present, way = told["m"], self._is_present(told, s), list[Call]()
         for of, handle in (("refused", "refuse_commit"), ("offsets", "handle_offset_commit")):
             said = self._marks(told.line, of)
             for p, rank in said.items():
-                way += self._goes_to(s, m, p, rank)
-            if said:
-                way += [("ask_to_commit", (m, present, {*said})), (handle, (m,))]
-        return self._ways(told, s, way)
+                way += goes_to(s, m, p, rank)
+            way += [("ask_to_commit", (m, present, {*said})), (handle, (m,))] if said else []
+        return [way]
 
-    def _goes_to(self, s: State, m: Member, p: Partition, rank: int) -> Iterator[Call]:
-        """A client comes to a position."""
-        at = s.position[m, p]
-        if not at <= rank or at < s.committed[p] <= rank:
-            is_behind = s.committed[p] <= rank
-            yield "begin_at", (m, p, is_behind)
-            at = s.committed[p] if is_behind else 0
-        for _ in range(at, rank):
-            yield "finish", (m, p)
-
-    def committed(self, told: Told, s: State) -> Sequence[str]:
+    def committed(self, told: Told, s: State) -> Shown:
         """What is taken is noted."""
-        if not self._is_sure(told, s):
-            return ()
         taken = self._marks(told.line)
-        return differences({"what is taken": ({p: s.noted[p] for p in taken}, taken)})
+        return {"what is taken": ({p: s.noted[p] for p in taken}, taken)}
 
     def flushes(self, told: Told, s: State) -> Iterable[Way]:
         """Offsets are to be stored, and are, where anybody hears of that; else perhaps."""
+        del s
+        known = [ELSE] if self._fates.get(id(told.line)) == DONE else []
         stored: Way = [("flush_offsets", ()), ("store_offsets", ()), ("answer_commits", ())]
-        if self._fates.get(id(told.line)) == DONE:
-            return self._ways(told, s, stored, ELSE, [])
-        return self._ways(told, s, stored, [])
+        return [stored, *known, []]
 
-    def flushed(self, told: Told, s: State) -> Sequence[str]:
+    def flushed(self, told: Told, s: State) -> Shown:
         """What is known to be stored is."""
-        if not self._is_sure(told, s) or self._fates.get(id(told.line)) != DONE:
-            return ()
-        marks = self._marks(told.line)
-        return differences({"what is stored": ({p: s.committed[p] for p in marks}, marks)})
+        marks = self._marks(told.line) if self._fates.get(id(told.line)) == DONE else {}
+        return {"what is stored": ({p: s.committed[p] for p in marks}, marks)}
 
     def hears(self, told: Told) -> None:
         """What became of a change."""
-        asking = self._asked.get(id(told.line))
-        self._answer = asking
-        if asking is not None and asking.action == "flush_offsets":
-            self._stored += 1
+        self._answer = self._asked[id(told.line)]
+        self._untold += self._answer.action == "flush_offsets"
 
     def answered(self, told: Told, s: State) -> Iterable[Way]:
         """It was stored; what is too large to be is not modelled."""
-        if self._answer is None or told.line.arguments["outcome"] != DONE:
+        del s
+        if told.line.arguments["outcome"] != DONE:
             return []
-        if self._answer.action == "flush_offsets":
-            return self._ways(told, s, [])
-        return self._ways(told, s, [self._stores(self._answer)])
+        return [[] if self._answer.action == "flush_offsets" else [self._stores(self._answer)]]
 
-    def tells(self, told: Told) -> None:
+    def tells(self, _told: Told) -> None:
         """Somebody's OffsetCommit is answered."""
-        self._stored -= 1
+        self._untold -= 1
 
     def commits_answered(self, told: Told, s: State) -> Iterable[Way]:
         """Its offsets are stored, and that is known."""
-        return self._ways(told, s, []) if self._stored >= 0 else self._late(told, s)
+        del told, s
+        return [[]] if self._untold >= 0 else []
 
-    def fetched(self, told: Told, s: State) -> Sequence[str]:
-        """Offsets are told as they are stored, and nothing that was taken is not."""
-        if not self._is_sure(told, s):
-            return ()
+    def fetched(self, told: Told, s: State) -> Shown:
+        """Offsets are told as they are stored, and all that was taken is."""
         marks = self._marks(told.line)
-        return differences({
+        return {
             "the offsets": ({p: s.committed[p] for p in marks}, marks),
             "what is not stored yet": ([p for p in marks if s.is_new(p)], []),
-        })  # fmt: skip
+        }
+
+
+def goes_to(s: State, m: Member, p: Partition, rank: int) -> Iterator[Call]:
+    """A client comes to a position."""
+    at, stored = s.position[m, p], s.committed[p]
+    if at > rank or at < stored <= rank:
+        at = stored if stored <= rank else 0
+        yield "begin_at", (m, p, at == stored)
+    for _ in range(at, rank):
+        yield "finish", (m, p)
+
+
+def member(line: TraceLine) -> str:
+    """The member whose request it is, or who is expelled."""
+    told: str = line.arguments.get("member", "")
+    return told
 
 
 def members(line: TraceLine) -> Sequence[str]:
@@ -520,46 +458,88 @@ def members(line: TraceLine) -> Sequence[str]:
 def owners(line: TraceLine) -> Iterator[tuple[str, str]]:
     """Members and the partitions that they are assigned, by their names."""
     told = line.arguments.get("owners", ())
-    return ((member, f"{topic}-{number}") for member, topic, number in told)
+    return ((who, f"{topic}-{number}") for who, topic, number in told)
 
 
-def offsets(line: TraceLine, *of: str) -> Iterator[tuple[str, int]]:
-    """Partitions by their names, and offsets: what is taken, what is refused, or both."""
-    for name in of or ("offsets", "refused"):
-        for topic, number, offset in line.arguments.get(name, ()):
-            yield f"{topic}-{number}", offset
+def offsets(line: TraceLine, of: str = "offsets") -> Iterator[tuple[str, int]]:
+    """Partitions by their names, and offsets."""
+    return ((f"{topic}-{number}", offset) for topic, number, offset in line.arguments.get(of, ()))
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────
 
 G = GroupTrace
+Leads = Callable[[GroupTrace, Told, State], Iterable[Way]]
+Shows = Callable[[GroupTrace, Told, State], Shown]
+
+
+def stays(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+    """Nothing changes."""
+    del group, told, s
+    return [[]]
+
+
+def once(action: str) -> Leads:
+    """The action is taken, whatever the line tells."""
+
+    def leads(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+        del group, told, s
+        return [[(action, ())]]
+
+    return leads
+
+
+def decided(
+    leads: Leads, shows: Shows | None = None, note: Callable[..., object] | None = None,
+    action: str | None = OWN,
+) -> Row:  # fmt: skip
+    """What a coordinator decides; what one says that has been replaced leads nowhere."""
+
+    def is_sure(group: GroupTrace, told: Told, s: State) -> bool:
+        return s.coordinator == group.b(told)
+
+    def ways(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+        if told.line.arguments.get("outcome", DONE) not in (DONE, REFUSED, *KNOWN):
+            return [[]]
+        if is_sure(group, told, s):
+            return leads(group, told, s)
+        return [[]] if group.believes(told) else []
+
+    def claims(group: GroupTrace, told: Told, s: State) -> Sequence[str]:
+        if shows is None or not is_sure(group, told, s):
+            return ()
+        return differences(shows(group, told, s))
+
+    return Row(action, ways=ways, claims=claims, note=note)
+
+
 ROWS: Mapping[str, Row] = {
     START: Row(None, ways=G.starts),
-    "load_group": Row(ways=G.loads, note=G.begins, claims=G.loaded),
-    "found": Row(None, ways=G.finds, claims=G.found),
-    "step_down": Row(ways=G.steps_down, note=G.stops),
-    "handle_join_group": Row(ways=G.joins, claims=G.joined),
-    "complete_join": Row(ways=G.completes, note=G.asks, claims=G.completed),
-    "answer_joins": Row(ways=G.answers_joins, claims=G.joins_answered),
-    "handle_sync_group": Row(ways=G.syncs, claims=G.synced),
-    "share_out": Row(None, ways=G.shares, note=G.asks),
-    "answer_syncs": Row(ways=G.answers_syncs, claims=G.syncs_answered),
-    "expire": Row(ways=G.expires),
-    "heartbeat": Row(ways=G.beats, claims=G.beaten),
-    "handle_leave_group": Row(ways=G.leaves),
-    "handle_offset_commit": Row(ways=G.commits, claims=G.committed),
-    "flush_offsets": Row(ways=G.flushes, claims=G.flushed),
-    "answered": Row(None, ways=G.answered, note=G.hears),
-    "answer_commits": Row(ways=G.commits_answered, note=G.tells),
-    "handle_offset_fetch": Row(None, ways=G.finds, claims=G.fetched),
+    "load_group": replace(decided(stays, G.loaded, G.begins), ways=G.loads),
+    "found": decided(stays, G.found, action=None),
+    "step_down": Row(ways=G.steps_down),
+    "handle_join_group": decided(G.joins, G.joined),
+    "complete_join": decided(G.completes, G.completed, G.asks),
+    "answer_joins": decided(once("answer_joins"), G.joins_answered),
+    "handle_sync_group": decided(G.syncs, G.synced),
+    "share_out": decided(stays, G.shared_out, G.asks, action=None),
+    "answer_syncs": decided(once("answer_syncs"), G.syncs_answered),
+    "expire": decided(G.expires),
+    "heartbeat": decided(G.beats, G.beaten),
+    "handle_leave_group": decided(G.leaves),
+    "handle_offset_commit": decided(G.commits, G.committed),
+    "flush_offsets": decided(G.flushes, G.flushed),
+    "answered": decided(G.answered, note=G.hears, action=None),
+    "answer_commits": decided(G.commits_answered, note=G.tells),
+    "handle_offset_fetch": decided(stays, G.fetched, action=None),
 }
 
 
 @cache
-def map_of(spec: Specification | None = None) -> TraceMap:
-    """The map of the verified spec, of whose clients nothing is assumed; or of a variant."""
+def map_of(spec: Specification = GROUP_PROTOCOL) -> TraceMap:
+    """The map of the verified spec, or of a variant of it."""
     return TraceMap(
-        in_replays(spec or without_stopping()), ROWS, protocol=GROUP_PROTOCOL, group=GroupTrace,
-        initial=G.initial, arguments={"m": G.member, "b": "node", "p": ANY, "plan": ANY},
-        ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)}, plain=True,
+        in_replays(spec), ROWS, protocol=NAME, group=GroupTrace, initial=G.initial,
+        arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY}, plain=True,
+        ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
     )  # fmt: skip
