@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.audit.protocols import read_line
 from herdproof.pipeline.spark.tables import TABLES
-from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.simulated.traced import traced
 
 SECOND = 1_000_000_000
 

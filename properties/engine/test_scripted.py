@@ -14,7 +14,7 @@ import pytest
 
 from herdproof.conformance.traces import compiled as of_traces
 from herdproof.protocols.central_coordinator.simulated.chance import Config
-from herdproof.protocols.central_coordinator.traces.runs import Traced, traced
+from herdproof.protocols.central_coordinator.simulated.traced import Traced, traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdspec.check.conformance.conform import Outcome, Verdict
 from herdspec.check.exploration.explore import Explorer

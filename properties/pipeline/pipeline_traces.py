@@ -13,9 +13,9 @@ from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.audit.numbers import Numbers
 from herdproof.pipeline.spark.tables import Rows
 from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
-from herdproof.protocols.central_coordinator.traces.runs import traced
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
 
 Trace = list[Line]

@@ -26,7 +26,7 @@ from herdproof.pipeline.audit.work import protocol_work
 from herdproof.pipeline.judging.gaps import MissingNumbers
 from herdproof.pipeline.spark.packets import ORDER, pack_records, packets_of
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
-from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.simulated.traced import traced
 from properties.pipeline.pipeline_traces import numbers_of
 
 LATE_NS = 3_000_000_000

@@ -26,9 +26,9 @@ from herdproof.pipeline.spark.tables import TABLES
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
 from herdproof.protocols.central_coordinator.simulated.chance import Config
+from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
-from herdproof.protocols.central_coordinator.traces.runs import traced
 from herdproof.protocols.central_coordinator.tracing import CENTRAL
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES

@@ -24,7 +24,7 @@ from herdproof.pipeline.spark.packets import (
     pack_records,
     packets_of,
 )
-from herdproof.protocols.central_coordinator.traces.runs import traced
+from herdproof.protocols.central_coordinator.simulated.traced import traced
 
 BUCKETS = 3
 WORK = protocol_work()

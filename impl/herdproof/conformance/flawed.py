@@ -7,8 +7,12 @@ rest to `super()`; where two override one method, the one that stands first in i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
+    from herdspec.check.protocol import Protocol
 
 C = TypeVar("C")
 
@@ -33,3 +37,21 @@ def flawed(
     if not mistakes and not changed:
         return core
     return cast(type[C], type(core.__name__, (*mistakes, core), changed))
+
+
+def switched(
+    protocol: Protocol, cores: Callable[[], Callable[..., type[Adapter]]]
+) -> Callable[[str], type[Adapter] | None]:
+    """
+    The code of variants whose mistakes can be switched on, as an implementation's `adapter`.
+
+    What `cores` gives is called with the switches, and with the spec that such code is held to.
+    """
+
+    def adapter(variant: str) -> type[Adapter] | None:
+        if not variant:
+            return cores()(frozenset(), protocol.verified())
+        flaw = protocol.variant(variant)
+        return cores()(flaw.switches, flaw.spec) if flaw and flaw.switches else None
+
+    return adapter

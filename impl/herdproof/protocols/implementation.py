@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 from herdspec.check.protocol import CONTRACT, Protocol, entry, names, protocol, variant_of
 from herdspec.language.errors import UsageError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
     from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.audit.auditor import Auditor
+    from herdproof.pipeline.audit.map_trace import MapAuditor
     from herdproof.pipeline.campaign.runs import Simulated
     from herdspec.check.conformance.conform import Outcome, Progress
     from herdspec.check.verify import Check
@@ -42,8 +44,11 @@ class Implementation:
     """
     trace_map: Callable[[], TraceMap] | None = None
     """What the lines of its traces are to the spec; by default they are the spec's own words."""
-    auditor: Callable[[], Auditor] | None = None
-    """What the pipeline knows of its traces; by default what the map says."""
+    auditor: Callable[[], Auditor | type[MapAuditor]] | None = None
+    """
+    What the pipeline knows of its traces, or the class that knows it of a map's; by default no more
+    than the map says.
+    """
     simulated: Callable[[], Simulated] | None = None
     """Its simulator, for campaigns; by default its adapter, walked at random."""
 
@@ -79,9 +84,10 @@ class Implementation:
         """What the pipeline knows of its traces."""
         from herdproof.pipeline.audit.map_trace import MapAuditor
 
-        if self.auditor is not None:
-            return self.auditor()
-        return MapAuditor(self.protocol.name, self.table, self.protocol.declared())
+        found = self.auditor() if self.auditor is not None else MapAuditor
+        if not isinstance(found, type):
+            return found
+        return found(self.protocol.name, self.table, self.protocol.declared())
 
     def simulates(self) -> Simulated | None:
         """Its simulator; None of a protocol that has neither that nor an adapter."""
@@ -113,6 +119,11 @@ class Implementation:
         )  # fmt: skip
         makes = getattr(self.adapter, "__module__", "")  # it may stand in another package
         return checks_of(looked, Code(adapter, digest_of_imports(adapter.__module__, makes)))
+
+
+def made(name: str) -> Callable[[], Any]:
+    """What is made by what stands under this name (`MODULE:NAME`), read when it is asked for."""
+    return lambda: resolve_name(name)()
 
 
 @cache

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from herdspec.language.errors import UsageError
@@ -29,6 +30,11 @@ GROUP = "herdproof.protocols"
 """The group of entry points in which protocols are found."""
 DRAFTED, CONTRACT = "-drafted", "-contract"
 """What follows a protocol's name where its draft, or its contract, is meant."""
+
+
+def later(name: str) -> Callable[[], Any]:
+    """What stands under this name (`MODULE:NAME`), read when it is asked for."""
+    return partial(resolve_name, name)
 
 
 def nothing() -> None:
@@ -81,6 +87,10 @@ class Protocol:
     """What shows the sentences of a contract, a column for each form of the protocol."""
     builds_on: tuple[str, ...] = ()
     """Protocols that come before this one in every table."""
+
+    def variant(self, name: str) -> Flaw | None:
+        """The variant of this name, or the draft; None where there is no such one."""
+        return self.drafted() if name == DRAFTED.removeprefix("-") else self.flaws().get(name)
 
     def planned(self, scale: Scale) -> Plan:
         """The checks of its specs."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from herdproof.conformance.traces.mapping import TraceMap
-from herdproof.conformance.traces.ordering import Causes, Ordered, ordered
+from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.conformance.traces.replay import Watches, conform_lines
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.lines import Reader
@@ -90,7 +90,7 @@ class MapAuditor(Auditor):
 
     def ordered(self, lines: Sequence[Any]) -> Ordered[Any]:
         """A group's lines in the order in which things happened, those twice, those missing."""
-        return ordered(lines, Causes(lines))
+        return ordered(lines, self._table.links(lines))
 
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines: of the contract such a protocol promises nothing."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
+from herdproof.conformance.coarse import Edges, Taken
 from herdproof.errors import CallerError
+from herdproof.protocols.implementation import implementation
 
 Watch = Callable[[Any, str, tuple[Any, ...], Any], None]
 """Told of each step of the spec: before, action, arguments, after."""
@@ -92,7 +95,7 @@ Config = TypeVar("Config")
 
 class Configured(Generic[Config]):
     """
-    The tables of a simulator whose runs are configured by a dataclass; `Simulated` wants the rest.
+    A simulator whose runs are configured by a dataclass: `run` and `story` are left to write.
 
         class Mine(Configured[Config]):
             name = "mine"
@@ -106,6 +109,9 @@ class Configured(Generic[Config]):
                 outcome = simulate(asked.seed, self.config(asked))
                 …
     """
+
+    name: str
+    """The protocol."""
 
     def __init__(
         self, default: Config, configs: Mapping[str, Config],
@@ -124,6 +130,26 @@ class Configured(Generic[Config]):
         """What a run is asked to be."""
         config = self.configs[asked.mix]
         return self._changes[asked.flaw](config) if asked.flaw else config
+
+    @cached_property
+    def _replays(self) -> tuple[Any, Edges]:
+        """Its auditor, and the edges of the spec in which that replays."""
+        made = implementation(self.name)
+        return made.audits(), Edges(made.table.specification)
+
+    def replay(self, lines: Sequence[Any], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
+        """A group's lines in the spec; every step is counted, those that no line names as well."""
+        del ran  # the trace has it all
+        auditor, edges = self._replays
+        tries: list[Taken] = []
+
+        def watches() -> Taken:
+            tries.append(Taken(edges))
+            return tries[-1]
+
+        found, taken = auditor.replay(lines, watches), tries[-1]
+        counted = {action: taken.counts[action] for action in found.taken}
+        return replace(found, taken=counted), taken.actions, taken.counts.total()
 
 
 def differences(config: Any, default: Any) -> str:

@@ -7,12 +7,11 @@ what these others would do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from herdproof.conformance.coarse import Edges, Taken
 from herdproof.pipeline.campaign.runs import Asked, Broken, Configured, Ran
 from herdproof.protocols.central_coordinator.held.flawed import CONSUMERS as CONSUMER_FLAWS
 from herdproof.protocols.central_coordinator.held.flawed import COORDINATORS as COORDINATOR_FLAWS
@@ -21,12 +20,9 @@ from herdproof.protocols.central_coordinator.simulated.chance import ALL, TROUBL
 from herdproof.protocols.central_coordinator.simulated.shrink import NothingToShrink, shrink
 from herdproof.protocols.central_coordinator.simulated.story import Line as Logged
 from herdproof.protocols.central_coordinator.simulated.story import sentence
+from herdproof.protocols.central_coordinator.simulated.traced import Tracers
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Outcome, Run
-from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdproof.protocols.central_coordinator.traces.replays import replay_central
-from herdproof.protocols.central_coordinator.traces.runs import Tracers
 from herdproof.protocols.election.held.flawed import FLAWS as ELECTOR_FLAWS
-from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
 
 CONSUMERS = frozenset({
     Kind.KILL_CONSUMER, Kind.PAUSE_CONSUMER, Kind.CUT, Kind.PART, Kind.JOIN, Kind.LEAVE,
@@ -88,11 +84,6 @@ _FLAWS: Mapping[str, Change] = {
 }  # fmt: skip
 
 
-@cache
-def _edges() -> Edges:
-    return Edges(CENTRAL_COORDINATOR)
-
-
 class Central(Configured[Config]):
     """System B."""
 
@@ -118,20 +109,6 @@ class Central(Configured[Config]):
             tracers.texts(), f"seed {asked.seed}", len(outcome.log), outcome.digest, watched,
             broken(outcome),
         )  # fmt: skip
-
-    def replay(self, lines: Sequence[CentralStep], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
-        """A group's lines in the spec; every step is counted, those that no line names as well."""
-        del ran  # the trace has it all
-        tries: list[Taken] = []
-
-        def watches() -> Taken:
-            tries.append(Taken(_edges()))
-            return tries[-1]
-
-        found = replay_central(lines, watches)
-        taken = tries[-1]
-        counted = {action: taken.counts[action] for action in found.taken}
-        return replace(found, taken=counted), taken.actions, taken.counts.total()
 
     def story(self, asked: Asked, *, shrink: bool) -> list[str]:
         """A run as the simulator tells it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from io import StringIO
 from itertools import count
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.election.held.adapter import electors
 from herdproof.protocols.election.held.flawed import FLAWS
 from herdproof.protocols.election.tracing import Tracers
+from herdproof.protocols.implementation import auditors
 from herdspec.language.surface import Kind
 from herdspec.protocols.election.plan import PROTOCOL
 from herdspec.protocols.election.properties import ELECTION
@@ -37,8 +38,10 @@ class Election(AdapterSimulated):
     }
     flaws: ClassVar[Mapping[str, str]] = {name: f"elector_flaws: {name}" for name in sorted(FLAWS)}
 
-    def __init__(self, replay: Callable[[Sequence[Any]], Any]) -> None:
-        super().__init__(PROTOCOL, lambda _: electors(), replay)
+    def __init__(self) -> None:
+        super().__init__(
+            PROTOCOL, lambda _: electors(), lambda of: auditors()[self.name].replay(of)
+        )
 
     def walk(self, asked: Asked) -> Walk:
         """A walk of the cores, which trace what they do."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
-from herdproof.conformance.coarse import Edges, Taken
-from herdproof.pipeline.audit.map_trace import MapAuditor
 from herdproof.pipeline.campaign.runs import Asked, Broken, Configured, Ran
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
 from herdproof.protocols.self_rebalancing.judged.eyes import (
@@ -21,7 +17,6 @@ from herdproof.protocols.self_rebalancing.judged.eyes import (
 from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT
 from herdproof.protocols.self_rebalancing.traces.runs import RunTracers
-from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
 
 SESSIONS = frozenset({Kind.PAUSE, Kind.PART, Kind.CUT})
 MIXES = {
@@ -43,21 +38,15 @@ class FlawedWorld:
     flaws: frozenset[str] = frozenset()
 
 
-@cache
-def _edges() -> Edges:
-    return Edges(map_of().specification)
-
-
 class Rebalancing(Configured[FlawedWorld]):
     """System A."""
 
     name = "self_rebalancing"
 
-    def __init__(self, auditor: MapAuditor) -> None:
+    def __init__(self) -> None:
         flaws = {name: partial(replace, flaws=frozenset({name})) for name in sorted(FLAWS)}
         configs = {name: FlawedWorld(config) for name, config in MIXES.items()}
         super().__init__(FlawedWorld(), configs, flaws, f"{DEFAULT.troubles} troubles")
-        self._auditor = auditor
 
     def _judged(self, asked: Asked, tracers: RunTracers | None = None) -> JudgedRun:
         config = self.config(asked)
@@ -72,19 +61,6 @@ class Rebalancing(Configured[FlawedWorld]):
             tracers.texts(), f"seed {asked.seed}", len(found.run.log), str(found.run.digest),
             SENTENCES | {"settles": SETTLES}, broken(found),
         )  # fmt: skip
-
-    def replay(self, lines: Sequence[Any], ran: Ran) -> tuple[Any, Mapping[str, str], int]:
-        """A group's lines in the spec; every step is counted, those that no line names as well."""
-        del ran  # the trace has it all
-        tries: list[Taken] = []
-
-        def watches() -> Taken:
-            tries.append(Taken(_edges()))
-            return tries[-1]
-
-        found, taken = self._auditor.replay(lines, watches), tries[-1]
-        counted = {action: taken.counts[action] for action in found.taken}
-        return replace(found, taken=counted), taken.actions, taken.counts.total()
 
     def story(self, asked: Asked, *, shrink: bool) -> list[str]:
         """A run as the simulator tells it."""

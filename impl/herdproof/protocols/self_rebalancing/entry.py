@@ -2,81 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from herdproof.conformance.findings import differs, implementation, replayed
-from herdproof.protocols.implementation import Implementation
-from herdspec.check.cache import Result
-from herdspec.check.verdict import Mark, counted
-from herdspec.check.verify import Check, Tell
+from herdproof.pipeline.checks import simulated_runs
+from herdproof.protocols.implementation import Implementation, made
+from herdspec.check.protocol import later
 from herdspec.protocols.self_rebalancing.plan import PROTOCOL
 
-if TYPE_CHECKING:
-    from herdproof.conformance.traces.mapping import TraceMap
-    from herdproof.pipeline.audit.map_trace import MapAuditor
-    from herdproof.pipeline.campaign.runs import Simulated
-
-SIMULATED_RUNS = 20
-
-
-def of_self_rebalancing() -> tuple[Any, ...]:
-    """What the verdicts about the implementation of self-rebalancing consumers rest on."""
-    from herdspec.protocols.self_rebalancing.contract import CLAIMED
-
-    return CLAIMED, implementation()
-
-
-def simulated_runs(subject: str) -> Check:
-    """Disturbed runs of the core in the simulated world, judged by the contract, and replayed."""
-    row = "simulated runs keep the contract, settle, and conform"
-    sentence = "What the core does in the simulated world, disturbed, contract and spec allow."
-
-    def run(tell: Tell) -> Result:
-        from herdproof.conformance.traces.replay import conform_lines
-        from herdproof.protocols.self_rebalancing.judged.eyes import judged
-        from herdproof.protocols.self_rebalancing.traces.runs import RunTracers
-
-        lines = 0
-        for seed in range(SIMULATED_RUNS):
-            tell(f"{seed} of {counted(SIMULATED_RUNS, 'run')}", seed / SIMULATED_RUNS)
-            tracers = RunTracers()
-            found = judged(seed, observe=tracers)
-            bounds = f"{counted(seed + 1, 'run')}, {counted(lines, 'line')}"
-            if found.broken:
-                finding = differs(subject, row, sentence, bounds, "\n".join(found.story))
-                return Result((finding,), f"seed {seed}")
-            outcome = conform_lines(tracers.lines(seed), trace_map())
-            lines += outcome.lines
-            bounds = f"{counted(seed + 1, 'run')}, {counted(lines, 'line')}"
-            finding = replayed(subject, row, sentence, bounds, outcome)
-            if finding.mark is not Mark.CONFORMS:
-                return Result((finding,), f"seed {seed}")
-        return Result((finding,), bounds)
-
-    return Check(f"simulate, judge and replay {SIMULATED_RUNS} runs", run, of_self_rebalancing)
-
-
-def trace_map() -> TraceMap:
-    """What the lines of its traces are to its spec."""
-    from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
-
-    return map_of()
-
-
-def auditor() -> MapAuditor:
-    """What the pipeline knows of its traces."""
-    from herdproof.protocols.self_rebalancing.traces.auditor import ConnectorAuditor
-
-    return ConnectorAuditor(PROTOCOL.name, trace_map(), PROTOCOL.declared())
-
-
-def simulated() -> Simulated:
-    """Its simulator."""
-    from herdproof.protocols.self_rebalancing.campaign import Rebalancing
-
-    return Rebalancing(auditor())
-
+HERE = "herdproof.protocols.self_rebalancing"
+RUNS = 20
+ON_RUNS = (
+    "simulated runs keep the contract, settle, and conform",
+    "What the core does in the simulated world, disturbed, contract and spec allow.",
+)
 
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(simulated_runs,), trace_map=trace_map, auditor=auditor, simulated=simulated
+    PROTOCOL,
+    checks=(
+        simulated_runs(
+            PROTOCOL, ON_RUNS, runs=RUNS, name=f"simulate, judge and replay {RUNS} runs"
+        ),
+    ),
+    trace_map=made(f"{HERE}.traces.trace_map:map_of"),
+    auditor=later(f"{HERE}.traces.auditor:ConnectorAuditor"),
+    simulated=made(f"{HERE}.campaign:Rebalancing"),
 )

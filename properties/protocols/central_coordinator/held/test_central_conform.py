@@ -25,13 +25,13 @@ from herdproof.conformance.traces.line import TraceError, read_files
 from herdproof.conformance.traces.replay import conform_files
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.central_coordinator.campaign import Central
+from herdproof.protocols.central_coordinator.simulated.traced import Traced, traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import (
     FORMATS,
     CentralStep,
     read_central_line,
 )
-from herdproof.protocols.central_coordinator.traces.runs import Traced, traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines, map_of
 from herdproof.protocols.central_coordinator.tracing import NAMES
 from herdspec.check.conformance.conform import Outcome, Verdict

@@ -31,11 +31,10 @@ from herdproof.protocols.central_coordinator.held.flawed import (
 )
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind
+from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
-from herdproof.protocols.central_coordinator.traces.runs import traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
-from herdproof.protocols.central_coordinator.traces.variants import conform_variant
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
@@ -65,6 +64,7 @@ from properties.protocols.central_coordinator.coordinator.core_world import (
     sent,
     settled,
 )
+from properties.protocols.central_coordinator.held.central_variants import conform_variant
 
 VARIANTS = {**spec.FLAWS, **spec.FOUND}
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-from herdproof.conformance.traces.ordering import Ordered, ordered
+from herdproof.conformance.traces.replay import Watches
 from herdproof.errors import Malformed
-from herdproof.pipeline.audit.auditor import Auditor, Replayed
-from herdproof.pipeline.audit.lines import Reader
+from herdproof.pipeline.audit.auditor import Replayed
+from herdproof.pipeline.audit.map_trace import MapAuditor
 from herdproof.pipeline.judging.gaps import Filled, Gap
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.judging import Judging
@@ -22,10 +23,7 @@ from herdproof.protocols.central_coordinator.judged.judge import (
     CentralJudge,
 )
 from herdproof.protocols.central_coordinator.judged.partners import with_untold
-from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
-from herdproof.protocols.central_coordinator.traces.replays import replay_central
 from herdproof.protocols.central_coordinator.traces.trace_map import untraced
-from herdproof.protocols.central_coordinator.tracing import CENTRAL
 
 
 def with_offsets_as_numbers(text: str) -> str | None:
@@ -53,30 +51,22 @@ def _number(offset: int | str) -> int:
     return number
 
 
-class CentralAuditor(Auditor):
+class CentralAuditor(MapAuditor):
     """What the pipeline knows of the central coordinator's traces."""
 
-    name = CENTRAL
     grouped = True
+    options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
+    """Numbers are not looked at: other groups' lines would be gaps. What is one is known before."""
 
-    def __init__(self) -> None:
-        self._read = Reader(FORMATS)
-
-    def read(self, text: str, place: str) -> CentralStep:
+    def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
-        line: CentralStep
         try:
-            line = self._read(text, place)
+            return super().read(text, place)
         except Malformed:
             as_numbers = with_offsets_as_numbers(text)
             if as_numbers is None:
                 raise
-            line = self._read(as_numbers, place)
-        return line
-
-    def ordered(self, lines: Sequence[CentralStep]) -> Ordered[CentralStep]:
-        """A group's lines in the order in which things happened, those twice, those missing."""
-        return ordered(lines, Messages())
+            return super().read(as_numbers, place)
 
     @property
     def sentences(self) -> Mapping[str, str]:
@@ -88,7 +78,7 @@ class CentralAuditor(Auditor):
         """What no trace can decide."""
         return UNDECIDED
 
-    def filled(self, lines: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
+    def filled(self, lines: Sequence[Any], gaps: Sequence[Gap], last: set[int]) -> Filled:
         """A group's lines, and those missing ones of which others over a connection tell."""
         return with_untold(lines, gaps, last)
 
@@ -96,11 +86,11 @@ class CentralAuditor(Auditor):
         """Who judges a group's lines: by the contract's own properties."""
         return GroupJudging(run, group, self.name, CentralJudge(), UNDECIDED)
 
-    def replay(self, lines: Sequence[CentralStep]) -> Replayed:
+    def replay(self, lines: Sequence[Any], watches: Watches | None = None) -> Replayed:
         """A group's lines, in order, replayed in the spec; of who has no trace nothing is known."""
         for missing in untraced(lines):
             return Replayed("unknown", missing.why)
         try:
-            return replay_central(lines)
+            return super().replay(lines, watches)
         except KeyError as unnamed:
             return Replayed("unknown", f"no line tells of {unnamed}")

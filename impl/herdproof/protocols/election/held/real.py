@@ -8,12 +8,16 @@ the gates hold everything back, the spec allows exactly one state at rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from herdproof.conformance.adapter import AdapterError
 from herdproof.errors import NotInTime
 from herdproof.protocols.election.held.adapter import Electors
 from herdproof.protocols.election.held.flawed import elector_with
 from herdproof.protocols.election.held.real_world import RealElection
 from herdproof.protocols.election.simulated import SimulatedElection
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 
 
 class RealElectors(Electors):
@@ -45,3 +49,10 @@ def real_electors(
         "absent": world.absent, "reluctant": world.reluctant,
     }  # fmt: skip
     return type("RealElectors", (RealElectors,), members)
+
+
+@contextmanager
+def one_real_elector() -> Iterator[type[RealElectors]]:
+    """The adapter of a world of one broker, for as long as that stands."""
+    with EmbeddedZooKeeper() as zookeeper, RealElection(zookeeper, 1) as world:
+        yield real_electors(world)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from herdproof.conformance.traces.tracer import open_trace
 from herdproof.errors import NotInTime
+from herdproof.pipeline.checks import BrokenThere, Lived
 from herdproof.ports import LOOPBACK
 from herdproof.protocols.election.shell import ZkElection
 from herdproof.protocols.election.tracing import Tracer
@@ -25,6 +26,8 @@ from herdproof.zookeeper.client import expire_session
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Answer, Create, Refusal, Set, Why
 from herdproof.zookeeper.proxy import FaultProxy
+from herdspec.check.verdict import counted
+from herdspec.check.verify import Tell
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 RUN = "verify"
@@ -33,7 +36,10 @@ PATIENCE_S = 30.0
 SESSION_TIMEOUT_S = 2.0
 
 
-class StaleWriteAccepted(Exception):
+ROUNDS = 30
+
+
+class StaleWriteAccepted(BrokenThere):
     """ZooKeeper accepted a write of an epoch that was over: what fencing must prevent."""
 
 
@@ -122,6 +128,17 @@ def run(folder: Path, rounds: int, tell: Callable[[int], None]) -> Runs:
             disturbed(done, told, DISTURBANCES[number % len(DISTURBANCES)], zookeeper)
             tell(number + 1)
     return done
+
+
+def lived(folder: Path, tell: Tell) -> Lived:
+    """Disturb leaders, for `verify`."""
+    leaders = counted(ROUNDS, "leader")
+    runs = run(folder, ROUNDS, lambda n: tell(f"{n} of {leaders} disturbed", n / ROUNDS))
+    measured = (
+        f"{leaders} disturbed in {counted(len(set(runs.epochs)), 'epoch')}, "
+        f"{counted(runs.writes, 'write')} of which {runs.refused} stale and refused"
+    )
+    return Lived(runs.traces, f"{len(BROKERS)} brokers", measured)
 
 
 def disturbed(done: Runs, told: Told, disturb: Disturb, zookeeper: EmbeddedZooKeeper) -> None:

@@ -1,0 +1,171 @@
+"""
+Checks of `verify` that any implementation may have, made of its simulator and its adapter.
+
+Each is told what its row is called and says, and makes a check for the column that it is told
+(`Implementation.checks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from herdproof.conformance.findings import (
+    conforms,
+    covered,
+    differs,
+    implementation,
+    replayed,
+    unknown,
+)
+from herdspec.check.cache import Result
+from herdspec.check.verdict import Finding, Mark, counted
+from herdspec.check.verify import Check, Tell
+
+if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
+    from herdproof.conformance.graphs.edges import Coverage
+    from herdspec.check.protocol import Protocol
+
+Makes = Callable[[str], Check]
+Code = Callable[[], "type[Adapter] | AbstractContextManager[type[Adapter]]"]
+"""An adapter, perhaps one for as long as its world stands."""
+Row = tuple[str, str]
+"""What a row of the table is called, and its sentence."""
+
+
+def rests_on(protocol: Protocol) -> Callable[[], tuple[Any, ...]]:
+    """All that a verdict about a protocol's code depends on."""
+    return lambda: (protocol.verified(), implementation())
+
+
+def simulated_runs(
+    protocol: Protocol, row: Row, *, runs: int, name: str, invariants: bool = True
+) -> Makes:
+    """
+    Disturbed runs of the cores in their simulated world: watched there, and replayed in the spec.
+
+    They are of the first mix that the simulator has. With `invariants`, what the spec promises is
+    evaluated in every state of a replay.
+    """
+
+    def make(subject: str) -> Check:
+        def run(tell: Tell) -> Result:
+            from herdproof.conformance.traces.line import read_texts
+            from herdproof.conformance.traces.replay import conform_lines
+            from herdproof.pipeline.campaign.runs import Asked
+            from herdproof.protocols.implementation import implementation as of
+
+            code, lines = of(protocol.name), 0
+            table, simulated = code.table, code.simulates()
+            assert simulated is not None, "what has such a check has a simulator"
+            for seed in range(runs):
+                tell(f"{seed} of {counted(runs, 'run')}", seed / runs)
+                asked = Asked(protocol.name, seed, seed, next(iter(simulated.mixes)))
+                ran = simulated.run(asked)
+                lines += len(ran.texts)
+                bounds = f"{counted(seed + 1, 'run')}, {counted(lines, 'line')}"
+                if ran.broken is not None:
+                    story = "\n".join(simulated.story(asked, shrink=False))
+                    found = differs(subject, *row, bounds, story)
+                else:
+                    read = read_texts(ran.texts, ran.place, table.formats)
+                    outcome = conform_lines(read, table, invariants=invariants)
+                    found = replayed(subject, *row, bounds, outcome)
+                if found.mark is not Mark.CONFORMS:
+                    return Result((found,), f"seed {seed}")
+            return Result((found,), bounds)
+
+        return Check(name, run, rests_on(protocol))
+
+    return make
+
+
+def edges(
+    protocol: Protocol, row: Row, code: Code, *, where: str, size: int, **options: Any
+) -> Makes:
+    """
+    The edges of the explored graph, taken on the code: all, or a part of them that chance draws.
+
+    There are `size` elements of each sort; the other options are those of `cover`.
+    """
+
+    def make(subject: str) -> Check:
+        def run(tell: Tell) -> Result:
+            from herdproof.conformance.graphs.edges import cover
+
+            tell(where, None)
+            sizes: dict[str, Any] = dict.fromkeys(protocol.verified().sorts, size)
+            found = code()
+            with nullcontext(found) if isinstance(found, type) else found as adapter:
+                coverage = cover(protocol.verified(), adapter, **options, **sizes)
+            if "part" in options:
+                return drawn(subject, row, coverage, options["seed"])
+            bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'step')}"
+            if coverage.is_complete:
+                steps, states = counted(coverage.covered, "step"), counted(coverage.states, "state")
+                bounds = f"{steps} from {states}"
+            return Result((covered(subject, *row, bounds, coverage),), coverage.line)
+
+        sizes = ", ".join(counted(size, sort.lower()) for sort in protocol.verified().sorts)
+        name = f"cover steps {where}: {sizes}, {counted(options['faults'], 'fault')}"
+        return Check(name, run, rests_on(protocol))
+
+    return make
+
+
+def drawn(subject: str, row: Row, coverage: Coverage, seed: int) -> Result:
+    """What a part of the edges comes to: actions that it never took are named."""
+    bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'edge')}, seed {seed}"
+    found: Finding
+    if coverage.mismatch is not None:
+        found = differs(subject, *row, bounds, coverage.mismatch.story)
+    else:
+        never = [name for name, n in coverage.taken.items() if not n]
+        note = f"never taken: {', '.join(never)}" if never else ""
+        make = conforms if coverage.covered else unknown
+        found = make(subject, *row, bounds, note)
+    return Result((found,), bounds)
+
+
+@dataclass(frozen=True)
+class Lived:
+    """What real services were taken through: whose traces there are, and what was measured."""
+
+    traces: list[Path]
+    of: str
+    measured: str
+
+
+class BrokenThere(Exception):
+    """Real services did what the protocol is to prevent; says what."""
+
+
+def real_runs(
+    protocol: Protocol, row: Row, live: Callable[[], Callable[[Path, Tell], Lived]], *, name: str
+) -> Makes:
+    """Runs of real services, which write their traces into a folder; these are replayed."""
+
+    def make(subject: str) -> Check:
+        def run(tell: Tell) -> Result:
+            from herdproof.protocols.implementation import implementation as of
+
+            with TemporaryDirectory(prefix="herdproof-traces-") as folder:
+                try:
+                    lived = live()(Path(folder), tell)
+                except BrokenThere as error:
+                    return Result((differs(subject, *row, "", str(error)),), str(error))
+                outcome = of(protocol.name).conform(
+                    lived.traces, 0, lambda *_: None, invariants=True
+                )
+            bounds = f"{counted(outcome.matched, 'line')} of {lived.of}"
+            measured = f"{lived.measured}, {counted(outcome.lines, 'line')} of traces"
+            return Result((replayed(subject, *row, bounds, outcome),), measured)
+
+        return Check(name, run, rests_on(protocol))
+
+    return make
