@@ -85,7 +85,7 @@ class Step(Struct, frozen=True, kw_only=True):
     refused: tuple[Mark, ...] = ()
     """What is not taken."""
     number: int = 0
-    """Of a change that is to be stored, and of what became of it."""
+    """Of a change that is to be stored, of what became of it, or of the last one before a fetch."""
     epoch: int = 0
     is_assigned: bool = False
     """Whether an assignment of the generation is stored."""

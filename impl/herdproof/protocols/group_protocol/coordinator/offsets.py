@@ -188,11 +188,13 @@ class CommittedOffsets(GroupPart):
             lambda groups: self._outbox.answer(caller, OffsetFetchResponse(groups=groups)),
         )
         for place, asked in enumerate(request.groups):
-            self.after_commits(asked.group_id, partial(self._fetch, gathered, place, asked))
+            fetch = partial(self._fetch, gathered, place, asked, self._outbox.token)
+            self.after_commits(asked.group_id, fetch)
 
     def _fetch(
-        self, gathered: GatheredAnswer[FetchedGroup], place: int, asked: GroupToFetch
+        self, gathered: GatheredAnswer[FetchedGroup], place: int, asked: GroupToFetch, since: int
     ) -> None:
+        """Tell what is stored; the last change that was there to be waited for has this number."""
         group = self._groups.get(asked.group_id)
         offsets = group.offsets if group is not None else {}
         if asked.topics is None:
@@ -205,8 +207,12 @@ class CommittedOffsets(GroupPart):
             for topic, partitions in wanted
         )
         told = {(topic, n): offsets.get((topic, n)) for topic, numbers in wanted for n in numbers}
-        step = Step(action="handle_offset_fetch", group=asked.group_id, offsets=marks_of(told))
-        self._outbox.take(step)
+        self._outbox.take(
+            Step(
+                action="handle_offset_fetch", group=asked.group_id, offsets=marks_of(told),
+                number=since,
+            )
+        )  # fmt: skip
         gathered.put(place, FetchedGroup(asked.group_id, topics))
 
     # ── OffsetDelete ────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ Source: apache/kafka, `GroupMetadataManager` (prepareRebalance, completeClassicG
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -42,9 +43,11 @@ SYNC = "sync"
 class GroupRebalancer(GroupPart):
     """Rebalances of all groups."""
 
+    sessions_class: ClassVar[type[Sessions]] = Sessions
+
     def __init__(self, context: GroupContext) -> None:
         super().__init__(context)
-        self.sessions = Sessions(context, self.remove, self.forget_pending)
+        self.sessions = self.sessions_class(context, self.remove, self.forget_pending)
 
     # ── Joining ─────────────────────────────────────────────────────────────────────────────
 

@@ -25,7 +25,7 @@ from herdproof.protocols.group_protocol.effects import StoredClassicGroup, Topic
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
 from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
-from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
+from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun, Observes
 from herdspec.check.observation.observed import Judgement, Observed
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT
@@ -233,10 +233,11 @@ def judged_group_run(
     coordinator: type[GroupCoordinator] = GroupCoordinator,
     troubles: Sequence[GroupTrouble] | None = None,
     member: type[SimulatedGroupMember] = SimulatedGroupMember,
+    observe: Observes | None = None,
 ) -> JudgedGroupRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = GroupContractEyes()
-    run = GroupRun(seed, config, eyes, coordinator, troubles, member)
+    run = GroupRun(seed, config, eyes, coordinator, troubles, member, observe)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}

@@ -36,7 +36,6 @@ from herdproof.protocols.group_protocol.steps import (
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdspec.check.conformance.follow import ELSE, Call, Way, differences
-from herdspec.language.specification import Specification
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
@@ -84,6 +83,10 @@ class GroupTrace:
         self._epoch = 0
         self._untold = 0
         """Changes of offsets of which the coordinator has heard, and has told nobody."""
+        self._heard = 0
+        """The number of the last of these."""
+        self._sent: dict[Partition, dict[int, int]] = {}
+        """By partition, the offsets that the coordinator has sent, by the changes' numbers."""
         loads: dict[str, TraceLine] = {}
         asked: dict[str, dict[int, TraceLine]] = {}
         for line in lines:
@@ -94,7 +97,7 @@ class GroupTrace:
             elif line.action == "answered":
                 asking = self._asked[id(line)] = asked[line.node].pop(of["number"])
                 self._fates[id(asking)] = of["outcome"]
-            elif "number" in of:
+            elif line.action in ("complete_join", "share_out", "flush_offsets") and "number" in of:
                 asked[line.node][of["number"]] = line
             elif line.action == "load_group":
                 loads[line.node] = line
@@ -174,10 +177,10 @@ class GroupTrace:
         line = self._write
         if line is None or s.done or s.write not in (GroupWrite.GENERATION, GroupWrite.ASSIGNMENT):
             return [[]]
-        stored = [self._stores(line)]
+        stored = [self.stores(line)]
         return [stored] if self._fates.get(id(line)) == DONE else [stored, []]
 
-    def _stores(self, line: TraceLine) -> Call:
+    def stores(self, line: TraceLine) -> Call:
         """What a line has asked for is stored."""
         if line.action == "share_out":
             return "store_assignment", (self._plan(line),)
@@ -198,7 +201,8 @@ class GroupTrace:
         epoch = told.line.arguments["epoch"]
         self._is_late, self._is_new = epoch < self._epoch, epoch > self._epoch
         self._epoch = max(epoch, self._epoch)
-        self._untold = 0
+        self._untold = self._heard = 0
+        self._sent.clear()
 
     def loads(self, told: Told, s: State) -> Iterable[Way]:
         """It was elected, and loads the group, unless another one has loaded it since."""
@@ -391,6 +395,11 @@ class GroupTrace:
         taken = self._marks(told.line)
         return {"what is taken": ({p: s.noted[p] for p in taken}, taken)}
 
+    def sends(self, told: Told) -> None:
+        """Offsets are to be stored, or were found."""
+        for p, rank in self._marks(told.line).items():
+            self._sent.setdefault(p, {})[told.line.arguments.get("number", 0)] = rank
+
     def flushes(self, told: Told, s: State) -> Iterable[Way]:
         """Offsets are to be stored, and are, where anybody hears of that; else perhaps."""
         del s
@@ -406,14 +415,19 @@ class GroupTrace:
     def hears(self, told: Told) -> None:
         """What became of a change."""
         self._answer = self._asked[id(told.line)]
-        self._untold += self._answer.action == "flush_offsets"
+        if self._answer.action == "flush_offsets":
+            self._untold += 1
+            self._heard = heard = told.line.arguments["number"]
+            for p in self._marks(self._answer):
+                sent = self._sent.get(p, {})
+                self._sent[p] = {number: sent[number] for number in sent if number >= heard}
 
     def answered(self, told: Told, s: State) -> Iterable[Way]:
         """It was stored; what is too large to be is not modelled."""
         del s
         if told.line.arguments["outcome"] != DONE:
             return []
-        return [[] if self._answer.action == "flush_offsets" else [self._stores(self._answer)]]
+        return [[] if self._answer.action == "flush_offsets" else [self.stores(self._answer)]]
 
     def tells(self, _told: Told) -> None:
         """Somebody's OffsetCommit is answered."""
@@ -425,12 +439,20 @@ class GroupTrace:
         return [[]] if self._untold >= 0 else []
 
     def fetched(self, told: Told, s: State) -> Shown:
-        """Offsets are told as they are stored, and all that was taken is."""
+        """
+        Offsets are told as they are stored, with all that was taken before somebody asked.
+
+        What was sent since, and not heard of, is stored in the spec already.
+        """
         marks = self._marks(told.line)
-        return {
-            "the offsets": ({p: s.committed[p] for p in marks}, marks),
-            "what is not stored yet": ([p for p in marks if s.is_new(p)], []),
-        }
+        known = max(told.line.arguments.get("number", 0), self._heard)
+        wanted = {p: s.committed[p] for p in marks}
+        for p in marks:
+            sent = self._sent.get(p, {})
+            if max(sent, default=0) > known:
+                before = [number for number in sent if number <= known]
+                wanted[p] = sent[max(before)] if before else 0
+        return {"the offsets": (wanted, marks)}
 
 
 def goes_to(s: State, m: Member, p: Partition, rank: int) -> Iterator[Call]:
@@ -516,7 +538,7 @@ def decided(
 ROWS: Mapping[str, Row] = {
     START: Row(None, ways=G.starts),
     "load_group": replace(decided(stays, G.loaded, G.begins), ways=G.loads),
-    "found": decided(stays, G.found, action=None),
+    "found": decided(stays, G.found, G.sends, action=None),
     "step_down": Row(ways=G.steps_down),
     "handle_join_group": decided(G.joins, G.joined),
     "complete_join": decided(G.completes, G.completed, G.asks),
@@ -528,7 +550,7 @@ ROWS: Mapping[str, Row] = {
     "heartbeat": decided(G.beats, G.beaten),
     "handle_leave_group": decided(G.leaves),
     "handle_offset_commit": decided(G.commits, G.committed),
-    "flush_offsets": decided(G.flushes, G.flushed),
+    "flush_offsets": decided(G.flushes, G.flushed, G.sends),
     "answered": decided(G.answered, note=G.hears, action=None),
     "answer_commits": decided(G.commits_answered, note=G.tells),
     "handle_offset_fetch": decided(stays, G.fetched, action=None),
@@ -536,10 +558,10 @@ ROWS: Mapping[str, Row] = {
 
 
 @cache
-def map_of(spec: Specification = GROUP_PROTOCOL) -> TraceMap:
-    """The map of the verified spec, or of a variant of it."""
+def map_of() -> TraceMap:
+    """The map of the verified spec."""
     return TraceMap(
-        in_replays(spec), ROWS, protocol=NAME, group=GroupTrace, initial=G.initial,
+        in_replays(GROUP_PROTOCOL), ROWS, protocol=NAME, group=GroupTrace, initial=G.initial,
         arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY}, plain=True,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
     )  # fmt: skip
