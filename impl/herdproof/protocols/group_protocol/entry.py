@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from herdproof.pipeline.checks import simulated_runs
 from herdproof.protocols.implementation import Implementation, made
+from herdspec.check.protocol import later
 from herdspec.protocols.group_protocol.plan import PROTOCOL
 
 HERE = "herdproof.protocols.group_protocol"
@@ -21,5 +22,6 @@ IMPLEMENTATION = Implementation(
         ),
     ),
     trace_map=made(f"{HERE}.traces.trace_map:map_of"),
+    auditor=later(f"{HERE}.traces.auditor:GroupsAuditor"),
     simulated=made(f"{HERE}.campaign:GroupRuns"),
 )
