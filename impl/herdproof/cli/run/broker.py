@@ -102,7 +102,7 @@ def broker(
         observe: ObserveGroups = ignore_effects
         if trace is not None:
             stream = stack.enter_context(opened(trace, open_trace))
-            observe = GroupTracer(f"broker{configuration.broker_id}", run, stream)
+            observe = GroupTracer(str(configuration.broker_id), run, stream)
         serving = serve(configuration, metrics, kafka, topics, observe)
         code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)

@@ -8,7 +8,7 @@ from herdspec.check.protocol import later
 from herdspec.protocols.group_protocol.plan import PROTOCOL
 
 HERE = "herdproof.protocols.group_protocol"
-RUNS = 40
+RUNS = 20
 ON_RUNS = (
     "simulated runs keep the contract, settle, and conform",
     "What the coordinator does in the simulated world, disturbed, contract and spec allow.",

@@ -50,7 +50,7 @@ from herdproof.protocols.group_protocol.messages import (
     PartitionToCommit,
     TopicResult,
 )
-from herdproof.protocols.group_protocol.steps import GroupAction, Step
+from herdproof.protocols.group_protocol.steps import EVERYTHING, GroupAction, Step
 
 NOT_FOUND_FROM_VERSION = 9
 """From here on a commit learns that there is no such group."""
@@ -210,7 +210,7 @@ class CommittedOffsets(GroupPart):
         self._outbox.take(
             Step(
                 action="handle_offset_fetch", group=asked.group_id, offsets=marks_of(told),
-                number=since,
+                number=since, outcome="" if asked.topics is not None else EVERYTHING,
             )
         )  # fmt: skip
         gathered.put(place, FetchedGroup(asked.group_id, topics))

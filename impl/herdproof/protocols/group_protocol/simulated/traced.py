@@ -19,7 +19,7 @@ def tracer_of(who: Process, stream: TextIO) -> Callable[[Any, Any, Sequence[Any]
         "members are anybody's clients: they trace nothing"
     )
     timeline = who.timeline
-    tracer = GroupTracer(who.name, "simulated", stream, lambda: int(timeline.now * 1_000_000))
+    tracer = GroupTracer(str(who.number), "simulated", stream, lambda: int(timeline.now * 1_000_000))
     return lambda who, _event, effects: tracer(who, effects)
 
 

@@ -28,6 +28,7 @@ from herdproof.protocols.group_protocol.messages import NO_OFFSET
 from herdproof.protocols.group_protocol.steps import (
     CHANGED,
     DONE,
+    EVERYTHING,
     NEW,
     REFUSED,
     TOLD,
@@ -61,7 +62,7 @@ ANSWERS = {
     "REBALANCE_IN_PROGRESS": GroupAnswer.REBALANCE_IN_PROGRESS,
 }
 """Kafka's errors, in the spec's terms; requests with any other are not modelled."""
-KNOWN = frozenset({NOTHING_WRONG, NEW, WAITS, CHANGED, TOLD, *ANSWERS})
+KNOWN = frozenset({NOTHING_WRONG, EVERYTHING, NEW, WAITS, CHANGED, TOLD, *ANSWERS})
 TOLD_OF_GENERATION = (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
 
 
@@ -445,6 +446,8 @@ class GroupTrace:
         What was sent since, and not heard of, is stored in the spec already.
         """
         marks = self._marks(told.line)
+        if told.line.arguments.get("outcome") == EVERYTHING:
+            marks = dict.fromkeys(self._partitions, 0) | marks
         known = max(told.line.arguments.get("number", 0), self._heard)
         wanted = {p: s.committed[p] for p in marks}
         for p in marks:
