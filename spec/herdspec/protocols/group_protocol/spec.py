@@ -378,6 +378,8 @@ class GroupProtocol(ProtocolGroup):
         self.synced[m] = False
         if self.entry[m] != Entry.NONE:
             self.remove(m)
+            if self.state not in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE):
+                self.prepare_rebalance()  # Kafka does so for whoever is pending, too
 
     # ── Records and offsets ─────────────────────────────────────────────────────────────────
 

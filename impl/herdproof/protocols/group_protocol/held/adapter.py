@@ -63,8 +63,8 @@ SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=0)
 SESSION_MS, REBALANCE_MS = 10_000, 10**9
 """No rebalance is ever given up: who does not come is expelled when its session ends."""
 RANGE = (GroupProtocol("range", write_subscription((TOPIC,))),)
-ANSWERED = ("down", "said", "given", "rejoin", "has_id", "position")
-"""What an answer tells a client."""
+ANSWERED = ("down", "said", "given", "rejoin", "has_id", "position", "exists")
+"""What an answer tells a client; and which partitions there are, as it begins."""
 COMPLETES = ("handle_join_group", "handle_leave_group", "expire", "expire_gone")
 
 
@@ -82,7 +82,7 @@ class HeldCoordinators(Adapter):
     chosen: ClassVar[Mapping[str, Sequence[str]]] = {
         "store_assignment": ("plan",), "store_generation": ("leader",),
     }  # fmt: skip
-    reluctant = ("expire", "expire_gone")
+    reluctant = ("expire", "expire_gone", "handle_join_group")
     core: ClassVar[type[GroupCoordinator]] = GroupCoordinator
 
     def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803
@@ -99,6 +99,8 @@ class HeldCoordinators(Adapter):
         self._write: StoreGroup | None = None
         self._is_done = False
         self._ids: dict[c.Member, str] = {}
+        """Of each client, the last member id that was given to it."""
+        self._bearers: dict[str, c.Member] = {}
         self._callers: dict[int, c.Member] = {}
         self._current: dict[c.Member, int] = {}
         """Of each client that awaits an answer: the number of what was read of it."""
@@ -141,9 +143,9 @@ class HeldCoordinators(Adapter):
             }
         }
         if stored is not None:
-            members = {member.member_id for member in stored.members}
+            members = {self._member(member.member_id) for member in stored.members}
             seen["generation"] = stored.generation
-            seen["belongs"] = {m: self._ids.get(m) in members for m in Member}
+            seen["belongs"] = {m: m in members for m in Member}
             seen["leader"] = self._member(stored.leader)
             if stored.is_assigned:
                 seen["assigned"] = stored.generation
@@ -197,7 +199,7 @@ class HeldCoordinators(Adapter):
         return c.GroupState.EMPTY if group is None else c.GroupState[group.state.name]
 
     def _member(self, member_id: str | None) -> c.Member | None:
-        return next((m for m in Member if self._ids.get(m) == member_id), None)
+        return None if member_id is None else self._bearers[member_id]
 
     # ── Steps ───────────────────────────────────────────────────────────────────────────────
 
@@ -292,10 +294,9 @@ class HeldCoordinators(Adapter):
             match effect:
                 case GroupAnswer(caller=caller, response=told):
                     m = self._callers.pop(caller)
-                    if isinstance(told, JoinGroupResponse) and told.error in (
-                        Error.MEMBER_ID_REQUIRED,
-                    ):
+                    if isinstance(told, JoinGroupResponse) and told.member_id:
                         self._ids[m] = told.member_id
+                        self._bearers[told.member_id] = m
                     if caller in (present, self._current.get(m)):
                         self._answers[m] = told
                 case StoreGroup():
@@ -330,6 +331,9 @@ class HeldCoordinators(Adapter):
     # ── What it reads ───────────────────────────────────────────────────────────────────────
 
     def _handle_join_group(self, m: c.Member) -> None:
+        """A leader that has lost its id would be another member, and in the spec leads on."""
+        if self._s.leader == m and not self._s.has_id[m]:
+            raise Refused
         request = JoinGroupRequest(
             version=9, client_id=f"c{m.index}", group_id=GROUP,
             member_id=self._ids[m] if self._s.has_id[m] else "",
@@ -382,11 +386,12 @@ class HeldCoordinators(Adapter):
         self._ask(m, request, awaits=False)
 
     def _expire(self, m: c.Member) -> None:
-        """Time passes in which the others are heard; who was only told its id is not."""
+        """Time passes in which the others are heard: not those who were only told their ids."""
         core, group = self._coordinator, self._group
         assert core is not None
         assert group is not None
-        if any(name != self._ids[m] for name in group.pending):
+        is_due = (core.next_deadline or self._now_ms + 1) <= self._now_ms
+        if is_due or any(name != self._ids[m] for name in group.pending):
             raise Refused
         self._now_ms += SESSION_MS
         for name, member in group.members.items():
