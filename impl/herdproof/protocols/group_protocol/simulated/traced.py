@@ -19,7 +19,8 @@ def tracer_of(who: Process, stream: TextIO) -> Callable[[Any, Any, Sequence[Any]
         "members are anybody's clients: they trace nothing"
     )
     timeline = who.timeline
-    tracer = GroupTracer(str(who.number), "simulated", stream, lambda: int(timeline.now * 1_000_000))
+    node = str(who.number)
+    tracer = GroupTracer(node, "simulated", stream, lambda: int(timeline.now * 1_000_000))
     return lambda who, _event, effects: tracer(who, effects)
 
 
