@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,10 +73,7 @@ def broker(
     from prometheus_client import disable_created_metrics
 
     from herdproof.broker.metrics import BrokerMetrics
-    from herdproof.conformance.traces.tracer import open_trace
     from herdproof.protocols.group_protocol.server.configuration import read_broker
-    from herdproof.protocols.group_protocol.server.shell import ignore_effects
-    from herdproof.protocols.group_protocol.tracing import GroupTracer
     from herdproof.shells.logs import log_to_stderr
     from herdproof.shells.metrics import MetricsServer
 
@@ -99,13 +96,24 @@ def broker(
             where = (configuration.metrics.host, configuration.metrics.port)
             served = stack.enter_context(MetricsServer(metrics.registry, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
-        observe: ObserveGroups = ignore_effects
-        if trace is not None:
-            stream = stack.enter_context(opened(trace, open_trace))
-            observe = GroupTracer(str(configuration.broker_id), run, stream)
+        observe = stack.enter_context(observed(trace, configuration.broker_id, run))
         serving = serve(configuration, metrics, kafka, topics, observe)
         code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
+
+
+@contextmanager
+def observed(trace: Path | None, broker_id: int, run: str) -> Iterator[ObserveGroups]:
+    """What writes the coordinator's trace, if it is to be written."""
+    from herdproof.conformance.traces.tracer import open_trace
+    from herdproof.protocols.group_protocol.server.shell import ignore_effects
+    from herdproof.protocols.group_protocol.tracing import GroupTracer
+
+    if trace is None:
+        yield ignore_effects
+        return
+    with opened(trace, open_trace) as stream:
+        yield GroupTracer(str(broker_id), run, stream)
 
 
 async def serve(

@@ -58,7 +58,7 @@ class Share(Struct, frozen=True, array_like=True):
     partition: int
 
 
-class Mark(Struct, frozen=True, array_like=True):
+class OffsetMark(Struct, frozen=True, array_like=True):
     """An offset of a partition."""
 
     topic: str
@@ -82,9 +82,9 @@ class Step(Struct, frozen=True, kw_only=True):
     """All of the generation, or all that are answered."""
     owners: tuple[Share, ...] = ()
     """What members are assigned."""
-    offsets: tuple[Mark, ...] = ()
+    offsets: tuple[OffsetMark, ...] = ()
     """What is taken, stored, or told; -1: none is stored."""
-    refused: tuple[Mark, ...] = ()
+    refused: tuple[OffsetMark, ...] = ()
     """What is not taken."""
     number: int = 0
     """Of a change that is to be stored, of what became of it, or of the last one before a fetch."""

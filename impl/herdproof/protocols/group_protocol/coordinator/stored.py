@@ -16,7 +16,7 @@ from herdproof.protocols.group_protocol.effects import (
     TopicPartition,
 )
 from herdproof.protocols.group_protocol.messages import NO_OFFSET, GroupProtocol
-from herdproof.protocols.group_protocol.steps import GroupAction, Mark, Share, Step
+from herdproof.protocols.group_protocol.steps import GroupAction, OffsetMark, Share, Step
 
 
 def metadata_of(group: ClassicGroup) -> StoredMetadata:
@@ -107,10 +107,10 @@ def shares_of(group: ClassicGroup, *members: str) -> tuple[Share, ...]:
     )
 
 
-def marks_of(offsets: Mapping[TopicPartition, StoredCommit | None]) -> tuple[Mark, ...]:
+def marks_of(offsets: Mapping[TopicPartition, StoredCommit | None]) -> tuple[OffsetMark, ...]:
     """Offsets by partition, as a step tells them."""
     return tuple(
-        Mark(topic, number, NO_OFFSET if stored is None else stored.offset)
+        OffsetMark(topic, number, NO_OFFSET if stored is None else stored.offset)
         for (topic, number), stored in offsets.items()
     )
 
