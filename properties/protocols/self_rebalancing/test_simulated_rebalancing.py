@@ -2,13 +2,13 @@
 
 import pytest
 
+from herdproof.pipeline.campaign.judged import JudgedRun
 from herdproof.protocols.self_rebalancing.entry import IMPLEMENTATION
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, FLAWS_OF_SHELLS, connector_with
 from herdproof.protocols.self_rebalancing.judged.eyes import (
     FENCED,
     OF_THE_LEASE,
     ContractEyes,
-    JudgedRun,
     judged,
 )
 from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
@@ -47,7 +47,7 @@ SEEN_STEP_BY_STEP = {"no_commit_at_closing", "new_session_goes_on"}
 """Mistakes of which the tests of single stories tell."""
 
 
-def of(found: JudgedRun) -> str:
+def of(found: JudgedRun[RebalancingRun]) -> str:
     """What came of a run, for a failure's message."""
     return f"seed {found.run.seed}: {found.violations[:3]}, not consumed by one: {found.unsettled}"
 

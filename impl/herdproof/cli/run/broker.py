@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from herdproof.cli.options import RunOption, TraceOption
+from herdproof.cli.run.elect import opened
 from herdproof.cli.run.kafka import topic_of
 from herdproof.cli.run.serving import allow_open_files, until_signalled
 from herdspec.language.errors import UsageError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from herdproof.broker.server import BrokerServer
     from herdproof.broker.upstream import Address
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
+    from herdproof.protocols.group_protocol.server.shell import ObserveGroups
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +63,8 @@ def broker(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics to Prometheus on this port.")
     ] = None,
+    trace: TraceOption = None,
+    run: RunOption = "group_protocol",
     log_form: Annotated[
         str | None, typer.Option("--log", metavar="text|json", help="How to log, on stderr.")
     ] = None,
@@ -91,13 +96,29 @@ def broker(
             where = (configuration.metrics.host, configuration.metrics.port)
             served = stack.enter_context(MetricsServer(metrics.registry, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
-        code = asyncio.run(until_signalled(serve(configuration, metrics, kafka, topics)))
+        observe = stack.enter_context(observed(trace, configuration.broker_id, run))
+        serving = serve(configuration, metrics, kafka, topics, observe)
+        code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
+
+
+@contextmanager
+def observed(trace: Path | None, broker_id: int, run: str) -> Iterator[ObserveGroups]:
+    """What writes the coordinator's trace, if it is to be written."""
+    from herdproof.conformance.traces.tracer import open_trace
+    from herdproof.protocols.group_protocol.server.shell import ignore_effects
+    from herdproof.protocols.group_protocol.tracing import GroupTracer
+
+    if trace is None:
+        yield ignore_effects
+        return
+    with opened(trace, open_trace) as stream:
+        yield GroupTracer(str(broker_id), run, stream)
 
 
 async def serve(
     configuration: BrokerConfiguration, metrics: BrokerMetrics, kafka: list[Address] | None,
-    topics: dict[str, int],
+    topics: dict[str, int], observe: ObserveGroups,
 ) -> None:  # fmt: skip
     """Serve until the server fails, or this is cancelled."""
     from herdproof.broker.alone import AloneBroker
@@ -109,12 +130,12 @@ async def serve(
         if kafka is None:
             alone = AloneBroker(server, configuration.broker_id, configuration.records)
             knows = alone.log.topics.__contains__
-            async with coordinating(configuration, server, knows) as (groups, stand):
+            async with coordinating(configuration, server, observe, knows) as (groups, stand):
                 here = await alone.open(listener, topics, groups)
                 await stand((here.host, here.port))
                 await served(server, (here.host, here.port))
         else:
-            async with coordinating(configuration, server) as (groups, stand):
+            async with coordinating(configuration, server, observe) as (groups, stand):
                 front = FrontBroker(server, kafka, listener, groups)
                 address = await front.open()
                 found = front.here()
@@ -131,7 +152,7 @@ async def served(server: BrokerServer, address: Address) -> None:
 
 @asynccontextmanager
 async def coordinating(
-    configuration: BrokerConfiguration, server: BrokerServer,
+    configuration: BrokerConfiguration, server: BrokerServer, observe: ObserveGroups,
     knows_topic: Callable[[str], bool] = lambda _topic: True,
 ) -> AsyncIterator[tuple[GroupApis, Callable[[Address], Awaitable[None]]]]:  # fmt: skip
     """A coordinator, and what lets it coordinate once clients can find it; its groups' place."""
@@ -141,7 +162,9 @@ async def coordinating(
 
     settings = configuration.groups
     if configuration.zookeeper is None:
-        alone = GroupShell(settings, MemoryGroupStore(), fail=server.fail, knows_topic=knows_topic)
+        alone = GroupShell(
+            settings, MemoryGroupStore(), fail=server.fail, knows_topic=knows_topic, observe=observe
+        )
 
         async def lead(_address: Address) -> None:
             alone.elected(epoch=1)
@@ -150,7 +173,7 @@ async def coordinating(
         return
     groups = StandingGroups(
         settings, configuration.zookeeper, configuration.broker_id,
-        fail=server.fail, knows_topic=knows_topic,
+        fail=server.fail, knows_topic=knows_topic, observe=observe,
     )  # fmt: skip
     try:
         await groups.start()

@@ -13,7 +13,7 @@ The interface of the group coordinator's core: what it answers with, and what it
 The core has no socket, clock, thread or chance: `now_ms` is a time that never goes back (of the
 day, since the expiry of offsets is stored), `new_id` makes a new member's id unique (a UUID). A
 `caller` is a number that the shell gives to each request, never twice. Effects are carried out in
-their order. The shell owes the core that
+their order; nobody has to do anything about a `Step`. The shell owes the core that
 
 1. every `GroupAnswer` goes to the one who asked; there is exactly one for each request, at once or
    much later: joins and syncs are parked, and whatever must be stored is answered once it is. If
@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from herdproof.protocols.group_protocol.messages import NO_LEADER_EPOCH, GroupResponse
+from herdproof.protocols.group_protocol.steps import Step
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -118,4 +119,4 @@ class StoreGroup:
     is_deleted: bool = False
 
 
-GroupEffect: TypeAlias = GroupAnswer | StoreGroup
+GroupEffect: TypeAlias = GroupAnswer | StoreGroup | Step

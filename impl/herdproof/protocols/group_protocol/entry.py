@@ -1,8 +1,27 @@
-"""System C, entered: its spec."""
+"""System C, entered: its spec, and what is checked of the coordinator's code."""
 
 from __future__ import annotations
 
-from herdproof.protocols.implementation import Implementation
+from herdproof.pipeline.checks import simulated_runs
+from herdproof.protocols.implementation import Implementation, made
+from herdspec.check.protocol import later
 from herdspec.protocols.group_protocol.plan import PROTOCOL
 
-IMPLEMENTATION = Implementation(PROTOCOL)
+HERE = "herdproof.protocols.group_protocol"
+RUNS = 20
+ON_RUNS = (
+    "simulated runs keep the contract, settle, and conform",
+    "What the coordinator does in the simulated world, disturbed, contract and spec allow.",
+)
+
+IMPLEMENTATION = Implementation(
+    PROTOCOL,
+    checks=(
+        simulated_runs(
+            PROTOCOL, ON_RUNS, runs=RUNS, name=f"simulate, judge and replay {RUNS} runs"
+        ),
+    ),
+    trace_map=made(f"{HERE}.traces.trace_map:map_of"),
+    auditor=later(f"{HERE}.traces.auditor:GroupsAuditor"),
+    simulated=made(f"{HERE}.campaign:GroupRuns"),
+)

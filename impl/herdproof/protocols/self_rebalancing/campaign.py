@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from herdproof.pipeline.campaign.runs import Asked, Broken, Configured, Ran
+from herdproof.pipeline.campaign.judged import JudgedRun
+from herdproof.pipeline.campaign.runs import Asked, Configured, Ran
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
 from herdproof.protocols.self_rebalancing.judged.eyes import (
     FENCED,
     OF_THE_LEASE,
-    JudgedRun,
     judged,
     of_fields,
 )
 from herdproof.protocols.self_rebalancing.simulated.chance import Kind, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import RunTracers
-from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT
+from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, RebalancingRun
 
 SESSIONS = frozenset({Kind.PAUSE, Kind.PART, Kind.CUT})
 MIXES = {
@@ -26,7 +26,6 @@ MIXES = {
     "sessions": replace(DEFAULT, troubles=30, kinds=SESSIONS, timeouts_ms=(2_000,)),
     "larger": replace(DEFAULT, members=5, troubles=20),
 }
-SETTLES = "Once nothing goes wrong any more, one member consumes each partition that is wanted."
 SENTENCES = {p.name: p.sentence for p in of_fields(sorted(FENCED | OF_THE_LEASE))[2]}
 
 
@@ -48,7 +47,7 @@ class Rebalancing(Configured[FlawedWorld]):
         configs = {name: FlawedWorld(config) for name, config in MIXES.items()}
         super().__init__(FlawedWorld(), configs, flaws, f"{DEFAULT.troubles} troubles")
 
-    def _judged(self, asked: Asked, tracers: RunTracers | None = None) -> JudgedRun:
+    def _judged(self, asked: Asked, tracers: RunTracers | None = None) -> JudgedRun[RebalancingRun]:
         config = self.config(asked)
         connector = connector_with(config.flaws)
         return judged(asked.seed, config.world, connector, observe=tracers)
@@ -57,23 +56,9 @@ class Rebalancing(Configured[FlawedWorld]):
         """Live through the run of a seed, every member with its tracer."""
         tracers = RunTracers()
         found = self._judged(asked, tracers)
-        return Ran(
-            tracers.texts(), f"seed {asked.seed}", len(found.run.log), str(found.run.digest),
-            SENTENCES | {"settles": SETTLES}, broken(found),
-        )  # fmt: skip
+        return found.ran(tracers.texts(), SENTENCES)
 
     def story(self, asked: Asked, *, shrink: bool) -> list[str]:
         """A run as the simulator tells it."""
         del shrink  # what went wrong is told, and little else
         return self._judged(asked).story
-
-
-def broken(found: JudgedRun) -> Broken | None:
-    """What a run broke first, with what went wrong before."""
-    if not found.broken:
-        return None
-    first = next(iter(found.violations), None)
-    name = first.promise if first else "settles"
-    time_ns = round((first.time_ms if first else found.run.timeline.now) * 1e6)
-    story = [f"{time_ns}|contract|contract|{line.replace('|', '¦')}" for line in found.story]
-    return Broken(name, SENTENCES.get(name, SETTLES), time_ns, found.story[-1], story)

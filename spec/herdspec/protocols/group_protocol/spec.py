@@ -378,6 +378,8 @@ class GroupProtocol(ProtocolGroup):
         self.synced[m] = False
         if self.entry[m] != Entry.NONE:
             self.remove(m)
+            if self.state not in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE):
+                self.prepare_rebalance()  # Kafka does so for whoever is pending, too
 
     # ── Records and offsets ─────────────────────────────────────────────────────────────────
 
@@ -460,8 +462,8 @@ class GroupProtocol(ProtocolGroup):
         )
 
     def all_have_joined(self) -> bool:
-        """Every member's JoinGroup waits, and nobody is pending."""
-        return all(self.joined[m] or self.entry[m] == Entry.NONE for m in Member)
+        """Every member's JoinGroup waits; for whoever is pending nobody has to wait."""
+        return all(self.joined[m] or not self.is_member(m) for m in Member)
 
     def share_out(self) -> None:
         """The leader's assignment is sent to be stored: of the partitions that there are."""

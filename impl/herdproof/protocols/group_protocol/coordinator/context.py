@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
-from herdproof.protocols.group_protocol.coordinator.stored import metadata_of
+from herdproof.protocols.group_protocol.coordinator.stored import as_stored, metadata_of
 from herdproof.protocols.group_protocol.effects import (
     GroupAnswer,
     GroupEffect,
@@ -24,6 +26,7 @@ from herdproof.protocols.group_protocol.effects import (
 )
 from herdproof.protocols.group_protocol.messages import GroupRequest, GroupResponse
 from herdproof.protocols.group_protocol.settings import GroupSettings
+from herdproof.protocols.group_protocol.steps import GroupAction, Step
 from herdproof.shells.expiry import Purgatory
 
 StoredThen: TypeAlias = Callable[[bool], None]
@@ -38,13 +41,18 @@ class GroupOutbox:
         self.now_ms = 0
         self.effects: list[GroupEffect] = []
         self.open: dict[int, GroupRequest] = {}
-        self.thens: dict[int, StoredThen] = {}
+        self.thens: dict[int, tuple[str, StoredThen]] = {}
+        """Of each change that is being stored: its group, and what follows."""
         self.token = 0
 
     def begin(self, now_ms: int) -> None:
         """Something is taken at this time."""
         self.now_ms = now_ms
         self.effects = []
+
+    def take(self, step: Step) -> None:
+        """A step of the protocol is taken."""
+        self.effects.append(step)
 
     def received(self, caller: int, request: GroupRequest) -> None:
         """A request is to be answered."""
@@ -57,16 +65,17 @@ class GroupOutbox:
         self.effects.append(GroupAnswer(caller, response))
 
     def store(
-        self, group: str, then: StoredThen, *, metadata: StoredMetadata | None = None,
+        self, step: Step, then: StoredThen, *, metadata: StoredMetadata | None = None,
         offsets: Mapping[TopicPartition, StoredCommit | None] | None = None,
         is_deleted: bool = False,
     ) -> None:  # fmt: skip
-        """A change is to be stored; go on when that is known."""
+        """A change is to be stored, which this step leads to; go on when that is known."""
         self.token += 1
-        self.thens[self.token] = then
+        self.thens[self.token] = step.group, then
+        self.take(replace(step, number=self.token))
         change = StoreGroup(
             token=self.token,
-            group=group,
+            group=step.group,
             metadata=metadata,
             offsets=offsets or {},
             is_deleted=is_deleted,
@@ -98,17 +107,18 @@ class GroupContext:
         else:
             queue.append(deed)
 
-    def store_group(self, group: ClassicGroup, then: StoredThen) -> None:
+    def store_group(self, action: GroupAction, group: ClassicGroup, then: StoredThen) -> None:
         """Store what a group is now; all else that is asked of it waits until that is done."""
         assert group.name not in self.queues
         self.queues[group.name] = []
         stored = partial(self._group_stored, group.name, then)
-        self.outbox.store(group.name, stored, metadata=metadata_of(group))
+        self.outbox.store(as_stored(action, group), stored, metadata=metadata_of(group))
 
     def delete_group(self, name: str, then: StoredThen) -> None:
         """Store that a group is no more."""
         self.queues[name] = []
-        self.outbox.store(name, partial(self._group_stored, name, then), is_deleted=True)
+        step = Step(action="delete_group", group=name)
+        self.outbox.store(step, partial(self._group_stored, name, then), is_deleted=True)
 
     def _group_stored(self, name: str, then: StoredThen, ok: bool) -> None:
         queue = self.queues.pop(name)

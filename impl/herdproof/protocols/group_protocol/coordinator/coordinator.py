@@ -15,6 +15,8 @@ from enum import Enum
 from functools import partial
 from typing import ClassVar, assert_never
 
+from msgspec.structs import replace
+
 from herdproof.protocols.group_protocol.coordinator.admin import GroupAdmin
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext
 from herdproof.protocols.group_protocol.coordinator.joins import Joins
@@ -23,7 +25,7 @@ from herdproof.protocols.group_protocol.coordinator.offsets import CommittedOffs
 from herdproof.protocols.group_protocol.coordinator.rebalance import GroupRebalancer
 from herdproof.protocols.group_protocol.coordinator.refusals import refusal
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.coordinator.stored import group_from
+from herdproof.protocols.group_protocol.coordinator.stored import as_stored, group_from, marks_of
 from herdproof.protocols.group_protocol.effects import GroupEffect, StoredClassicGroup
 from herdproof.protocols.group_protocol.messages import (
     DeleteGroupsRequest,
@@ -40,6 +42,7 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupRequest,
 )
 from herdproof.protocols.group_protocol.settings import GroupSettings
+from herdproof.protocols.group_protocol.steps import DONE, REFUSED, Step
 
 
 class Reign(Enum):
@@ -54,6 +57,9 @@ class GroupCoordinator:
     """One coordinator of all groups; its fields may be read at any time."""
 
     context_class: ClassVar[type[GroupContext]] = GroupContext
+    rebalancer_class: ClassVar[type[GroupRebalancer]] = GroupRebalancer
+    joins_class: ClassVar[type[Joins]] = Joins
+    memberships_class: ClassVar[type[Memberships]] = Memberships
     offsets_class: ClassVar[type[CommittedOffsets]] = CommittedOffsets
     """What these parts are made by; a subclass may name others."""
 
@@ -66,9 +72,9 @@ class GroupCoordinator:
         self.groups = context.groups
         self._outbox = context.outbox
         self._purgatory = context.purgatory
-        self._rebalancer = GroupRebalancer(context)
-        self._joins = Joins(context, self._rebalancer)
-        self._memberships = Memberships(context, self._rebalancer)
+        self._rebalancer = self.rebalancer_class(context)
+        self._joins = self.joins_class(context, self._rebalancer)
+        self._memberships = self.memberships_class(context, self._rebalancer)
         self._offsets = self.offsets_class(context, self._rebalancer.sessions)
         self._admin = GroupAdmin(context, self._offsets)
 
@@ -99,8 +105,10 @@ class GroupCoordinator:
     def stored(self, now_ms: int, token: int, ok: bool) -> list[GroupEffect]:
         """A change is stored; or, if not `ok`, it was refused, and is not."""
         self._outbox.begin(now_ms)
-        then = self._outbox.thens.pop(token, None)
-        if then is not None:
+        if token in self._outbox.thens:
+            group, then = self._outbox.thens.pop(token)
+            outcome = DONE if ok else REFUSED
+            self._outbox.take(Step(action="answered", group=group, number=token, outcome=outcome))
             then(ok)
         return self._outbox.effects
 
@@ -117,8 +125,10 @@ class GroupCoordinator:
         """All is read: it coordinates, and gives every member the time of a session."""
         self._outbox.begin(now_ms)
         self.reign = Reign.LEADING
+        self._outbox.take(Step(action="load_group", epoch=self.epoch))
         for name, stored in groups.items():
             group = self.groups[name] = group_from(name, stored, now_ms)
+            self._outbox.take(replace(as_stored("found", group), offsets=marks_of(group.offsets)))
             for member in group.members.values():
                 self._rebalancer.sessions.renew(group, member)
             if len(group.members) > self.settings.group_max_size:
@@ -131,6 +141,8 @@ class GroupCoordinator:
     def resign(self, now_ms: int) -> list[GroupEffect]:
         """It is elected no longer, or does not know: whoever waits is to ask another."""
         self._outbox.begin(now_ms)
+        if self.reign is not Reign.NOT_ELECTED:
+            self._outbox.take(Step(action="step_down", epoch=self.epoch))
         self.reign = Reign.NOT_ELECTED
         for caller, request in list(self._outbox.open.items()):
             self._outbox.answer(caller, refusal(request, Error.NOT_COORDINATOR))

@@ -25,6 +25,7 @@ from herdproof.protocols.group_protocol.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
 )
+from herdproof.protocols.group_protocol.steps import CHANGED, NEW, TOLD, WAITS, Step
 
 KNOWN_ID_FROM_VERSION = 4
 """From here on a dynamic member is given its id first, and joins with it."""
@@ -45,24 +46,38 @@ class Joins(GroupPart):
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_id:
-                self._refuse(caller, Error.UNKNOWN_MEMBER_ID, request.member_id)
+                self._refuse(caller, request, Error.UNKNOWN_MEMBER_ID, request.member_id)
                 return
             group = ClassicGroup(request.group_id, self._outbox.now_ms)
             self._groups[request.group_id] = group
         if not self._has_room(group, request.member_id):
-            self._rebalancer.drop(group, request.member_id)
-            self._refuse(caller, Error.GROUP_MAX_SIZE_REACHED)
+            self._rebalancer.expel(group, request.member_id)
+            self._refuse(caller, request, Error.GROUP_MAX_SIZE_REACHED)
         elif not group.supports(request.protocol_type, request.protocols):
-            self._refuse(caller, Error.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+            error = Error.INCONSISTENT_GROUP_PROTOCOL
+            self._refuse(caller, request, error, request.member_id)
         elif not request.member_id:
             self._join_anew(group, caller, request)
         elif request.member_id in group.pending and request.group_instance_id is None:
+            self._take(group.name, request.member_id, WAITS)
             self._add(group, caller, request, request.member_id)
         else:
             self._rejoin(group, caller, request)
 
-    def _refuse(self, caller: int, error: Error, member_id: str = "") -> None:
+    def _refuse(
+        self, caller: int, request: JoinGroupRequest, error: Error, member_id: str = ""
+    ) -> None:
+        self._take(request.group_id, member_id or request.member_id, error.name)
         self._outbox.answer(caller, JoinGroupResponse(error=error, member_id=member_id))
+
+    def _take(self, group: str, member_id: str, outcome: str, generation: int = 0) -> None:
+        """A JoinGroup is read, and this comes of it."""
+        self._outbox.take(
+            Step(
+                action="handle_join_group", group=group, member=member_id, outcome=outcome,
+                generation=generation,
+            )
+        )  # fmt: skip
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """
@@ -90,8 +105,9 @@ class Joins(GroupPart):
         elif instance is None and request.version >= KNOWN_ID_FROM_VERSION:
             group.pending[member_id] = None
             self._sessions.expect(group, member_id, request.session_timeout_ms)
-            self._refuse(caller, Error.MEMBER_ID_REQUIRED, member_id)
+            self._refuse(caller, request, Error.MEMBER_ID_REQUIRED, member_id)
         else:
+            self._take(group.name, member_id, NEW)
             self._add(group, caller, request, member_id)
 
     def _add(
@@ -121,14 +137,17 @@ class Joins(GroupPart):
         """Somebody says to be a member."""
         error = group.why_not(request.member_id, request.group_instance_id)
         if error:
-            self._refuse(caller, error, request.member_id)
+            self._refuse(caller, request, error, request.member_id)
             return
         member = group.members[request.member_id]
         if self._changes(group, member, request):
+            is_same = member.protocols == request.protocols
+            self._take(group.name, member.member_id, WAITS if is_same else CHANGED)
             self._update(group, member, request)
             self._rebalancer.park_join(group, member.member_id, caller)
             self._rebalancer.prepare_or_complete(group)
         else:
+            self._take(group.name, member.member_id, TOLD, group.generation)
             self._outbox.answer(caller, generation_of(group, member.member_id))
 
     def _changes(
@@ -156,6 +175,7 @@ class Joins(GroupPart):
     ) -> None:
         """A static member has lost its member id: it goes on under a new one."""
         assert request.group_instance_id is not None
+        self._outbox.take(Step(action="replace_member", group=group.name, member=member_id))
         old_id, leader = group.instances[request.group_instance_id], group.leader
         self._rebalancer.refuse_join(group, old_id, Error.FENCED_INSTANCE_ID)
         self._rebalancer.refuse_sync(group, old_id, Error.FENCED_INSTANCE_ID)
@@ -176,7 +196,8 @@ class Joins(GroupPart):
             self._rebalancer.prepare(group)
         else:
             told = None if request.version >= SKIP_FROM_VERSION else leader
-            self._context.store_group(group, partial(self._replaced, group, member_id, told, undo))
+            replaced = partial(self._replaced, group, member_id, told, undo)
+            self._context.store_group("replace_member", group, replaced)
 
     def _replaced(
         self, group: ClassicGroup, member_id: str, told: str | None, undo: Deed, ok: bool

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, GroupPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.rebalance import (
@@ -18,7 +20,12 @@ from herdproof.protocols.group_protocol.coordinator.rebalance import (
     assignment_of,
 )
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
-from herdproof.protocols.group_protocol.coordinator.stored import hand_over, withdraw
+from herdproof.protocols.group_protocol.coordinator.stored import (
+    as_stored,
+    hand_over,
+    shares_of,
+    withdraw,
+)
 from herdproof.protocols.group_protocol.messages import (
     Error,
     HeartbeatRequest,
@@ -29,6 +36,13 @@ from herdproof.protocols.group_protocol.messages import (
     LeftMember,
     SyncGroupRequest,
     SyncGroupResponse,
+)
+from herdproof.protocols.group_protocol.steps import (
+    TOLD,
+    WAITS,
+    GroupAction,
+    Share,
+    Step,
 )
 
 MANY_FROM_VERSION = 3
@@ -50,8 +64,11 @@ class Memberships(GroupPart):
         group = self._groups.get(request.group_id)
         error = _why_not_sync(group, request)
         if group is None or error:
+            self._take("handle_sync_group", request, error.name)
             self._outbox.answer(caller, SyncGroupResponse(error=error))
         elif group.is_in(GroupState.STABLE):
+            shares = shares_of(group, request.member_id)
+            self._take("handle_sync_group", request, TOLD, shares)
             self._rebalancer.synced(group, request.member_id)
             self._outbox.answer(caller, assignment_of(group, request.member_id))
         else:
@@ -59,6 +76,7 @@ class Memberships(GroupPart):
 
     def _park(self, group: ClassicGroup, caller: int, request: SyncGroupRequest) -> None:
         """A member waits for its assignment; or brings those of all, if it is the leader."""
+        self._take("handle_sync_group", request, WAITS)
         self._rebalancer.refuse_sync(group, request.member_id, Error.REBALANCE_IN_PROGRESS)
         group.syncing[request.member_id] = caller
         self._rebalancer.synced(group, request.member_id)
@@ -72,11 +90,14 @@ class Memberships(GroupPart):
             member.assignment = assigned.get(member.member_id, b"")
         hand_over(group)
         group.go_to(GroupState.STABLE, self._outbox.now_ms)
-        self._context.store_group(group, partial(self._assigned, group))
+        self._context.store_group("share_out", group, partial(self._assigned, group))
 
     def _assigned(self, group: ClassicGroup, ok: bool) -> None:
         """The assignments are stored: all who wait for theirs may know."""
         if ok:
+            shares = shares_of(group, *group.syncing)
+            step = as_stored("answer_syncs", group)
+            self._outbox.take(replace(step, members=tuple(group.syncing), owners=shares))
             self._rebalancer.answer_syncs(group)
         else:
             withdraw(group)
@@ -97,6 +118,7 @@ class Memberships(GroupPart):
                 self._sessions.renew(group, group.members[request.member_id])
                 if group.is_in(GroupState.PREPARING_REBALANCE):
                     error = Error.REBALANCE_IN_PROGRESS
+        self._take("heartbeat", request, error.name)
         self._outbox.answer(caller, HeartbeatResponse(error=error))
 
     # ── LeaveGroup ──────────────────────────────────────────────────────────────────────────
@@ -124,9 +146,32 @@ class Memberships(GroupPart):
         if member_id not in group.pending:
             error = group.why_not(member_id, instance)
             if error:
+                self._left(group, member_id, error)
                 return LeftMember(leaving.member_id, instance, error)
+        self._left(group, member_id, Error.NONE)
         self._rebalancer.drop(group, member_id)
         return LeftMember(leaving.member_id, instance)
+
+    # ── Steps ───────────────────────────────────────────────────────────────────────────────
+
+    def _take(
+        self, action: GroupAction, request: SyncGroupRequest | HeartbeatRequest, outcome: str,
+        shares: tuple[Share, ...] = (),
+    ) -> None:  # fmt: skip
+        """A member's request is read, and this comes of it."""
+        self._outbox.take(
+            Step(
+                action=action, group=request.group_id, member=request.member_id,
+                generation=request.generation_id, outcome=outcome, owners=shares,
+            )
+        )  # fmt: skip
+
+    def _left(self, group: ClassicGroup, member_id: str, error: Error) -> None:
+        """A member's LeaveGroup is read, and this comes of it."""
+        step = Step(
+            action="handle_leave_group", group=group.name, member=member_id, outcome=error.name
+        )
+        self._outbox.take(step)
 
 
 def _why_not_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> Error:

@@ -32,6 +32,7 @@ from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.refusals import refusal
 from herdproof.protocols.group_protocol.coordinator.sessions import Sessions
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
+from herdproof.protocols.group_protocol.coordinator.stored import marks_of
 from herdproof.protocols.group_protocol.effects import StoredCommit, TopicPartition
 from herdproof.protocols.group_protocol.messages import (
     Error,
@@ -49,6 +50,7 @@ from herdproof.protocols.group_protocol.messages import (
     PartitionToCommit,
     TopicResult,
 )
+from herdproof.protocols.group_protocol.steps import EVERYTHING, GroupAction, Step
 
 NOT_FOUND_FROM_VERSION = 9
 """From here on a commit learns that there is no such group."""
@@ -76,6 +78,12 @@ class CommittedOffsets(GroupPart):
         group = self._groups.get(request.group_id)
         error = self._why_not(group, request)
         if error:
+            asked = {
+                (topic.name, each.partition): self._stored_offset(request, each)
+                for topic in request.topics
+                for each in topic.partitions
+            }
+            self._take(request, error, {}, asked)
             self._outbox.answer(caller, refusal(request, error))
             return
         if group is None:
@@ -89,19 +97,23 @@ class CommittedOffsets(GroupPart):
     def _commit(self, group: ClassicGroup, caller: int, request: OffsetCommitRequest) -> None:
         """Store what is not refused, then answer."""
         accepted: dict[TopicPartition, StoredCommit] = {}
+        refused: dict[TopicPartition, StoredCommit] = {}
         topics = []
         for topic in request.topics:
             results = []
             for each in topic.partitions:
                 where = (topic.name, each.partition)
                 error = self._why_not_partition(group, request.member_id, where, each)
-                if not error:
-                    accepted[where] = self._stored_offset(request, each)
+                into = refused if error else accepted
+                into[where] = self._stored_offset(request, each)
                 results.append(PartitionResult(each.partition, error))
             topics.append(TopicResult(topic.name, tuple(results)))
         told = OffsetCommitResponse(topics=tuple(topics))
+        self._take(request, Error.NONE, accepted, refused)
         if accepted:
-            self._store(group, accepted, partial(self._committed, caller, request, told))
+            self._store(
+                "flush_offsets", group, accepted, partial(self._committed, caller, request, told)
+            )
         else:
             self._outbox.answer(caller, told)
 
@@ -148,9 +160,24 @@ class CommittedOffsets(GroupPart):
         self, caller: int, request: OffsetCommitRequest, told: OffsetCommitResponse, ok: bool
     ) -> None:
         if ok:
+            self._outbox.take(Step(action="answer_commits", group=request.group_id))
             self._outbox.answer(caller, told)
         else:
             self._outbox.answer(caller, refusal(request, Error.INVALID_COMMIT_OFFSET_SIZE))
+
+    def _take(
+        self, request: OffsetCommitRequest, error: Error, accepted: Offsets, refused: Offsets
+    ) -> None:
+        """An OffsetCommit is read, and this comes of it."""
+        is_outside = request.generation_id < 0 and not error
+        self._outbox.take(
+            Step(
+                action="commit_from_outside" if is_outside else "handle_offset_commit",
+                group=request.group_id, member=request.member_id,
+                generation=request.generation_id, outcome=error.name,
+                offsets=marks_of(accepted), refused=marks_of(refused),
+            )
+        )  # fmt: skip
 
     # ── OffsetFetch ─────────────────────────────────────────────────────────────────────────
 
@@ -161,11 +188,13 @@ class CommittedOffsets(GroupPart):
             lambda groups: self._outbox.answer(caller, OffsetFetchResponse(groups=groups)),
         )
         for place, asked in enumerate(request.groups):
-            self.after_commits(asked.group_id, partial(self._fetch, gathered, place, asked))
+            fetch = partial(self._fetch, gathered, place, asked, self._outbox.token)
+            self.after_commits(asked.group_id, fetch)
 
     def _fetch(
-        self, gathered: GatheredAnswer[FetchedGroup], place: int, asked: GroupToFetch
+        self, gathered: GatheredAnswer[FetchedGroup], place: int, asked: GroupToFetch, since: int
     ) -> None:
+        """Tell what is stored; the last change that was there to be waited for has this number."""
         group = self._groups.get(asked.group_id)
         offsets = group.offsets if group is not None else {}
         if asked.topics is None:
@@ -177,6 +206,13 @@ class CommittedOffsets(GroupPart):
             FetchedTopic(topic, tuple(_fetched(offsets.get((topic, n)), n) for n in partitions))
             for topic, partitions in wanted
         )
+        told = {(topic, n): offsets.get((topic, n)) for topic, numbers in wanted for n in numbers}
+        self._outbox.take(
+            Step(
+                action="handle_offset_fetch", group=asked.group_id, offsets=marks_of(told),
+                number=since, outcome="" if asked.topics is not None else EVERYTHING,
+            )
+        )  # fmt: skip
         gathered.put(place, FetchedGroup(asked.group_id, topics))
 
     # ── OffsetDelete ────────────────────────────────────────────────────────────────────────
@@ -206,7 +242,7 @@ class CommittedOffsets(GroupPart):
         }
         told = OffsetDeleteResponse(topics=topics)
         if gone:
-            self._store(group, gone, partial(self._deleted, caller, told))
+            self._store("delete_offsets", group, gone, partial(self._deleted, caller, told))
         else:
             self._outbox.answer(caller, told)
 
@@ -222,7 +258,7 @@ class CommittedOffsets(GroupPart):
 
     def forget(self, group: ClassicGroup, partitions: list[TopicPartition]) -> None:
         """Nobody needs these offsets any more."""
-        self._store(group, dict.fromkeys(partitions), _ignore)
+        self._store("delete_offsets", group, dict.fromkeys(partitions), _ignore)
 
     def _after_commits(self, group: str, deed: Deed) -> None:
         storing = self._storing.get(group)
@@ -231,10 +267,13 @@ class CommittedOffsets(GroupPart):
         else:
             deed()
 
-    def _store(self, group: ClassicGroup, offsets: Offsets, then: StoredThen) -> None:
+    def _store(
+        self, action: GroupAction, group: ClassicGroup, offsets: Offsets, then: StoredThen
+    ) -> None:
         self._storing.setdefault(group.name, deque()).append([])
         stored = partial(self._stored, group, offsets, then)
-        self._outbox.store(group.name, stored, offsets=offsets)
+        step = Step(action=action, group=group.name, offsets=marks_of(offsets))
+        self._outbox.store(step, stored, offsets=offsets)
 
     def _stored(self, group: ClassicGroup, offsets: Offsets, then: StoredThen, ok: bool) -> None:
         """The first change that was being stored is, or will not be."""

@@ -16,17 +16,25 @@ Source: apache/kafka, `GroupMetadataManager` (prepareRebalance, completeClassicG
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
+
+from msgspec.structs import replace
 
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, GroupPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
 from herdproof.protocols.group_protocol.coordinator.sessions import Sessions
 from herdproof.protocols.group_protocol.coordinator.states import NEXT, GroupState
-from herdproof.protocols.group_protocol.coordinator.stored import topics_of, withdraw
+from herdproof.protocols.group_protocol.coordinator.stored import (
+    as_stored,
+    topics_of,
+    withdraw,
+)
 from herdproof.protocols.group_protocol.messages import (
     Error,
     JoinGroupResponse,
     SyncGroupResponse,
 )
+from herdproof.protocols.group_protocol.steps import Step
 
 JOIN = "join"
 SYNC = "sync"
@@ -35,9 +43,11 @@ SYNC = "sync"
 class GroupRebalancer(GroupPart):
     """Rebalances of all groups."""
 
+    sessions_class: ClassVar[type[Sessions]] = Sessions
+
     def __init__(self, context: GroupContext) -> None:
         super().__init__(context)
-        self.sessions = Sessions(context, self.remove, self.forget_pending)
+        self.sessions = self.sessions_class(context, self.remove, self.forget_pending)
 
     # ── Joining ─────────────────────────────────────────────────────────────────────────────
 
@@ -77,7 +87,7 @@ class GroupRebalancer(GroupPart):
         self._never(JOIN, group.name)
         for member in list(group.members.values()):
             if member.group_instance_id is None and member.member_id not in group.joining:
-                self.drop(group, member.member_id)
+                self.expel(group, member.member_id)
         if group.members and not group.elect():
             self._wait_for_joins(group)
             return
@@ -86,7 +96,7 @@ class GroupRebalancer(GroupPart):
         group.topics = topics_of(group)
         next_state = GroupState.COMPLETING_REBALANCE if group.members else GroupState.EMPTY
         group.go_to(next_state, self._outbox.now_ms)
-        self._context.store_group(group, partial(self._joined, group))
+        self._context.store_group("complete_join", group, partial(self._joined, group))
 
     def _complete_without_delay(self, group: ClassicGroup) -> None:
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.have_all_joined():
@@ -111,6 +121,9 @@ class GroupRebalancer(GroupPart):
 
     def _joined(self, group: ClassicGroup, ok: bool) -> None:
         """The generation is stored: all who wait for it may know, and are to ask for more."""
+        if ok:
+            step = as_stored("answer_joins", group)
+            self._outbox.take(replace(step, owners=(), members=tuple(group.joining)))
         if not group.members:
             return
         for member in group.members.values():
@@ -184,7 +197,7 @@ class GroupRebalancer(GroupPart):
         """Who has not asked for its assignment is a member no longer."""
         if group.generation == generation and group.unsynced:
             for member_id in list(group.unsynced):
-                self.drop(group, member_id)
+                self.expel(group, member_id)
             self.prepare(group)
 
     # ── Leaving ─────────────────────────────────────────────────────────────────────────────
@@ -196,9 +209,15 @@ class GroupRebalancer(GroupPart):
         self.sessions.end(group, member_id)
         group.remove(member_id)
 
+    def expel(self, group: ClassicGroup, member_id: str) -> None:
+        """Somebody is waited for no longer, and dropped, if it was a member, or about to be."""
+        if member_id in group.members or member_id in group.pending:
+            self._outbox.take(Step(action="expire", group=group.name, member=member_id))
+        self.drop(group, member_id)
+
     def remove(self, group: ClassicGroup, member: ClassicMember) -> None:
         """A member is one no longer, and those that remain share what it had."""
-        self.drop(group, member.member_id)
+        self.expel(group, member.member_id)
         if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             self.prepare(group)
         else:
@@ -206,7 +225,7 @@ class GroupRebalancer(GroupPart):
 
     def forget_pending(self, group: ClassicGroup, member_id: str) -> None:
         """Who was given a member id has not joined with it."""
-        group.remove(member_id)
+        self.expel(group, member_id)
         self._complete_without_delay(group)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from herdproof.consuming.consumer_protocol import read_assignment, read_subscription
 from herdproof.errors import Malformed
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
 from herdproof.protocols.group_protocol.coordinator.states import GroupState
 from herdproof.protocols.group_protocol.effects import (
     StoredClassicGroup,
+    StoredCommit,
     StoredMember,
     StoredMetadata,
     TopicPartition,
 )
-from herdproof.protocols.group_protocol.messages import GroupProtocol
+from herdproof.protocols.group_protocol.messages import NO_OFFSET, GroupProtocol
+from herdproof.protocols.group_protocol.steps import GroupAction, OffsetMark, Share, Step
 
 
 def metadata_of(group: ClassicGroup) -> StoredMetadata:
@@ -76,6 +80,38 @@ def _member(stored: StoredMember, protocol: str | None) -> ClassicMember:
         protocols=(GroupProtocol(protocol or "", stored.subscription),),
         assignment=stored.assignment,
         given_up=stored.given_up,
+    )
+
+
+def as_stored(action: GroupAction, group: ClassicGroup) -> Step:
+    """A step that tells what is stored of a group, but for its offsets."""
+    return Step(
+        action=action,
+        group=group.name,
+        generation=group.generation,
+        leader=group.leader or "",
+        members=tuple(group.members),
+        owners=shares_of(group, *group.members),
+        is_assigned=group.is_in(GroupState.STABLE),
+    )
+
+
+def shares_of(group: ClassicGroup, *members: str) -> tuple[Share, ...]:
+    """What members are assigned, as far as that can be read."""
+    if not group.is_of_consumers():
+        return ()
+    return tuple(
+        Share(member_id, *where)
+        for member_id in members
+        for where in _assigned(group.members[member_id])
+    )
+
+
+def marks_of(offsets: Mapping[TopicPartition, StoredCommit | None]) -> tuple[OffsetMark, ...]:
+    """Offsets by partition, as a step tells them."""
+    return tuple(
+        OffsetMark(topic, number, NO_OFFSET if stored is None else stored.offset)
+        for (topic, number), stored in offsets.items()
     )
 
 

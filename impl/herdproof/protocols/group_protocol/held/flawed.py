@@ -1,8 +1,9 @@
 """
 The group coordinator with a mistake put into it: what the simulator, and the spec, are to find.
 
-Both mistakes are Kafka's own: a generation is told before it is stored, and of a commit nothing but
-the member and its generation is looked at. The third one is worse than Kafka.
+Those of `FLAWS` have variants of the same names in the spec. Two of them are Kafka's own: a
+generation is stored with its assignment, and told before; of a commit nothing but the member and
+its generation is looked at. `TakesAnyCommit` is worse than Kafka.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from herdproof.protocols.group_protocol.coordinator.context import GroupContext,
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.offsets import CommittedOffsets
-from herdproof.protocols.group_protocol.coordinator.stored import metadata_of
+from herdproof.protocols.group_protocol.coordinator.rebalance import GroupRebalancer
+from herdproof.protocols.group_protocol.coordinator.sessions import Sessions
+from herdproof.protocols.group_protocol.coordinator.stored import as_stored
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import (
     Error,
@@ -24,15 +27,33 @@ from herdproof.protocols.group_protocol.messages import (
     PartitionToCommit,
 )
 from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
+from herdproof.protocols.group_protocol.steps import GroupAction
 
 
 class TellsFirst(GroupContext):
-    """Goes on at once with what is only about to be stored."""
+    """Goes on at once with a generation, which is stored with its assignment."""
 
-    def store_group(self, group: ClassicGroup, then: StoredThen) -> None:
-        """Store what a group is, and wait for nothing."""
-        self.outbox.store(group.name, _ignore, metadata=metadata_of(group))
-        then(True)
+    def store_group(self, action: GroupAction, group: ClassicGroup, then: StoredThen) -> None:
+        """Store what a group is, unless its members are yet to be assigned anything."""
+        if action == "complete_join" and group.members:
+            self.outbox.take(as_stored(action, group))
+            then(True)
+        else:
+            super().store_group(action, group, then)
+
+
+class NeverWaits(Sessions):
+    """Looks at nothing but the time."""
+
+    def _waits(self, group: ClassicGroup, member_id: str) -> bool:
+        del group, member_id
+        return False
+
+
+class ExpelsAnybody(GroupRebalancer):
+    """Its sessions end while members wait for it."""
+
+    sessions_class: ClassVar[type[Sessions]] = NeverWaits
 
 
 class OfAnyMember(CommittedOffsets):
@@ -71,6 +92,12 @@ class TakesAnyCommit(GroupCoordinator):
     offsets_class: ClassVar[type[CommittedOffsets]] = OfAnybody
 
 
+class ExpelsWhoWaits(GroupCoordinator):
+    """A session timer goes on while JoinGroup or SyncGroup waits."""
+
+    rebalancer_class: ClassVar[type[GroupRebalancer]] = ExpelsAnybody
+
+
 class CommitsWhatItHad(SimulatedGroupMember):
     """A client that commits what it had, under the generation that it has joined since."""
 
@@ -90,6 +117,10 @@ class CommitsWhatItHad(SimulatedGroupMember):
         super()._synced(told)
 
 
-def _ignore(ok: bool) -> None:
-    """Go on with nothing, be it stored or not."""
-    del ok
+Flawed = tuple[type[GroupCoordinator], type[SimulatedGroupMember]]
+FLAWS: Mapping[str, Flawed] = {
+    "generation_unstored": (TellsBeforeStoring, SimulatedGroupMember),
+    "commit_by_generation": (TakesAnyMembersCommit, CommitsWhatItHad),
+    "expels_who_waits": (ExpelsWhoWaits, SimulatedGroupMember),
+}
+"""Cores by the names of the spec's variants, each with the clients that show its mistake."""

@@ -16,17 +16,17 @@ added: `one_leader` and `what_is_handed_out_is_stored`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from herdproof.consuming.consumer_protocol import read_assignment
+from herdproof.pipeline.campaign.judged import BrokenPromise, JudgedRun
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import StoredClassicGroup, TopicPartition
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
 from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
-from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
-from herdspec.check.observation.observed import Judgement, Observed
+from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun, Observes
+from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT
 
@@ -47,50 +47,12 @@ _PROMISES = {promise.name: promise for promise in CONTRACT.properties}
 WATCHES = watches_of(CONTRACT, INITIAL, [_PROMISES[name] for name in JUDGED])
 
 
-@dataclass(frozen=True)
-class BrokenSentence:
-    """A sentence that was broken: which, when (true ms), and for whom."""
-
-    sentence: str
-    time_ms: float
-    of: Mapping[str, Any]
-
-
-@dataclass
-class JudgedGroupRun:
-    """What came of a run."""
-
-    run: GroupRun
-    violations: list[BrokenSentence] = field(default_factory=list)
-    rulings: Mapping[str, Judgement] = field(default_factory=dict)
-    unsettled: Mapping[TopicPartition, Sequence[str]] = field(default_factory=dict)
-    """Partitions that at the end are not consumed by exactly one member."""
-
-    @property
-    def broken(self) -> set[str]:
-        """The names of the sentences that were broken; `settles` if the group did not."""
-        return {seen.sentence for seen in self.violations} | (
-            {"settles"} if self.unsettled else set()
-        )
-
-    @property
-    def story(self) -> list[str]:
-        """What went wrong before it, and what was broken."""
-        troubles = [f"{t.at_ms / 1000:9.3f} s  {t}" for t in self.run.troubles]
-        broken = [f"{b.time_ms / 1000:9.3f} s  {b.sentence}: {dict(b.of)}" for b in self.violations]
-        left = [
-            f"at the end {where} is consumed by {', '.join(members) or 'nobody'}"
-            for where, members in self.unsettled.items()
-        ]
-        return [f"Seed {self.run.seed}.", *sorted([*troubles, *broken]), *left]
-
-
 class GroupContractEyes(GroupEyes):
     """Fills the contract's fields with what it sees."""
 
     def __init__(self) -> None:
         self.seen = Observed(WATCHES)
-        self.violations: list[BrokenSentence] = []
+        self.violations: list[BrokenPromise] = []
         self.run: GroupRun | None = None
         self._consuming: dict[str, tuple[int, set[TopicPartition]]] = {}
         """Of each member that counts: its generation, and what it consumes."""
@@ -174,7 +136,7 @@ class GroupContractEyes(GroupEyes):
             self._own("one_leader", m=member, generation=generation)
 
     def _own(self, sentence: str, **of: Any) -> None:
-        self.violations.append(BrokenSentence(sentence, self._now_ms, of))
+        self.violations.append(BrokenPromise(sentence, self._now_ms, of))
 
     # ── What members do ─────────────────────────────────────────────────────────────────────
 
@@ -219,7 +181,7 @@ class GroupContractEyes(GroupEyes):
     def _step(self) -> None:
         self.seen.step()
         self.violations += [
-            BrokenSentence(found.promise.name, self._now_ms, found.of)
+            BrokenPromise(found.promise.name, self._now_ms, found.of)
             for found in self.seen.broken()
         ]
 
@@ -233,12 +195,13 @@ def judged_group_run(
     coordinator: type[GroupCoordinator] = GroupCoordinator,
     troubles: Sequence[GroupTrouble] | None = None,
     member: type[SimulatedGroupMember] = SimulatedGroupMember,
-) -> JudgedGroupRun:  # fmt: skip
+    observe: Observes | None = None,
+) -> JudgedRun[GroupRun]:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = GroupContractEyes()
-    run = GroupRun(seed, config, eyes, coordinator, troubles, member)
+    run = GroupRun(seed, config, eyes, coordinator, troubles, member, observe)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}
     unsettled = {p: members for p, members in run.consumed_by().items() if len(members) != 1}
-    return JudgedGroupRun(run, eyes.violations, rulings, unsettled)
+    return JudgedRun(run, eyes.violations, rulings, unsettled)

@@ -36,6 +36,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.settings import GroupSettings
+from herdproof.protocols.group_protocol.steps import Step
 from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutcome
 
 log = logging.getLogger(__name__)
@@ -191,6 +192,8 @@ class GroupShell:
                 reply(translation.write(request, response))
             case StoreGroup(token=token):
                 self._store.write(effect, lambda written: self._written(token, written))
+            case Step():
+                pass
             case _:
                 assert_never(effect)
 

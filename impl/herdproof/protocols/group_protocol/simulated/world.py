@@ -33,6 +33,8 @@ from herdproof.simulator.network import Lateness, Network
 from herdproof.simulator.process import Process
 from herdproof.simulator.session import HOST, Open, SimulatedClient, SimulatedService
 
+Observes = Callable[[Process, object, Sequence[object]], None]
+"""Told of a process of a broker, of what its core was given, and of what that has led to."""
 DEFAULT = GroupRunConfig()
 NOBODY = GroupEyes()
 PRODUCE_MS = 700.0
@@ -48,12 +50,14 @@ class GroupRun:
         coordinator: type[GroupCoordinator] = GroupCoordinator,
         troubles: Sequence[GroupTrouble] | None = None,
         member: type[SimulatedGroupMember] = SimulatedGroupMember,
+        observe: Observes | None = None,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.config = config
         self.eyes = eyes
         self.coordinator = coordinator
         self.member = member
+        self.observe = observe
         self.troubles = draw_group_troubles(config, seed) if troubles is None else tuple(troubles)
         self.settings = draw_group_settings(config, seed)
         self.zookeeper_timeout_ms = config.zookeeper_timeout_ms
@@ -107,6 +111,8 @@ class GroupRun:
     def note(self, who: Process, event: object, effects: Sequence[object]) -> None:
         """Something happened to a process."""
         self.log.append((self.timeline.now, who.name, event, effects))
+        if self.observe is not None:
+            self.observe(who, event, effects)
 
     def consumed_by(self) -> dict[TopicPartition, list[str]]:
         """Who consumes each partition."""

@@ -14,19 +14,19 @@ found counts as finished.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import Offset
+from herdproof.pipeline.campaign.judged import BrokenPromise, JudgedRun
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.simulated.chance import Trouble, WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.eyes import Eyes
 from herdproof.protocols.self_rebalancing.simulated.member import SimulatedMember
 from herdproof.protocols.self_rebalancing.simulated.world import DEFAULT, Observes, RebalancingRun
 from herdproof.simulator.tree import Nodes
-from herdspec.check.observation.observed import Judgement, Observed, Violation
+from herdspec.check.observation.observed import Observed, Violation
 from herdspec.check.observation.watches import watches_of
 from herdspec.language.specification import Promise, Specification
 from herdspec.protocols.self_rebalancing.contract import CLAIMED
@@ -52,44 +52,6 @@ def of_fields(names: Iterable[str]) -> tuple[Specification, Mapping[str, Any], l
 
 
 WATCHES = watches_of(*of_fields(sorted(OF_THE_LEASE | FENCED)))
-
-
-@dataclass(frozen=True)
-class BrokenPromise:
-    """A promise that was broken: which, when (true ms), and for whom."""
-
-    promise: str
-    time_ms: float
-    of: Mapping[str, Any]
-
-
-@dataclass
-class JudgedRun:
-    """What came of a run."""
-
-    run: RebalancingRun
-    violations: list[BrokenPromise] = field(default_factory=list)
-    rulings: Mapping[str, Judgement] = field(default_factory=dict)
-    unsettled: Mapping[Partition, Sequence[str]] = field(default_factory=dict)
-    """Partitions that are wanted, and at the end not consumed by exactly one member."""
-
-    @property
-    def broken(self) -> set[str]:
-        """The names of the promises that were broken; `settles` if the group did not."""
-        return {seen.promise for seen in self.violations} | (
-            {"settles"} if self.unsettled else set()
-        )
-
-    @property
-    def story(self) -> list[str]:
-        """What went wrong before it, and what was broken."""
-        troubles = [f"{t.at_ms / 1000:9.3f} s  {t}" for t in self.run.troubles]
-        broken = [f"{b.time_ms / 1000:9.3f} s  {b.promise}: {dict(b.of)}" for b in self.violations]
-        left = [
-            f"at the end {'-'.join(partition)} is consumed by {', '.join(members) or 'nobody'}"
-            for partition, members in self.unsettled.items()
-        ]
-        return [f"Seed {self.run.seed}.", *sorted([*troubles, *broken]), *left]
 
 
 class ContractEyes(Eyes):
@@ -233,7 +195,7 @@ def judged(
     connector: type[ConsumerConnector] = ConsumerConnector,
     troubles: Sequence[Trouble] | None = None, member: type[SimulatedMember] = SimulatedMember,
     observe: Observes | None = None,
-) -> JudgedRun:  # fmt: skip
+) -> JudgedRun[RebalancingRun]:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = ContractEyes()
     run = RebalancingRun(seed, config, eyes, connector, troubles, member, observe)

@@ -1,0 +1,91 @@
+"""Simulated runs that are held against promises as they go: what came of one, for campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from herdproof.pipeline.campaign.runs import Broken, Ran
+from herdproof.simulator.clock import Timeline
+from herdspec.check.observation.observed import Judgement
+
+SETTLES = "Once nothing goes wrong any more, one member consumes each partition that is wanted."
+
+
+class LivedRun(Protocol):
+    """A run of a simulated world."""
+
+    seed: int
+    timeline: Timeline
+
+    @property
+    def troubles(self) -> Sequence[Any]:
+        """What goes wrong: each has its `at_ms`."""
+
+    @property
+    def log(self) -> Sequence[Any]:
+        """All that happened."""
+
+    @property
+    def digest(self) -> str | int:
+        """A number of that."""
+
+
+Run = TypeVar("Run", bound=LivedRun)
+
+
+@dataclass(frozen=True)
+class BrokenPromise:
+    """A promise that was broken: which, when (true ms), and for whom."""
+
+    promise: str
+    time_ms: float
+    of: Mapping[str, Any]
+
+
+@dataclass
+class JudgedRun(Generic[Run]):
+    """What came of a run."""
+
+    run: Run
+    violations: list[BrokenPromise] = field(default_factory=list)
+    rulings: Mapping[str, Judgement] = field(default_factory=dict)
+    unsettled: Mapping[tuple[str, Any], Sequence[str]] = field(default_factory=dict)
+    """Partitions that are wanted, and at the end not consumed by exactly one member."""
+
+    @property
+    def broken(self) -> set[str]:
+        """The names of the promises that were broken; `settles` if the group did not."""
+        return {seen.promise for seen in self.violations} | (
+            {"settles"} if self.unsettled else set()
+        )
+
+    @property
+    def story(self) -> list[str]:
+        """What went wrong before it, and what was broken."""
+        troubles = [f"{t.at_ms / 1000:9.3f} s  {t}" for t in self.run.troubles]
+        broken = [f"{b.time_ms / 1000:9.3f} s  {b.promise}: {dict(b.of)}" for b in self.violations]
+        left = [
+            f"at the end {topic}-{number} is consumed by {', '.join(members) or 'nobody'}"
+            for (topic, number), members in self.unsettled.items()
+        ]
+        return [f"Seed {self.run.seed}.", *sorted([*troubles, *broken]), *left]
+
+    def ran(self, texts: Sequence[str], sentences: Mapping[str, str]) -> Ran:
+        """What a campaign is told of it: its trace, the promises that were watched, the story."""
+        watched = {**sentences, "settles": SETTLES}
+        return Ran(
+            texts, f"seed {self.run.seed}", len(self.run.log), str(self.run.digest), watched,
+            self._first_broken(watched),
+        )  # fmt: skip
+
+    def _first_broken(self, watched: Mapping[str, str]) -> Broken | None:
+        """What was broken first, with what went wrong before."""
+        if not self.broken:
+            return None
+        first = next(iter(self.violations), None)
+        name = first.promise if first else "settles"
+        time_ns = round((first.time_ms if first else self.run.timeline.now) * 1e6)
+        story = [f"{time_ns}|contract|contract|{line.replace('|', '¦')}" for line in self.story]
+        return Broken(name, watched.get(name, SETTLES), time_ns, self.story[-1], story)

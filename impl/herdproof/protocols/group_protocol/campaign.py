@@ -1,0 +1,70 @@
+"""The simulator of system C in a campaign: mixes of what goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from herdproof.pipeline.campaign.judged import JudgedRun
+from herdproof.pipeline.campaign.runs import Asked, Configured, Ran
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.held.flawed import FLAWS
+from herdproof.protocols.group_protocol.judged.eyes import WATCHES, judged_group_run
+from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
+from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
+from herdproof.protocols.group_protocol.simulated.traced import GroupRunTracers
+from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
+
+BROKERS = (
+    Mishap.KILL_BROKER, Mishap.PAUSE_BROKER, Mishap.PART_BROKER, Mishap.CUT_BROKER,
+    Mishap.LOSE_REPLY, Mishap.EXPIRE,
+)  # fmt: skip
+MEMBERS = (Mishap.KILL, Mishap.PAUSE, Mishap.PART, Mishap.LEAVE, Mishap.JOIN)
+MIXES = {
+    "mixed": DEFAULT,
+    "stormy": replace(DEFAULT, troubles=50),
+    "calm": replace(DEFAULT, kinds=()),
+    "failovers": replace(DEFAULT, kinds=BROKERS),
+    "members": replace(DEFAULT, kinds=MEMBERS),
+    "larger": replace(DEFAULT, members=6, brokers=3),
+}
+SENTENCES = {promise.name: promise.sentence for promise in WATCHES.promises}
+
+
+@dataclass(frozen=True)
+class FlawedGroups:
+    """What a run is asked to be, and the mistake of its coordinator, with clients that show it."""
+
+    world: GroupRunConfig = DEFAULT
+    coordinator: type[GroupCoordinator] = GroupCoordinator
+    member: type[SimulatedGroupMember] = SimulatedGroupMember
+
+
+class GroupRuns(Configured[FlawedGroups]):
+    """System C."""
+
+    name = "group_protocol"
+
+    def __init__(self) -> None:
+        flaws = {
+            name: partial(replace, coordinator=coordinator, member=member)
+            for name, (coordinator, member) in FLAWS.items()
+        }
+        configs = {name: FlawedGroups(config) for name, config in MIXES.items()}
+        super().__init__(FlawedGroups(), configs, flaws, f"{DEFAULT.troubles} troubles")
+
+    def _judged(self, asked: Asked, tracers: GroupRunTracers | None = None) -> JudgedRun[GroupRun]:
+        of = self.config(asked)
+        return judged_group_run(
+            asked.seed, of.world, of.coordinator, member=of.member, observe=tracers
+        )
+
+    def run(self, asked: Asked) -> Ran:
+        """Live through the run of a seed, every broker with its tracer."""
+        tracers = GroupRunTracers()
+        return self._judged(asked, tracers).ran(tracers.texts(), SENTENCES)
+
+    def story(self, asked: Asked, *, shrink: bool) -> list[str]:
+        """A run as the simulator tells it."""
+        del shrink  # what went wrong is told, and little else
+        return self._judged(asked).story

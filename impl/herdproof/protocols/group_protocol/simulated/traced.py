@@ -1,0 +1,42 @@
+"""Runs of the simulated world of system C, traced as real ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+from herdproof.conformance.traces.line import TraceLine, read_texts
+from herdproof.protocols.group_protocol.simulated.broker import SimulatedGroupBroker
+from herdproof.protocols.group_protocol.simulated.world import GroupRun
+from herdproof.protocols.group_protocol.tracing import GroupTracer
+from herdproof.simulator.process import Process
+from herdproof.simulator.traced import ProcessTracers
+
+
+def tracer_of(who: Process, stream: TextIO) -> Callable[[Any, Any, Sequence[Any]], None]:
+    """The tracer of a broker's process."""
+    assert isinstance(who, SimulatedGroupBroker), (
+        "members are anybody's clients: they trace nothing"
+    )
+    timeline = who.timeline
+    node = str(who.number)
+    tracer = GroupTracer(node, "simulated", stream, lambda: int(timeline.now * 1_000_000))
+    return lambda who, _event, effects: tracer(who, effects)
+
+
+class GroupRunTracers(ProcessTracers):
+    """The tracers of a run's brokers, on one stream."""
+
+    def __init__(self) -> None:
+        super().__init__(tracer_of)
+
+    def lines(self, seed: int) -> list[TraceLine]:
+        """All that was traced so far, in the run of this seed."""
+        return read_texts(self.texts(), f"seed {seed}")
+
+
+def traced_groups(seed: int, **options: Any) -> list[TraceLine]:
+    """The trace of the run of a seed; the rest is as `GroupRun` has it."""
+    tracers = GroupRunTracers()
+    GroupRun(seed, observe=tracers, **options).live()
+    return tracers.lines(seed)

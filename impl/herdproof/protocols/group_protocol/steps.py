@@ -1,0 +1,93 @@
+"""
+The steps of the protocol, as the coordinator's core tells of them: by the specification's names.
+
+The core hands out a `Step` where it takes one, before what carries it out. Nobody has to do
+anything about it: shells hand it on to whoever observes them. What is to be stored and what became
+of it are two steps: `answered` follows `complete_join`, `share_out` and `flush_offsets`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+GroupAction: TypeAlias = Literal[
+    "load_group",
+    "found",
+    "step_down",
+    "handle_join_group",
+    "replace_member",
+    "complete_join",
+    "answer_joins",
+    "handle_sync_group",
+    "share_out",
+    "answer_syncs",
+    "expire",
+    "heartbeat",
+    "handle_leave_group",
+    "handle_offset_commit",
+    "commit_from_outside",
+    "flush_offsets",
+    "answer_commits",
+    "handle_offset_fetch",
+    "delete_offsets",
+    "delete_group",
+    "answered",
+]
+
+WAITS = "waits"
+"""The outcome of a JoinGroup or SyncGroup that is parked; `CHANGED`: of one that says otherwise."""
+CHANGED = "changed"
+NEW = "new"
+"""The outcome of one by which somebody is a member at once, under an id that is new."""
+TOLD = "told"
+"""The outcome of one that is answered at once, without an error."""
+EVERYTHING = "everything"
+"""The outcome of an OffsetFetch that tells all that is stored."""
+DONE = "done"
+REFUSED = "refused"
+"""What became of a change that was to be stored."""
+
+
+class Share(Struct, frozen=True, array_like=True):
+    """A member is assigned a partition."""
+
+    member: str
+    topic: str
+    partition: int
+
+
+class OffsetMark(Struct, frozen=True, array_like=True):
+    """An offset of a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """A step that the core takes, and its arguments; what has no meaning for it is empty or 0."""
+
+    action: GroupAction
+    group: str = ""
+    """Empty: all groups."""
+    member: str = ""
+    generation: int = 0
+    """That of a request, or that the group is in."""
+    outcome: str = ""
+    """Of a request: an error of Kafka's by its name, or another one of those above."""
+    leader: str = ""
+    members: tuple[str, ...] = ()
+    """All of the generation, or all that are answered."""
+    owners: tuple[Share, ...] = ()
+    """What members are assigned."""
+    offsets: tuple[OffsetMark, ...] = ()
+    """What is taken, stored, or told; -1: none is stored."""
+    refused: tuple[OffsetMark, ...] = ()
+    """What is not taken."""
+    number: int = 0
+    """Of a change that is to be stored, of what became of it, or of the last one before a fetch."""
+    epoch: int = 0
+    is_assigned: bool = False
+    """Whether an assignment of the generation is stored."""

@@ -1,0 +1,1 @@
+"""Traces of system C: maps the coordinators' lines to its spec's actions."""

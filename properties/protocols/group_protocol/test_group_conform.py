@@ -1,0 +1,280 @@
+"""Traces of the group coordinator, replayed in the spec: what the code does, it allows."""
+
+from collections.abc import Callable
+from functools import cache
+from io import StringIO
+
+import pytest
+
+from herdproof.conformance.traces.line import TraceError, TraceLine, read_texts
+from herdproof.conformance.traces.replay import conform_lines
+from herdproof.pipeline.campaign.runs import Asked
+from herdproof.protocols.group_protocol.campaign import MIXES
+from herdproof.protocols.group_protocol.effects import GroupEffect
+from herdproof.protocols.group_protocol.entry import IMPLEMENTATION
+from herdproof.protocols.group_protocol.held.flawed import FLAWS, TakesAnyCommit
+from herdproof.protocols.group_protocol.messages import Error, LeavingMember
+from herdproof.protocols.group_protocol.simulated.traced import traced_groups
+from herdproof.protocols.group_protocol.traces.trace_map import map_of
+from herdproof.protocols.group_protocol.tracing import GroupTracer
+from herdproof.protocols.implementation import auditors, simulators
+from herdspec.check.conformance.conform import Outcome, Verdict
+from herdspec.check.verdict import Mark
+from properties.protocols.group_protocol.group_variants import map_of_variant
+from properties.protocols.group_protocol.group_world import CoordinatorAlone, join_of, wants
+
+DIFFERS = {"generation_unstored": 0, "commit_by_generation": 68, "expels_who_waits": 1}
+"""By mistake: a run whose trace the variant explains, and the verified spec does not."""
+BLOCK = 10
+
+
+def conform(lines: list[TraceLine], *, invariants: bool = False) -> Outcome:
+    """The trace, replayed in the verified spec."""
+    return conform_lines(lines, map_of(), invariants=invariants)
+
+
+def of_flawed(name: str, seed: int) -> list[TraceLine]:
+    """The trace of a coordinator with a mistake, and of clients that show it."""
+    coordinator, member = FLAWS[name]
+    return traced_groups(seed, coordinator=coordinator, member=member)
+
+
+def check(seed: int, lines: list[TraceLine], *, invariants: bool = False) -> None:
+    """The trace conforms."""
+    outcome = conform(lines, invariants=invariants)
+    why = (seed, str(outcome.mismatch)[:2000], outcome.reason)
+    assert outcome.verdict is Verdict.CONFORMS, why
+
+
+@pytest.mark.parametrize("first", range(0, 40, BLOCK))
+def test_what_disturbed_coordinators_do_the_spec_allows(first: int) -> None:
+    """Killed, paused, cut off, elected anew, in doubt: every line is a step of the spec."""
+    for seed in range(first, first + BLOCK):
+        check(seed, traced_groups(seed))
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_where_other_things_go_wrong_as_well(mix: str) -> None:
+    """More of it, nothing of it, brokers alone, members alone, more of both."""
+    for seed in range(3):
+        check(seed, traced_groups(seed, config=MIXES[mix]))
+
+
+def test_what_is_promised_holds_in_every_state_of_a_replay() -> None:
+    """That is: of the coordinator, whoever its clients are."""
+    for seed in range(3):
+        check(seed, traced_groups(seed), invariants=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("first", range(40, 1_040, 100))
+def test_many_traces_conform(first: int) -> None:
+    """A thousand runs."""
+    for seed in range(first, first + 100):
+        check(seed, traced_groups(seed))
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_a_mistake_conforms_to_its_variant_alone(name: str) -> None:
+    """What the flawed core does its variant allows, and the verified spec does not."""
+    lines = of_flawed(name, DIFFERS[name])
+
+    assert conform(lines).verdict is Verdict.DIFFERS
+    outcome = conform_lines(lines, map_of_variant(name), invariants=False)
+    assert outcome.verdict is Verdict.CONFORMS, str(outcome.mismatch)[:2000]
+    check(DIFFERS[name], traced_groups(DIFFERS[name]))
+
+
+def test_a_mistake_without_a_variant_differs() -> None:
+    """Who was taken for dead overwrites offsets: Kafka does not allow that either."""
+    assert conform(traced_groups(3, coordinator=TakesAnyCommit)).verdict is Verdict.DIFFERS
+
+
+# ── A replay that would allow anything were none ────────────────────────────────────────────
+
+
+def other_generation(line: TraceLine) -> None:
+    """Another generation is told."""
+    line.arguments["generation"] += 1
+
+
+def other_offset(line: TraceLine) -> None:
+    """Another offset is told."""
+    topic, number, offset = line.arguments["offsets"][0]
+    line.arguments["offsets"][0] = [topic, number, offset + 1]
+
+
+def other_owner(line: TraceLine) -> None:
+    """Somebody has one partition less."""
+    del line.arguments["owners"][0]
+
+
+def one_less(line: TraceLine) -> None:
+    """Somebody does not belong to it."""
+    del line.arguments["members"][-1]
+
+
+def fine(line: TraceLine) -> None:
+    """What was refused is told to be taken."""
+    line.arguments["outcome"] = "NONE"
+
+
+EDITED: dict[str, tuple[Callable[[TraceLine], None], str, str]] = {
+    "a generation that is stored": (other_generation, "complete_join", ""),
+    "a generation that is told": (other_generation, "answer_joins", ""),
+    "a generation that is told once more": (other_generation, "handle_join_group", "told"),
+    "a generation that is found": (other_generation, "found", ""),
+    "the members of a generation": (one_less, "complete_join", ""),
+    "an offset that is fetched": (other_offset, "handle_offset_fetch", "everything"),
+    "an offset that is found": (other_offset, "found", ""),
+    "an assignment that is told": (other_owner, "answer_syncs", ""),
+    "an assignment that is found": (other_owner, "found", ""),
+    "a heartbeat that is refused": (fine, "heartbeat", "REBALANCE_IN_PROGRESS"),
+    "a heartbeat of nobody": (fine, "heartbeat", "UNKNOWN_MEMBER_ID"),
+}
+
+TELLS = {"found": "offsets", "handle_offset_fetch": "offsets"}
+"""What a line that is to be edited must tell; it need not."""
+
+
+@cache
+def seeds_of(action: str, outcome: str) -> tuple[int, int]:
+    """A run, and a line of it that tells this, and something."""
+    for seed in range(40):
+        for k, line in enumerate(traced_groups(seed)):
+            told = line.action, line.arguments.get("outcome", "")
+            if told == (action, outcome) and TELLS.get(action, "") in {"", *line.arguments}:
+                return seed, k
+    raise AssertionError(f"no run tells {action} {outcome}")
+
+
+@pytest.mark.parametrize("edited", EDITED)
+def test_a_line_that_tells_otherwise_differs(edited: str) -> None:
+    """Whatever a line tells is held against the spec."""
+    change, action, outcome = EDITED[edited]
+    seed, k = seeds_of(action, outcome)
+    lines = traced_groups(seed)
+    change(lines[k])
+
+    assert conform(lines).verdict is Verdict.DIFFERS
+
+
+def test_a_missing_line_is_unknown() -> None:
+    """What is not there is named, and not taken for a pass."""
+    lines = traced_groups(1)
+    del lines[100]
+    outcome = conform(lines)
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert "missing" in outcome.reason
+
+
+# ── A coordinator alone ─────────────────────────────────────────────────────────────────────
+
+
+class Traced(CoordinatorAlone):
+    """A coordinator alone, traced."""
+
+    def traced(self, epoch: int = 1) -> "Traced":
+        """It leads, and writes its trace."""
+        self.stream = StringIO()
+        self.tracer = GroupTracer("1", "alone", self.stream, lambda: self.now_ms * 1_000_000)
+        self.elected(epoch)
+        return self
+
+    def _perform(self, effects: list[GroupEffect]) -> None:
+        self.tracer(self.coordinator, effects)
+        super()._perform(effects)
+
+    def outcome(self) -> Outcome:
+        """Its trace, replayed."""
+        return conform(read_texts(self.stream.getvalue().splitlines(), "alone"), invariants=True)
+
+
+def test_what_it_does_alone_conforms() -> None:
+    """Members of today, and one of a version that is given no member id first."""
+    alone = Traced().traced()
+    (leader,) = alone.stable()
+    alone.commit(leader, p0=7)
+    old = alone.ask(join_of(version=3))
+    leader = alone.joined(alone.join(leader.member_id))
+    alone.sync(leader, {leader.member_id: (0,), alone.joined(old).member_id: (1,)})
+    alone.sync(alone.joined(old))
+    alone.commit(alone.joined(old), p1=3)
+    alone.commit(leader, p1=5)
+
+    assert alone.committed(0, 1) == [7, 3]
+    assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
+
+
+def test_a_member_that_says_otherwise_of_itself_begins_a_rebalance() -> None:
+    """The spec knows no subscriptions that change: replays have a step for that."""
+    alone = Traced().traced()
+    leader, follower = alone.stable(2)
+    changed = alone.ask(join_of(follower.member_id, protocols=(wants("others"),)))
+    alone.join(leader.member_id)
+
+    assert alone.joined(changed).generation_id == follower.generation_id + 1
+    assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
+
+
+def test_a_group_that_was_there_before_is_taken_as_it_is_found() -> None:
+    """A trace may begin anywhere: at a generation of fifty-odd, with members and offsets."""
+    before = CoordinatorAlone().elected()
+    for _ in range(50):
+        (leader,) = before.stable()
+        before.commit(leader, p0=7)
+        before.leave(LeavingMember(leader.member_id))
+    (leader,) = before.stable()
+    alone = Traced(store=before.store).traced(epoch=2)
+    alone.commit(leader, p0=9)
+    alone.joined(alone.join(leader.member_id))
+
+    assert leader.generation_id > 50
+    assert alone.committed(0) == [9]
+    assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
+
+
+def test_an_offset_of_nobodys_partition_is_taken_by_the_core_alone() -> None:
+    """The spec takes an owner's: this is where they differ."""
+    alone = Traced().traced()
+    (leader,) = alone.stable()
+
+    assert alone.commit(leader, p5=7) == [Error.NONE]
+    assert alone.outcome().verdict is Verdict.DIFFERS
+
+
+def test_static_members_are_not_replayed() -> None:
+    """A trace that tells of one that has come back is refused."""
+    alone = Traced().traced()
+    for _ in range(2):
+        alone.ask(join_of(group_instance_id="rack-1"))
+
+    with pytest.raises(TraceError, match="replace_member"):
+        alone.outcome()
+
+
+# ── What commands make of it ────────────────────────────────────────────────────────────────
+
+
+def test_the_check_of_verify_passes() -> None:
+    """Its runs keep the contract, settle, and conform."""
+    (check_of_runs,) = IMPLEMENTATION.checks_for("verified")
+    (finding,) = check_of_runs.run(lambda *_: None).findings
+
+    assert finding.mark is Mark.CONFORMS, finding.story
+
+
+@pytest.mark.parametrize(("flaw", "broken"), [("", False), ("generation_unstored", True)])
+def test_a_campaign_replays_its_runs(flaw: str, broken: bool) -> None:
+    """A run of the simulator, with edges of the spec; one of a mistake differs."""
+    simulated = simulators()["group_protocol"]
+    ran = simulated.run(Asked("group_protocol", 0, 3, "mixed", flaw))
+    auditor = auditors()["group_protocol"]
+    lines = auditor.order([auditor.read(text, "run") for text in ran.texts])
+    found, edges, steps = simulated.replay(lines, ran)
+
+    assert (found.verdict == "differs") == broken
+    assert edges
+    assert steps >= len(edges)

@@ -1,0 +1,51 @@
+"""The planted mistakes of the group coordinator's core, hunted: who finds which, in which run."""
+
+import pytest
+
+from herdproof.conformance.traces.replay import conform_lines
+from herdproof.protocols.group_protocol.judged.eyes import judged_group_run
+from herdproof.protocols.group_protocol.simulated.traced import GroupRunTracers, traced_groups
+from herdproof.protocols.group_protocol.traces.trace_map import map_of
+from herdspec.check.conformance.conform import Verdict
+from properties.protocols.group_protocol.group_mutants import MUTANTS
+
+WORLD, REPLAY = "simulated world", "replay"
+
+HUNTED: dict[str, tuple[int, tuple[str, ...], str]] = {
+    "welcomes_strangers": (0, (REPLAY,), "handle_join_group"),
+    "leader_unheard": (5, (WORLD, REPLAY), "handle_join_group"),
+    "beats_any_generation": (3, (REPLAY,), "heartbeat"),
+    "never_says_rebalance": (0, (REPLAY,), "heartbeat"),
+    "nobody_leaves": (0, (REPLAY,), "handle_join_group"),
+    "fetches_at_once": (28, (REPLAY,), "handle_offset_fetch"),
+    "answers_unstored": (0, (REPLAY,), "answer_commits"),
+    "waits_for_nobody": (0, (WORLD, REPLAY), "complete_join"),
+    "skips_generations": (0, (WORLD, REPLAY), "handle_offset_commit"),
+    "forgets_offsets": (0, (WORLD, REPLAY), "handle_offset_fetch"),
+    "forgets_a_member": (2, (REPLAY,), "heartbeat"),
+    "assigns_unstored": (0, (REPLAY,), "answer_syncs"),
+}
+"""By mistake: a run, who finds it there, and the line that the replay stops at."""
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_mistake_is_found(name: str) -> None:
+    """By those who are said to find it, and by nobody else; the core itself passes that run."""
+    seed, finders, action = HUNTED[name]
+    tracers = GroupRunTracers()
+    found = judged_group_run(seed, coordinator=MUTANTS[name], observe=tracers)
+    outcome = conform_lines(tracers.lines(seed), map_of(), invariants=False)
+    by = {WORLD: bool(found.broken), REPLAY: outcome.verdict is Verdict.DIFFERS}
+
+    assert tuple(finder for finder, finds in by.items() if finds) == finders
+    assert outcome.mismatch is not None
+    assert outcome.mismatch.action.startswith(action)
+    clean = conform_lines(traced_groups(seed), map_of(), invariants=False)
+    assert clean.verdict is Verdict.CONFORMS
+    assert not judged_group_run(seed).broken
+
+
+def test_a_dozen_are_hunted() -> None:
+    """Each that is planted."""
+    assert len(HUNTED) == len(MUTANTS) == 12
+    assert {*HUNTED} == {*MUTANTS}
