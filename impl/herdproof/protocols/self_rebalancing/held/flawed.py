@@ -163,7 +163,6 @@ class RetriesExhausted(ZKRebalanceListener):
     def fail_attempt(self, why: str) -> None:
         """Back off, or give up."""
         super().fail_attempt(why)
-        self.owned.waits.clear()
         if self.attempts >= max(1, self.context.settings.rebalance_max_retries):
             self.again_ms = FOR_EVER_MS
 
