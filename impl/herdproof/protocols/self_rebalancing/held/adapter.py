@@ -68,10 +68,10 @@ def claimed(operation: Operation) -> str:
 class GatedConsumer:
     """A consumer's process, and its session."""
 
-    is_dead = is_cut = was_lost = holds = refuses = False
-    """Killed; cut off; amid an attempt that was lost; ZooKeeper does nothing, or refuses all."""
-    hears = True
-    """It rebalances for the reasons that the spec knows, and for no others."""
+    is_dead = is_cut = holds = refuses = False
+    """Killed; cut off; ZooKeeper does nothing of what it asks, or refuses all."""
+    was_amid = is_blind = is_unlike = False
+    """A connection was lost amid its attempt; with it, its watches; its reasons are not the spec's."""
     losses = now_ms = commits = session = 0
 
     def __init__(self, zookeeper: ZooKeeper, core: ConsumerConnector) -> None:
@@ -87,7 +87,8 @@ class GatedConsumer:
 
     def begin_session(self) -> None:
         """It has a new session, and learns of it."""
-        self.session, self.was_lost, self.hears = self.zookeeper.open(), False, True
+        self.session = self.zookeeper.open()
+        self.was_amid = self.is_blind = self.is_unlike = False
         self.connect()
 
     def connect(self) -> None:
@@ -97,7 +98,7 @@ class GatedConsumer:
 
     def lose(self, link: Link) -> None:
         """It learns that its connection, or its session, is lost; so is what it has asked."""
-        self.asks, self.late, self.gates.waits, self.hears = [], {}, "", False
+        self.asks, self.late, self.gates.waits, self.is_blind = [], {}, "", True
         self.zookeeper.lose_connection(self.session)
         self.zookeeper.take_events(self.session)
         self.give(LinkTold(link, self.session, 0))
@@ -117,7 +118,7 @@ class GatedConsumer:
                     case Step(action="start_fetchers"):
                         self.losses = 0
                     case events.Report(What.COMMIT_REFUSED):
-                        self.hears = False
+                        self.is_unlike = True
                     case EndSession():
                         self.zookeeper.close(self.session)
 
@@ -148,7 +149,7 @@ class GatedConsumer:
     @property
     def phase(self) -> Rebalance:
         """How far it is, as the spec has it."""
-        if self.was_lost:
+        if self.was_amid:
             return Rebalance.BACKING_OFF
         return PHASES.get(self.gates.waits, Rebalance[self.rebalances.phase.name])
 
@@ -231,7 +232,7 @@ class RebalancingCores(GatedAdapter):
         """A topic appears; who watches some of its topics still has a reason of its own."""
         for consumer in self.consumers.values():
             if consumer.topics & consumer.watched < consumer.topics:
-                consumer.hears = False
+                consumer.is_unlike = True
         path = paths.topic_path(named(p)[0])
         self.zookeeper.make(self.operator, path, b'{"partitions": {"0": [1]}}')
 
@@ -268,15 +269,15 @@ class RebalancingCores(GatedAdapter):
     def close_fetchers(self, m: Member) -> None:
         """An attempt begins, if there is a reason to; a back-off is over."""
         consumer = self.consumers[m.index]
-        hears = consumer.hears or {DIRS.ids, *consumer.topics} <= consumer.watched
+        may_refuse = consumer.is_unlike or consumer.phase is Rebalance.CLAIMING
         if consumer.phase is Rebalance.BACKING_OFF:
             consumer.now_ms += SETTINGS.rebalance_backoff_ms
         consumer.give(events.Tick())
         consumer.gates.look("synced_rebalance")
         consumer.give(events.Tick())
-        if consumer.gates.waits != "commit_offsets":
+        if may_refuse and consumer.gates.waits != "commit_offsets":
             raise Refused("it has no reason to")
-        consumer.was_lost, consumer.hears = False, hears
+        consumer.was_amid, consumer.is_unlike = False, consumer.is_blind
 
     def _let(self, m: Member, step: str) -> None:
         if self._session(m) is not Session.CONNECTED:
@@ -298,8 +299,9 @@ class RebalancingCores(GatedAdapter):
     def read_ids(self, m: Member) -> set[Partition]:
         """Who is there is read; returns what is the member's."""
         self._let(m, "read_ids")
-        claims = self.consumers[m.index].rebalances.owned.claims
-        return {p for p in Partition if named(p) in claims}
+        consumer = self.consumers[m.index]
+        consumer.is_blind &= not {DIRS.ids, *consumer.topics} <= consumer.watched
+        return {p for p in Partition if named(p) in consumer.rebalances.owned.claims}
 
     def claim(self, m: Member, p: Partition) -> None:
         """Its claim is done, or refused."""
@@ -338,7 +340,7 @@ class RebalancingCores(GatedAdapter):
             consumer.let("read_ids") if consumer.gates.waits else consumer.serve(claimed)
             consumer.refuses = False
             return
-        consumer.was_lost, consumer.losses = True, consumer.losses + 1
+        consumer.was_amid, consumer.losses = True, consumer.losses + 1
         consumer.lose(Link.SUSPENDED)
         if not consumer.is_cut:
             consumer.connect()
@@ -406,11 +408,12 @@ class RebalancingCores(GatedAdapter):
         phase, rebalances = consumer.phase, consumer.rebalances
         failures = rebalances.attempts + consumer.losses
         seen: dict[str, Any] = {"phase": phase, "attempts": min(failures, RETRIES)}
-        if consumer.hears:
+        if not consumer.is_blind:
             seen["watches_ids"] = DIRS.ids in consumer.watched
             seen["watches_topics"] = consumer.topics <= consumer.watched
-            if phase is not Rebalance.BACKING_OFF and look["session"][m] is Session.CONNECTED:
-                seen["due"] = rebalances.is_due
+        is_hidden = consumer.is_unlike or phase is Rebalance.BACKING_OFF
+        if look["session"][m] is Session.CONNECTED and not is_hidden:
+            seen["due"] = rebalances.is_due
         for name, value in seen.items():
             look.setdefault(name, {})[m] = value
         for p in Partition:
