@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from herdproof.conformance.findings import differs, implementation, replayed
@@ -12,6 +14,7 @@ from herdspec.check.verify import Check, Tell
 from herdspec.protocols.self_rebalancing.plan import PROTOCOL
 
 if TYPE_CHECKING:
+    from herdproof.conformance.adapter import Adapter
     from herdproof.conformance.traces.mapping import TraceMap
     from herdproof.pipeline.audit.map_trace import MapAuditor
     from herdproof.pipeline.campaign.runs import Simulated
@@ -56,6 +59,36 @@ def simulated_runs(subject: str) -> Check:
     return Check(f"simulate, judge and replay {SIMULATED_RUNS} runs", run, of_self_rebalancing)
 
 
+def held(
+    way: str, members: int, partitions: int, faults: int, **options: Any
+) -> Callable[[str], Check]:
+    """The core held to its spec, in one of the ways for all code."""
+
+    def make(subject: str) -> Check:
+        from herdproof.conformance import checks
+        from herdspec.protocols.self_rebalancing.plan import group
+        from herdspec.protocols.self_rebalancing.properties import NOTICING
+
+        looked = group(NOTICING, members, partitions, faults=faults)
+        looked = replace(looked, subject=subject, within=True)
+        code = checks.Code(IMPLEMENTATION.code(""), "")
+        check: Check = getattr(checks, way)(looked, code, **options)
+        return check
+
+    return make
+
+
+def adapter(variant: str) -> type[Adapter] | None:
+    """The cores behind gates, with the variant's mistakes; None where no core has them."""
+    from herdproof.protocols.self_rebalancing.held.adapter import RebalancingCores, cores
+    from herdproof.protocols.self_rebalancing.held.flawed import FLAWS
+
+    if not variant:
+        return RebalancingCores
+    flaw = PROTOCOL.drafted() if variant == "drafted" else PROTOCOL.flaws().get(variant)
+    return cores(flaw.switches, flaw.spec) if flaw and flaw.switches <= FLAWS.keys() else None
+
+
 def trace_map() -> TraceMap:
     """What the lines of its traces are to its spec."""
     from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
@@ -77,6 +110,11 @@ def simulated() -> Simulated:
     return Rebalancing(auditor())
 
 
+CHECKS = (
+    simulated_runs, held("walks", 2, 2, 1), held("edges", 2, 1, 0, seconds=None),
+    held("stories", 2, 1, 1),
+)  # fmt: skip
 IMPLEMENTATION = Implementation(
-    PROTOCOL, checks=(simulated_runs,), trace_map=trace_map, auditor=auditor, simulated=simulated
-)
+    PROTOCOL, checks=CHECKS, adapter=adapter, trace_map=trace_map, auditor=auditor,
+    simulated=simulated,
+)  # fmt: skip

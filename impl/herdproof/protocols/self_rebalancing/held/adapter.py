@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partialmethod
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Refused
+from herdproof.conformance.adapter import Refused, varied
 from herdproof.conformance.gates import GatedAdapter, Gates
 from herdproof.consuming import events
 from herdproof.consuming.events import Answered, Ask, Fired
@@ -28,6 +28,7 @@ from herdproof.consuming.offsets import Offset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.events import ConnectorEvent, EndSession, LinkTold
 from herdproof.protocols.self_rebalancing.core.rebalance import RebalancePhase
+from herdproof.protocols.self_rebalancing.held.flawed import connector_with
 from herdproof.protocols.self_rebalancing.registries import paths
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 from herdproof.protocols.self_rebalancing.reports import What
@@ -35,6 +36,8 @@ from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 from herdproof.protocols.self_rebalancing.steps import Step
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import Create, Link, Multi, Operation, Refusal, Why
+from herdspec.language.specification import Specification
+from herdspec.protocols.self_rebalancing.properties import HELD
 from herdspec.protocols.self_rebalancing.spec import RETRIES, Member, Partition, Rebalance, Session
 
 DIRS = paths.GroupDirs("g")
@@ -71,7 +74,7 @@ class GatedConsumer:
     is_dead = is_cut = holds = refuses = False
     """Killed; cut off; ZooKeeper does nothing of what it asks, or refuses all."""
     was_amid = is_blind = is_unlike = False
-    """A connection was lost amid its attempt; with it, its watches; its reasons are not the spec's."""
+    """Its connection was lost amid an attempt; or its watches; its reasons are not the spec's."""
     losses = now_ms = commits = session = 0
 
     def __init__(self, zookeeper: ZooKeeper, core: ConsumerConnector) -> None:
@@ -445,3 +448,9 @@ def seen_of(consumer: GatedConsumer, phase: Rebalance, p: Partition) -> Iterator
         stored = rebalances.offsets.stored.get(named(p))
         at = stored.offset if stored and phase is Rebalance.STARTING else 0
         yield from (("consumed", at), ("fetched", at))
+
+
+def cores(switches: frozenset[str], spec: Specification) -> type[RebalancingCores]:
+    """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
+    connector = connector_with(switches)
+    return varied(RebalancingCores, HELD, spec, connector=connector, switches=switches)
