@@ -118,6 +118,8 @@ class GatedConsumer:
                         todo += self._done(effect)
                     case events.StartFetchers(starts):
                         self.fetched = {(o.topic, o.partition): o.offset for o in starts}
+                    case events.StopFetchers():
+                        self.fetched = {}
                     case Step(action="start_fetchers"):
                         self.losses = 0
                     case events.Report(What.COMMIT_REFUSED):
@@ -154,7 +156,10 @@ class GatedConsumer:
         """How far it is, as the spec has it."""
         if self.was_amid:
             return Rebalance.BACKING_OFF
-        return PHASES.get(self.gates.waits, Rebalance[self.rebalances.phase.name])
+        present = Rebalance[self.rebalances.phase.name]
+        if self.gates.waits == "read_offsets":  # drafted, before anything is claimed
+            return present
+        return PHASES.get(self.gates.waits, present)
 
     @property
     def watched(self) -> Set[str]:
@@ -304,7 +309,7 @@ class RebalancingCores(GatedAdapter):
         self._let(m, "read_ids")
         consumer = self.consumers[m.index]
         consumer.is_blind &= not {DIRS.ids, *consumer.topics} <= consumer.watched
-        return {p for p in Partition if named(p) in consumer.rebalances.owned.claims}
+        return {p for p in Partition if named(p) in consumer.rebalances.read.context().own()}
 
     def claim(self, m: Member, p: Partition) -> None:
         """Its claim is done, or refused."""
@@ -431,26 +436,33 @@ def seen_of(consumer: GatedConsumer, phase: Rebalance, p: Partition) -> Iterator
     wants = paths.topic_path(named(p)[0]) in consumer.topics
     yield "interest", wants
     yield "waits", owner(p) in rebalances.owned.waits and owner(p) in consumer.watched
-    yield "planned", claim is not None
     yield "registry", info is not None
-    yield "fetching", info is not None and registry.is_fetching
+    yield "fetching", named(p) in consumer.fetched
+    if phase is not Rebalance.OFFSETS:
+        yield "planned", claim is not None
     if wants and phase is Rebalance.IDS:
         yield "seen", bool(rebalances.read.partitions[named(p)[0]])
     if claim is not None or phase not in LEAVES:
         yield "token", claim.token if claim else 0
-    if info is not None:
-        yield "consumed", info.consumed_offset
-        yield (
-            "fetched",
-            (consumer.fetched[named(p)] if registry.is_fetching else info.consumed_offset),
-        )
-    elif phase not in LEAVES:
+    at = info.consumed_offset if info else 0
+    if phase is Rebalance.STARTING:
         stored = rebalances.offsets.stored.get(named(p))
-        at = stored.offset if stored and phase is Rebalance.STARTING else 0
-        yield from (("consumed", at), ("fetched", at))
+        at = stored.offset if stored else 0
+    if info is not None or phase not in (*LEAVES, Rebalance.CLAIMING):
+        yield "consumed", at
+        yield "fetched", consumer.fetched.get(named(p), at)
+
+
+class EarlyOffsets(RebalancingCores):
+    """Cores that read the offsets with the plan."""
+
+    def start_fetchers(self, m: Member) -> None:
+        """Everything is claimed."""
+        self._let(m, "read_offsets")
+        self._let(m, "start_fetchers")
 
 
 def cores(switches: frozenset[str], spec: Specification) -> type[RebalancingCores]:
     """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
-    connector = connector_with(switches)
-    return varied(RebalancingCores, HELD, spec, connector=connector, switches=switches)
+    code = EarlyOffsets if "stale_start" in switches else RebalancingCores
+    return varied(code, HELD, spec, connector=connector_with(switches), switches=switches)

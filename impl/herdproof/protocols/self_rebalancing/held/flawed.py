@@ -16,11 +16,11 @@ from typing import Any
 from herdproof.conformance.flawed import check_flaws, flawed
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import Consumed
-from herdproof.consuming.offsets import Offset
+from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.context import Round, Then
-from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits
-from herdproof.protocols.self_rebalancing.core.ownership import Ownership
+from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits, Outcome
+from herdproof.protocols.self_rebalancing.core.ownership import Ownership, PartitionClaim
 from herdproof.protocols.self_rebalancing.core.reader import ContextReader
 from herdproof.protocols.self_rebalancing.core.rebalance import (
     RebalancePhase,
@@ -70,18 +70,28 @@ class StaleStart(ZKRebalanceListener):
 
     def add_ownership(self, own: dict[Partition, int]) -> None:
         """Read how far each partition of the plan is consumed; then claim."""
-        self.phase = RebalancePhase.OFFSETS
-        self.offsets.read(dict.fromkeys(own, 0), partial(super().add_ownership, own))
+        self.phase, self._own = RebalancePhase.OFFSETS, own
+        self.read_offsets()
 
     def read_offsets(self) -> None:
-        """Everything is claimed, and its offset was read before."""
+        """Before the claims; once everything is claimed, its offset was read before."""
+        if self.phase is RebalancePhase.OFFSETS:
+            claim = partial(super().add_ownership, self._own)
+            self.offsets.read(dict.fromkeys(self._own, 0), claim)
+            return
         for partition, token in self.owned.tokens().items():
             self.offsets.stored[partition].token = token
         self.start_fetchers()
 
 
 class ZombieCommit(OffsetCommits):
-    """It stores an offset whoever's the partition is."""
+    """It stores an offset whoever's the partition is, and whether it has before or not."""
+
+    def store(self, offsets: Mapping[Partition, int], then: Outcome) -> None:
+        """Have these stored, once more if need be."""
+        for partition in offsets.keys() & self.stored.keys():
+            self.stored[partition].offset = NO_OFFSET
+        super().store(offsets, then)
 
     def write(self, partition: Partition, offset: int) -> Multi:
         """The write, without a check."""
@@ -104,13 +114,22 @@ class ZombieCommit(OffsetCommits):
 class ZombieRelease(Ownership):
     """It deletes what it believes to own, whoever's it is."""
 
+    former: Mapping[Partition, PartitionClaim] = {}
+
     def release(self, partition: Partition) -> Multi:
         """Delete the node, without a check."""
         return Multi((Delete(self._context.dirs.owner(partition), ANY_VERSION),))
 
     def forget(self) -> None:
         """A new session owns what the old one did, it believes."""
-        self.cut_off()
+        self.former = {p: claim for p, claim in self.claims.items() if claim.token}
+        super().forget()
+
+    def release_all(self, then: Then) -> None:
+        """Delete that, too."""
+        self.claims = {**self.former, **self.claims}
+        self.former = {}
+        super().release_all(then)
 
 
 class RegistryBeforeOwners(ZombieRelease):
@@ -133,6 +152,9 @@ class LostWakeUp(ContextReader):
     def _get(self, round_: Round, path: str, understand: Any, what: Any) -> None:
         self.watched.add(path)
         round_.ask(Get(path), partial(self._got, round_, path, understand, what))
+
+    def _await(self, round_: Round, path: str, again: Then, absent: Then) -> None:
+        round_.ask(Exists(path), partial(self._awaited, again, absent))
 
     def renew_watches(self) -> None:
         """Leave the watches, whatever is there by now."""
@@ -194,10 +216,10 @@ class ReleasedBeforeStopped(ZKRebalanceListener):
         super().close_fetchers(is_new_session=is_new_session)
         self.registry.is_fetching = fetching
 
-    def released(self) -> None:
+    def read_topics(self) -> None:
         """Nothing is owned any more; now fetchers are closed."""
         self.close_fetchers_for_queues()
-        super().released()
+        super().read_topics()
 
 
 class PulledBeforeOwned(ZKRebalanceListener):
