@@ -15,7 +15,7 @@ attempt, or session, has left.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partialmethod
 from typing import Any, ClassVar
 
@@ -45,9 +45,10 @@ SETTINGS = ConnectorSettings(rebalance_max_retries=RETRIES, auto_commit_interval
 PHASES = {
     "commit_offsets": Rebalance.COMMITTING, "release": Rebalance.RELEASING,
     "read_topics": Rebalance.TOPICS, "read_ids": Rebalance.IDS,
-    "read_offsets": Rebalance.CLAIMING, "start_fetchers": Rebalance.STARTING,
+    "start_fetchers": Rebalance.STARTING,
 }  # fmt: skip
-"""The steps that wait at a gate, and the spec's phase meanwhile."""
+"""The spec's phase while a step waits at its gate, if it is not the core's."""
+STEPS = (*PHASES, "read_offsets")
 LEAVES = (Rebalance.BACKING_OFF, Rebalance.COMMITTING, Rebalance.RELEASING)
 """The phases in which something of what was before may be left."""
 
@@ -79,7 +80,9 @@ class GatedConsumer:
 
     def __init__(self, zookeeper: ZooKeeper, core: ConsumerConnector) -> None:
         self.zookeeper, self.core, self.rebalances = zookeeper, core, core.rebalances
-        self.gates = Gates(core.rebalances, PHASES, polled=["synced_rebalance"])
+        self.gates = Gates(core.rebalances, STEPS, polled=["synced_rebalance"])
+        self.later = Gates(core.rebalances.read, (), polled=["renew_watches"])
+        """What readers do that watch too late."""
         self.asks: list[Ask] = []
         """What was asked, and is not done."""
         self.late: dict[str, Answered] = {}
@@ -156,16 +159,13 @@ class GatedConsumer:
         """How far it is, as the spec has it."""
         if self.was_amid:
             return Rebalance.BACKING_OFF
-        present = Rebalance[self.rebalances.phase.name]
-        if self.gates.waits == "read_offsets":  # drafted, before anything is claimed
-            return present
-        return PHASES.get(self.gates.waits, present)
+        return PHASES.get(self.gates.waits, Rebalance[self.rebalances.phase.name])
 
     @property
     def watched(self) -> Set[str]:
         """The nodes that it watches."""
         kept = self.zookeeper.snapshot().sessions[self.session]
-        return kept.data_watches | kept.child_watches
+        return (kept.data_watches - {DIRS.ids}) | (kept.child_watches & {DIRS.ids})
 
     @property
     def topics(self) -> Set[str]:
@@ -329,7 +329,7 @@ class RebalancingCores(GatedAdapter):
     def recall(self, m: Member, p: Partition) -> None:
         """It learns that it owns a partition: by a late answer, or as it is about to release it."""
         consumer = self.consumers[m.index]
-        if owner(p) in consumer.late:
+        if consumer.phase is Rebalance.CLAIMING:
             consumer.give(consumer.late.pop(owner(p)))
             return
         consumer.holds = True
@@ -450,19 +450,32 @@ def seen_of(consumer: GatedConsumer, phase: Rebalance, p: Partition) -> Iterator
         at = stored.offset if stored else 0
     if info is not None or phase not in (*LEAVES, Rebalance.CLAIMING):
         yield "consumed", at
-        yield "fetched", consumer.fetched.get(named(p), at)
+        if info is not None or named(p) not in consumer.fetched:  # flawed, it may fetch on
+            yield "fetched", consumer.fetched.get(named(p), at)
 
 
-class EarlyOffsets(RebalancingCores):
-    """Cores that read the offsets with the plan."""
+def start_at_once(self: RebalancingCores, m: Member) -> None:
+    """Everything is claimed, and its offsets were read before."""
+    for step in ("read_offsets", "start_fetchers"):
+        self._let(m, step)
 
-    def start_fetchers(self, m: Member) -> None:
-        """Everything is claimed."""
-        self._let(m, "read_offsets")
-        self._let(m, "start_fetchers")
+
+def renew_watches(self: RebalancingCores, m: Member) -> None:
+    """It watches what it has read."""
+    consumer = self.consumers[m.index]
+    consumer.later.look("renew_watches")
+    consumer.give(events.Tick())
+
+
+VARIED: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    "stale_start": {"start_fetchers": start_at_once},
+    "lost_wake_up": {"renew_watches": renew_watches},
+}
+"""What actions do to cores with a mistake, if that is something else."""
 
 
 def cores(switches: frozenset[str], spec: Specification) -> type[RebalancingCores]:
     """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
-    code = EarlyOffsets if "stale_start" in switches else RebalancingCores
+    methods = {name: do for flaw in sorted(switches) for name, do in VARIED.get(flaw, {}).items()}
+    code = type("RebalancingCores", (RebalancingCores,), methods)
     return varied(code, HELD, spec, connector=connector_with(switches), switches=switches)

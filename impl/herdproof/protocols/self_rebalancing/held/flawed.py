@@ -225,12 +225,26 @@ class ReleasedBeforeStopped(ZKRebalanceListener):
 class PulledBeforeOwned(ZKRebalanceListener):
     """It starts its fetchers for all of its plan, claimed or not."""
 
+    def add_ownership(self, own: dict[Partition, int]) -> None:
+        """Claim, and do not wait for what comes of that."""
+        super().add_ownership(own)
+        self.read_offsets()
+
+    def read_offsets(self) -> None:
+        """Read the offsets of all of the plan, once."""
+        if self.phase is RebalancePhase.CLAIMING:
+            self.phase = RebalancePhase.OFFSETS
+            self.offsets.read(dict.fromkeys(self.owned.claims, 0), self.start_fetchers)
+
     def claims_wait(self) -> None:
-        """Others' nodes are in the way, and it starts all the same."""
-        own = dict.fromkeys(self.owned.claims, 0)
+        """Others' nodes are in the way of what it pulls."""
         self.owned.waits.clear()
-        self.phase = RebalancePhase.OFFSETS
-        self.offsets.read(own | self.owned.tokens(), self.start_fetchers)
+
+    def start_fetchers(self) -> None:
+        """What is claimed by now can be stored, too."""
+        for partition, token in self.owned.tokens().items():
+            self.offsets.stored[partition].token = token
+        super().start_fetchers()
 
 
 class NoCommitAtClosing(ZKRebalanceListener):
@@ -246,12 +260,23 @@ class NewSessionGoesOn(ZKRebalanceListener):
 
     def handle_new_session(self) -> None:
         """What it was amid goes on; there is a reason to rebalance."""
-        if self.phase is RebalancePhase.RESTING:
-            self.owned.forget()
-            self.is_due = True
-            self.may_begin = False
-        else:
-            super().handle_new_session()
+        self.is_due = True
+        self.may_begin = False
+
+    def registered(self) -> None:
+        """It asks anew what it had asked in the old session."""
+        self.may_begin = True
+        self.read.registered()
+        amid: Mapping[RebalancePhase, Then] = {
+            RebalancePhase.COMMITTING: self.commit_offsets, RebalancePhase.RELEASING: self.release,
+            RebalancePhase.TOPICS: self.read_topics, RebalancePhase.IDS: self.read_ids,
+            RebalancePhase.CLAIMING: self.claim_on, RebalancePhase.OFFSETS: self.read_offsets,
+        }  # fmt: skip
+        amid.get(self.phase, self.trigger)()
+
+    def claim_on(self) -> None:
+        """What is claimed it takes for its own still."""
+        self.owned.claim_of_plan([p for p, claim in self.owned.claims.items() if not claim.token])
 
 
 class SuspendedForGood(ZKRebalanceListener):
