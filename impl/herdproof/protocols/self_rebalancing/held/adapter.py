@@ -467,9 +467,19 @@ def renew_watches(self: RebalancingCores, m: Member) -> None:
     consumer.give(events.Tick())
 
 
+def refuse_claim(self: RebalancingCores, m: Member, p: Partition) -> None:
+    """A claim whose answer did not come is sent once more, as the client of Kafka 0.8 does."""
+    late = self.consumers[m.index].late.pop(owner(p), None)
+    if late is None:
+        self.claim(m, p)
+    else:
+        self.consumers[m.index].give(Answered(late.number, Refusal(Why.NODE_EXISTS, 0)))
+
+
 VARIED: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "stale_start": {"start_fetchers": start_at_once},
     "lost_wake_up": {"renew_watches": renew_watches},
+    "self_conflict": {"refuse_claim": refuse_claim},
 }
 """What actions do to cores with a mistake, if that is something else."""
 
