@@ -264,8 +264,10 @@ class RebalancingCores(GatedAdapter):
             consumer.connect()
 
     def expire(self, m: Member) -> None:
-        """ZooKeeper ends its session."""
-        self.zookeeper.expire(self.consumers[m.index].session)
+        """Its session's time-out has passed, and ZooKeeper ends it."""
+        consumer = self.consumers[m.index]
+        consumer.now_ms += SETTINGS.zookeeper_session_timeout_ms
+        self.zookeeper.expire(consumer.session)
 
     def handle_new_session(self, m: Member) -> None:
         """It learns of that, and has a new one."""
@@ -437,7 +439,7 @@ def seen_of(consumer: GatedConsumer, phase: Rebalance, p: Partition) -> Iterator
     yield "interest", wants
     yield "waits", owner(p) in rebalances.owned.waits and owner(p) in consumer.watched
     yield "registry", info is not None
-    yield "fetching", named(p) in consumer.fetched
+    yield "fetching", named(p) in consumer.fetched and consumer.core.may_deliver(consumer.now_ms)
     if phase is not Rebalance.OFFSETS:
         yield "planned", claim is not None
     if wants and phase is Rebalance.IDS:
