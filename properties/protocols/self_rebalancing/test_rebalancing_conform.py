@@ -25,8 +25,8 @@ DIFFERS: dict[str, tuple[WorldConfig, int]] = {
     "split_brain": (PAUSES, 0),
     "stale_start": (PAUSES, 1),
     "zombie_commit": (PAUSES, 0),
-    "zombie_release": (PAUSES, 6),
-    "registry_before_owners": (PAUSES, 2),
+    "zombie_release": (PAUSES, 3),
+    "registry_before_owners": (PAUSES, 3),
     "pulled_before_owned": (STORMY, 1),
     "no_commit_at_closing": (STORMY, 0),
 }

@@ -478,10 +478,19 @@ def refuse_claim(self: RebalancingCores, m: Member, p: Partition) -> None:
         self.consumers[m.index].give(Answered(late.number, Refusal(Why.NODE_EXISTS, 0)))
 
 
+def pull_at_once(self: RebalancingCores, m: Member) -> None:
+    """It pulls, whatever is in its way."""
+    consumer = self.consumers[m.index]
+    consumer.gates.waits = ""
+    consumer.gates.look("claims_wait")
+    consumer.give(events.Tick())
+
+
 VARIED: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "stale_start": {"start_fetchers": start_at_once},
     "lost_wake_up": {"renew_watches": renew_watches},
     "self_conflict": {"refuse_claim": refuse_claim},
+    "pulled_before_owned": {"read_offsets": pull_at_once},
 }
 """What actions do to cores with a mistake, if that is something else."""
 

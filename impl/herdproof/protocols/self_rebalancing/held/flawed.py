@@ -16,10 +16,10 @@ from typing import Any
 from herdproof.conformance.flawed import check_flaws, flawed
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.events import Consumed
-from herdproof.consuming.offsets import NO_OFFSET, Offset
+from herdproof.consuming.offsets import Offset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.context import Round, Then
-from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits, Outcome
+from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits
 from herdproof.protocols.self_rebalancing.core.ownership import Ownership, PartitionClaim
 from herdproof.protocols.self_rebalancing.core.reader import ContextReader
 from herdproof.protocols.self_rebalancing.core.rebalance import (
@@ -85,13 +85,7 @@ class StaleStart(ZKRebalanceListener):
 
 
 class ZombieCommit(OffsetCommits):
-    """It stores an offset whoever's the partition is, and whether it has before or not."""
-
-    def store(self, offsets: Mapping[Partition, int], then: Outcome) -> None:
-        """Have these stored, once more if need be."""
-        for partition in offsets.keys() & self.stored.keys():
-            self.stored[partition].offset = NO_OFFSET
-        super().store(offsets, then)
+    """It stores an offset whoever's the partition is."""
 
     def write(self, partition: Partition, offset: int) -> Multi:
         """The write, without a check."""
@@ -122,7 +116,7 @@ class ZombieRelease(Ownership):
 
     def forget(self) -> None:
         """A new session owns what the old one did, it believes."""
-        self.former = {p: claim for p, claim in self.claims.items() if claim.token}
+        self.former = {**self.former, **self.claims}
         super().forget()
 
     def release_all(self, then: Then) -> None:
@@ -225,26 +219,12 @@ class ReleasedBeforeStopped(ZKRebalanceListener):
 class PulledBeforeOwned(ZKRebalanceListener):
     """It starts its fetchers for all of its plan, claimed or not."""
 
-    def add_ownership(self, own: dict[Partition, int]) -> None:
-        """Claim, and do not wait for what comes of that."""
-        super().add_ownership(own)
-        self.read_offsets()
-
-    def read_offsets(self) -> None:
-        """Read the offsets of all of the plan, once."""
-        if self.phase is RebalancePhase.CLAIMING:
-            self.phase = RebalancePhase.OFFSETS
-            self.offsets.read(dict.fromkeys(self.owned.claims, 0), self.start_fetchers)
-
     def claims_wait(self) -> None:
-        """Others' nodes are in the way of what it pulls."""
+        """Others' nodes are in the way, and it starts all the same."""
+        own = dict.fromkeys(self.owned.claims, 0)
         self.owned.waits.clear()
-
-    def start_fetchers(self) -> None:
-        """What is claimed by now can be stored, too."""
-        for partition, token in self.owned.tokens().items():
-            self.offsets.stored[partition].token = token
-        super().start_fetchers()
+        self.phase = RebalancePhase.OFFSETS
+        self.offsets.read(own | self.owned.tokens(), self.start_fetchers)
 
 
 class NoCommitAtClosing(ZKRebalanceListener):
