@@ -15,7 +15,7 @@ from typing import Any
 from herdproof.conformance.adapter import Adapter, Refused
 
 
-class Gates:
+class StepGates:
     """
     Gates before methods of a part of a core; they can be pickled, together with the part.
 

@@ -20,7 +20,7 @@ from functools import partialmethod
 from typing import Any, ClassVar
 
 from herdproof.conformance.adapter import Refused, varied
-from herdproof.conformance.gates import GatedAdapter, Gates
+from herdproof.conformance.gates import GatedAdapter, StepGates
 from herdproof.consuming import events
 from herdproof.consuming.events import Answered, Ask, Fired
 from herdproof.consuming.kafka_nodes import read_offset
@@ -80,8 +80,8 @@ class GatedConsumer:
 
     def __init__(self, zookeeper: ZooKeeper, core: ConsumerConnector) -> None:
         self.zookeeper, self.core, self.rebalances = zookeeper, core, core.rebalances
-        self.gates = Gates(core.rebalances, STEPS, polled=["synced_rebalance"])
-        self.later = Gates(core.rebalances.read, (), polled=["renew_watches"])
+        self.gates = StepGates(core.rebalances, STEPS, polled=["synced_rebalance"])
+        self.later = StepGates(core.rebalances.read, (), polled=["renew_watches"])
         """What readers do that watch too late."""
         self.asks: list[Ask] = []
         """What was asked, and is not done."""
