@@ -84,8 +84,8 @@ def judged_walks(subject: str, row: str, sentence: str, bounds: str, walked: Wal
     return conforms(subject, row, sentence, bounds, "; ".join(walked.gaps))
 
 
-def edges(looked: Looked, code: Code) -> Check:
-    """Every edge of the explored graph, taken on the code."""
+def edges(looked: Looked, code: Code, seconds: float | None = SECONDS) -> Check:
+    """Every edge of the explored graph, taken on the code in so many seconds."""
     row = "the code takes every step as specified"
     sentence = "In every reachable state, each step leads the code where the spec says."
 
@@ -96,7 +96,7 @@ def edges(looked: Looked, code: Code) -> Check:
         options: Any = {"bound": looked.bound if looked.within else None, **looked.sizes}
         try:
             coverage = cover(
-                looked.spec, code.adapter, faults=looked.faults, seconds=SECONDS, **options
+                looked.spec, code.adapter, faults=looked.faults, seconds=seconds, **options
             )
         except UsageError as error:
             found = unknown(looked.subject, row, sentence, size_of(looked), str(error))
@@ -108,7 +108,7 @@ def edges(looked: Looked, code: Code) -> Check:
     size = f"{size_of(looked)}, {counted(looked.faults, 'fault')}"
     return Check(
         f"take every edge of {looked.subject} on {code.adapter.__name__}: {size}",
-        run, lambda: rests_on(looked, code, looked.faults, looked.bound, looked.within, SECONDS),
+        run, lambda: rests_on(looked, code, looked.faults, looked.bound, looked.within, seconds),
     )  # fmt: skip
 
 

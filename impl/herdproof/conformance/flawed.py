@@ -7,6 +7,7 @@ rest to `super()`; where two override one method, the one that stands first in i
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
     from herdspec.check.protocol import Protocol
 
 C = TypeVar("C")
+
+
+class Flawed(type):
+    """The type of classes that are put together here: what is made of them can be pickled."""
+
+    def __init__(cls, *what: Any) -> None:
+        super().__init__(*what)
+        cls.number = len(MADE)
+        MADE.append(cls)
+
+
+MADE: list[Flawed] = []
+"""All that were put together in this process."""
+
+
+def _numbered(number: int) -> Flawed:
+    return MADE[number]
+
+
+copyreg.pickle(Flawed, lambda made: (_numbered, (made.number,)))
 
 
 def check_flaws(flaws: frozenset[str], known: Iterable[str]) -> None:
@@ -36,7 +57,7 @@ def flawed(
     changed = {name: part for name, part in parts.items() if getattr(core, name) is not part}
     if not mistakes and not changed:
         return core
-    return cast(type[C], type(core.__name__, (*mistakes, core), changed))
+    return cast(type[C], Flawed(core.__name__, (*mistakes, core), changed))
 
 
 def switched(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from herdspec.check.verify import Check, Tell
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
     from herdproof.conformance.graphs.edges import Coverage
+    from herdspec.check.plans import Looked
     from herdspec.check.protocol import Protocol
 
 Makes = Callable[[str], Check]
@@ -85,6 +86,24 @@ def simulated_runs(
             return Result((found,), bounds)
 
         return Check(name, run, rests_on(protocol))
+
+    return make
+
+
+def held(
+    adapter: Callable[[str], type[Adapter] | None], way: str, looked: Callable[[], Looked],
+    **options: Any,
+) -> Makes:  # fmt: skip
+    """The code held to its spec at some size in one of the ways for all code, within its bounds."""
+
+    def make(subject: str) -> Check:
+        from herdproof.conformance import checks
+
+        code = adapter("")
+        assert code is not None, "what has such a check has an adapter"
+        of = replace(looked(), subject=subject, within=True)
+        check: Check = getattr(checks, way)(of, checks.Code(code, ""), **options)
+        return check
 
     return make
 

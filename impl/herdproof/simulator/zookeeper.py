@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from herdproof.simulator.tree import SEED, Draft, Nodes
+from herdproof.zookeeper.names import lineage
 from herdproof.zookeeper.operations import (
     Answer,
     Change,
@@ -187,6 +188,12 @@ class ZooKeeper:
                 if answered:
                     self.catch_up(session)
                 return self._write(session, operation)
+
+    def make(self, session: int, path: str, data: bytes = b"") -> None:
+        """Make a persistent node, and those that are missing above it."""
+        for above in [*lineage(path)][:0:-1]:
+            self.perform(session, Create(above))
+        self.perform(session, Create(path, data))
 
     def tree(self) -> Mapping[str, tuple[bytes, Stat]]:
         """The leader's truth: data and metadata of every node, by path."""

@@ -31,7 +31,7 @@ HUNTED: dict[str, tuple[WorldConfig, int, tuple[str, ...], str]] = {
     ),
     "starts_early": (PAUSES, 1, (WORLD, REPLAY, AUDIT), "exclusive"),
     "takes_any_node": (PAUSES, 1, (WORLD, REPLAY, AUDIT), "exclusive"),
-    "owner_unwatched": (STORMY, 2, (WORLD,), "settles"),
+    "owner_unwatched": (STORMY, 0, (WORLD,), "settles"),
     "keeps_nodes": (STORMY, 0, (WORLD, REPLAY), "settles"),
     "topics_unwatched": (GROWING, 0, (WORLD,), "settles"),
     "plans_backwards": (STORMY, 0, (REPLAY,), ""),

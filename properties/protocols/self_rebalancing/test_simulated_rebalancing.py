@@ -168,7 +168,7 @@ def test_a_broken_run_is_told() -> None:
 
 def test_verify_looks_at_the_code() -> None:
     """`herdproof verify` has a row for the simulated runs, which passes."""
-    (check,) = IMPLEMENTATION.checks_for("self_rebalancing")
+    check, *_ = IMPLEMENTATION.checks_for("self_rebalancing")
     (finding,) = check.run(lambda _what, _share: None).findings
 
     assert finding.mark is Mark.CONFORMS, finding.story

@@ -148,11 +148,16 @@ def group(spec: Specification, members: int, partitions: int, *, faults: int) ->
     return Looked("verified", spec, sizes, faults, bound=BOUND)
 
 
-def mistaken() -> list[Looked]:
-    """All that is promised, at a size at which most mistakes show."""
+def noticing(members: int, partitions: int, *, faults: int) -> Looked:
+    """All that is promised, of a group at such a size."""
     from herdspec.protocols.self_rebalancing.properties import NOTICING
 
-    return [group(NOTICING, 2, 1, faults=1)]
+    return group(NOTICING, members, partitions, faults=faults)
+
+
+def mistaken() -> list[Looked]:
+    """All that is promised, at a size at which most mistakes show."""
+    return [noticing(2, 1, faults=1)]
 
 
 PROTOCOL = Protocol(

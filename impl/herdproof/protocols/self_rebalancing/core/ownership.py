@@ -16,7 +16,7 @@ Source: `004` (steps 2 and 4 of the rebalancing operation); the tokens are *ours
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -116,10 +116,14 @@ class Ownership:
     def claim_all(self, threads: Mapping[Partition, int]) -> None:
         """PartitionClaim these partitions for these threads; the claimant is told."""
         self.claims = {partition: PartitionClaim(thread) for partition, thread in threads.items()}
+        self.claim_of_plan(threads)
+
+    def claim_of_plan(self, partitions: Iterable[Partition]) -> None:
+        """Claim these of what is planned; the claimant is told."""
         self.waits.clear()
         self._trouble = ""
         self._open = 1
-        for partition in threads:
+        for partition in partitions:
             self._claim(partition)
         self._settle()
 

@@ -128,6 +128,7 @@ class ZKRebalanceListener:
         self.phase = RebalancePhase.BACKING_OFF
         self.again_ms = self.context.now_ms + settings.rebalance_backoff_ms
         self.waits_since_ms = None
+        self.owned.waits.clear()
         self.context.report(What.ATTEMPT_FAILED, why)
         if self.attempts == max(1, settings.rebalance_max_retries):
             self.context.report(

@@ -20,7 +20,7 @@ from herdproof.consuming.offsets import Offset
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.context import Round, Then
 from herdproof.protocols.self_rebalancing.core.offsets import OffsetCommits
-from herdproof.protocols.self_rebalancing.core.ownership import Ownership
+from herdproof.protocols.self_rebalancing.core.ownership import Ownership, PartitionClaim
 from herdproof.protocols.self_rebalancing.core.reader import ContextReader
 from herdproof.protocols.self_rebalancing.core.rebalance import (
     RebalancePhase,
@@ -70,11 +70,15 @@ class StaleStart(ZKRebalanceListener):
 
     def add_ownership(self, own: dict[Partition, int]) -> None:
         """Read how far each partition of the plan is consumed; then claim."""
-        self.phase = RebalancePhase.OFFSETS
-        self.offsets.read(dict.fromkeys(own, 0), partial(super().add_ownership, own))
+        self.phase, self._own = RebalancePhase.OFFSETS, own
+        self.read_offsets()
 
     def read_offsets(self) -> None:
-        """Everything is claimed, and its offset was read before."""
+        """Before the claims; once everything is claimed, its offset was read before."""
+        if self.phase is RebalancePhase.OFFSETS:
+            claim = partial(super().add_ownership, self._own)
+            self.offsets.read(dict.fromkeys(self._own, 0), claim)
+            return
         for partition, token in self.owned.tokens().items():
             self.offsets.stored[partition].token = token
         self.start_fetchers()
@@ -104,13 +108,22 @@ class ZombieCommit(OffsetCommits):
 class ZombieRelease(Ownership):
     """It deletes what it believes to own, whoever's it is."""
 
+    former: Mapping[Partition, PartitionClaim] = {}
+
     def release(self, partition: Partition) -> Multi:
         """Delete the node, without a check."""
         return Multi((Delete(self._context.dirs.owner(partition), ANY_VERSION),))
 
     def forget(self) -> None:
         """A new session owns what the old one did, it believes."""
-        self.cut_off()
+        self.former = {**self.former, **self.claims}
+        super().forget()
+
+    def release_all(self, then: Then) -> None:
+        """Delete that, too."""
+        self.claims = {**self.former, **self.claims}
+        self.former = {}
+        super().release_all(then)
 
 
 class RegistryBeforeOwners(ZombieRelease):
@@ -133,6 +146,9 @@ class LostWakeUp(ContextReader):
     def _get(self, round_: Round, path: str, understand: Any, what: Any) -> None:
         self.watched.add(path)
         round_.ask(Get(path), partial(self._got, round_, path, understand, what))
+
+    def _await(self, round_: Round, path: str, again: Then, absent: Then) -> None:
+        round_.ask(Exists(path), partial(self._awaited, again, absent))
 
     def renew_watches(self) -> None:
         """Leave the watches, whatever is there by now."""
@@ -163,7 +179,6 @@ class RetriesExhausted(ZKRebalanceListener):
     def fail_attempt(self, why: str) -> None:
         """Back off, or give up."""
         super().fail_attempt(why)
-        self.owned.waits.clear()
         if self.attempts >= max(1, self.context.settings.rebalance_max_retries):
             self.again_ms = FOR_EVER_MS
 
@@ -195,10 +210,10 @@ class ReleasedBeforeStopped(ZKRebalanceListener):
         super().close_fetchers(is_new_session=is_new_session)
         self.registry.is_fetching = fetching
 
-    def released(self) -> None:
+    def read_topics(self) -> None:
         """Nothing is owned any more; now fetchers are closed."""
         self.close_fetchers_for_queues()
-        super().released()
+        super().read_topics()
 
 
 class PulledBeforeOwned(ZKRebalanceListener):
@@ -225,12 +240,23 @@ class NewSessionGoesOn(ZKRebalanceListener):
 
     def handle_new_session(self) -> None:
         """What it was amid goes on; there is a reason to rebalance."""
-        if self.phase is RebalancePhase.RESTING:
-            self.owned.forget()
-            self.is_due = True
-            self.may_begin = False
-        else:
-            super().handle_new_session()
+        self.is_due = True
+        self.may_begin = False
+
+    def registered(self) -> None:
+        """It asks anew what it had asked in the old session."""
+        self.may_begin = True
+        self.read.registered()
+        amid: Mapping[RebalancePhase, Then] = {
+            RebalancePhase.COMMITTING: self.commit_offsets, RebalancePhase.RELEASING: self.release,
+            RebalancePhase.TOPICS: self.read_topics, RebalancePhase.IDS: self.read_ids,
+            RebalancePhase.CLAIMING: self.claim_on, RebalancePhase.OFFSETS: self.read_offsets,
+        }  # fmt: skip
+        amid.get(self.phase, self.trigger)()
+
+    def claim_on(self) -> None:
+        """What is claimed it takes for its own still."""
+        self.owned.claim_of_plan([p for p, claim in self.owned.claims.items() if not claim.token])
 
 
 class SuspendedForGood(ZKRebalanceListener):
