@@ -154,6 +154,25 @@ def test_what_is_done_comes_after_what_asks_for_it_though_nobody_tells_of_either
     assert len(answers) > 20
 
 
+GONE = {
+    "a commit of what came after a resolved start was stored": (464, DEFAULT, {("c2", 45)}),
+    "who had told the most is not heard when something was missed": (
+        475, PAUSES, {("broker1", 29), ("broker1", 283), ("c4", 19)}
+    ),
+}  # fmt: skip
+"""Single lines, as nodes number them, whose absence was once taken for a violation."""
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_that_these_lines_are_missing_violates_nothing(name: str) -> None:
+    """Each was found by many random deletions."""
+    seed, world, gone = GONE[name]
+    lines = run_of(seed, world)
+    left = [x for x in lines if (x.node, x.sequence) not in gone]
+    assert len(lines) - len(left) == len(gone)
+    assert broken(judge(left, "g1")) == set()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["line", "lines", "one in a hundred", "tail", "file", "piece"])

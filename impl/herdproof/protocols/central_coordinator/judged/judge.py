@@ -268,7 +268,7 @@ class CentralJudge:
         self._lacks.add(gap.role)
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
         if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
-            self.seen.forget_all("finished")
+            self._table.lose_finished()
 
     def knows(self, gap: Gap) -> None:
         """These lines are missing, and others tell what they said."""
