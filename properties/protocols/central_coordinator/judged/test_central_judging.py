@@ -173,6 +173,21 @@ def test_that_these_lines_are_missing_violates_nothing(name: str) -> None:
     assert broken(judge(left, "g1")) == set()
 
 
+@pytest.mark.parametrize(
+    ("seed", "node", "at"),
+    [(2, "broker1", 7), (4, "broker2", 13), (23, "broker2", 2), (30, "broker1", 27)],
+)
+def test_a_coordinator_that_goes_on_with_the_numbers_of_its_former_process_is_another_one(
+    seed: int, node: str, at: int
+) -> None:
+    """The end of one process's lines and the beginning of the next one's are missing: no number."""
+    lines = run_of(seed)
+    own = [x for x in lines if (x.role, x.node) == ("coordinator", node)]
+    first, second = [k for k, x in enumerate(own) if x.sequence == 1][:2]
+    gone = [*own[first + at : second], *own[second : second + at]]
+    assert broken(judge([x for x in lines if x not in gone], "g1")) == set()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["line", "lines", "one in a hundred", "tail", "file", "piece"])
