@@ -4,7 +4,7 @@ Who has no trace at all, as the others' lines show.
 Of a coordinator that nobody has told of, the epoch shows: one that is obeyed, or written in, or
 left out between two others. Of a consumer, the Register that was accepted. What comes after a
 process's last line nobody can tell from its end (`CentralFields.leave`). Where the numbers of a
-process go on as those of the one before it were cut off, what the later one says shows it.
+coordinator's process go on as those of the one before it were cut off, what it says shows it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
+from herdproof.pipeline.judging.gaps import Gap
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
@@ -27,60 +27,6 @@ ACTS = frozenset({
 NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR.name
 
 
-@dataclass
-class _Process:
-    """A coordinator's process, of which no line is missing."""
-
-    since: int
-    """The index of its first line that comes, or -1: it has begun before."""
-    epoch: int = 0
-    """In which it coordinates; 0 while it does not."""
-    accepted: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Over each connection, how many members it has: two may have drawn one number."""
-    denied: int | None = None
-    """The index of a line that says that it does not coordinate, though nothing else does."""
-
-    def copy(self) -> Self:
-        """The same, to go on with; its lines so far are before all that come."""
-        return type(self)(-1, self.epoch, Counter(self.accepted))
-
-    def cut(self) -> list[tuple[int, int]]:
-        """Where another process may have gone on with its numbers, if nothing else tells of it."""
-        return [] if self.denied is None else [(self.since + 1, self.denied)]
-
-    def can_tell(self, line: CentralStep) -> bool:
-        """Whether it can tell a line: of one epoch at a time, and of who has registered there."""
-        if not self.epoch or line.action in ("step_down", "handle_register"):
-            return True
-        if line.epoch:
-            return bool(line.action != "coordinator_startup" and line.epoch <= self.epoch)
-        is_refused = line.action == "handle_commit" and line.outcome != "accepted"
-        return (
-            not line.connection
-            or is_refused
-            or (line.consumer, line.connection) in self.accepted
-        )  # fmt: skip
-
-    def take(self, line: CentralStep, index: int) -> None:
-        """It has told a line."""
-        about = (line.consumer, line.connection)
-        if about in self.accepted or line.action == "step_down":
-            self.denied = None
-        match line.action:
-            case "coordinator_startup":
-                self.epoch = line.epoch
-            case "step_down":
-                self.epoch = 0
-            case "handle_register" if line.outcome == "accepted":
-                self.accepted[about] += 1
-                self.denied = None
-            case "handle_register" if line.outcome == NOT_COORDINATOR:
-                if self.epoch and self.denied is None:
-                    self.denied = index
-            case "handle_closed" | "fail":
-                self.accepted -= Counter([about])
-
-
 class Untold:
     """Who coordinates, and who consumes, as far as lines were taken; and who else must have."""
 
@@ -92,15 +38,11 @@ class Untold:
         """Who was told not to coordinate, where no line is missing: who acts then, should not."""
         self._is_strange = False
         """Whether since the last election somebody has coordinated who never told that he began."""
-        self._processes: dict[str, _Process] = {}
-        """By node, as long as nothing is missing of it."""
         self._consumers: set[str] = set()
         self._accepted: set[str] = set()
 
     def take(self, line: CentralStep) -> None:
         """The next line."""
-        if line.role == COORDINATOR:
-            _tells(self._processes, line, -1)
         if line.epoch:
             self._named.add(line.epoch)
         if line.role == CONSUMER:
@@ -121,7 +63,6 @@ class Untold:
     def lose(self) -> None:
         """Lines are missing from here on."""
         self._idle.clear()
-        self._processes.clear()
 
     def consumers(self, ahead: Sequence[CentralStep]) -> bool:
         """Whether a consumer registered, or will do so, of which there is no line."""
@@ -140,8 +81,7 @@ class Untold:
         Before the first `whole` of them none is missing.
         """
         hidden = [False] * len(ahead)
-        untold = [*self._left_out(ahead), *self._strange(ahead, whole)]
-        for begin, end in [*untold, *self._restarted(ahead[:whole])]:
+        for begin, end in [*self._left_out(ahead), *self._strange(ahead, whole)]:
             hidden[begin:end] = [True] * len(hidden[begin:end])
         return hidden
 
@@ -181,26 +121,74 @@ class Untold:
                 found.add(latest)
         return [(begin, min(b for b in bounds if b > begin)) for begin in sorted(found) if ahead]
 
-    def _restarted(self, ahead: Sequence[CentralStep]) -> Iterator[tuple[int, int]]:
-        """Where a process's lines end and another's go on, though no number tells so."""
-        processes = {node: process.copy() for node, process in self._processes.items()}
-        for index, line in enumerate(ahead):
-            if line.role == COORDINATOR:
-                yield from _tells(processes, line, index)
-        for process in processes.values():
-            yield from process.cut()
+
+@dataclass
+class _Process:
+    """A coordinator's process, of which no line is missing."""
+
+    since: int
+    """The index of its first line."""
+    epoch: int = 0
+    """In which it coordinates; 0 while it does not."""
+    accepted: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Over each connection, how many members it has: two may have drawn one number."""
+    denied: Gap | None = None
+    """Before a line that says that it does not coordinate, if nothing else tells of another."""
+
+    def cut(self, line: CentralStep, index: int) -> Gap:
+        """Another process has told this line: somewhere before it lines of both are missing."""
+        why = f"of {line.node}, what came before line {line.sequence}: another process tells it"
+        return Gap(self.since + 1, index, why, line.role, line.node, 0, exact=False)
+
+    def can_tell(self, line: CentralStep) -> bool:
+        """Whether it can tell a line: of one epoch at a time, and of who has registered there."""
+        if not self.epoch or line.action in ("step_down", "handle_register"):
+            return True
+        if line.epoch:
+            return bool(line.action != "coordinator_startup" and line.epoch <= self.epoch)
+        is_refused = line.action == "handle_commit" and line.outcome != "accepted"
+        return (
+            not line.connection
+            or is_refused
+            or (line.consumer, line.connection) in self.accepted
+        )  # fmt: skip
+
+    def take(self, line: CentralStep, index: int) -> None:
+        """It has told a line."""
+        about = (line.consumer, line.connection)
+        if about in self.accepted or line.action == "step_down":
+            self.denied = None
+        match line.action:
+            case "coordinator_startup":
+                self.epoch = line.epoch
+            case "step_down":
+                self.epoch = 0
+            case "handle_register" if line.outcome == "accepted":
+                self.accepted[about] += 1
+                self.denied = None
+            case "handle_register" if line.outcome == NOT_COORDINATOR:
+                if self.epoch and self.denied is None:
+                    self.denied = self.cut(line, index)
+            case "handle_closed" | "fail":
+                self.accepted -= Counter([about])
 
 
-def _tells(processes: dict[str, _Process], line: CentralStep, index: int) -> list[tuple[int, int]]:
-    """A coordinator's next line; where another process is known to have gone on before it."""
-    process = processes.get(line.node)
-    if line.action == "start":
-        processes[line.node] = _Process(index)
-        return [] if process is None else process.cut()
-    if process is None:
-        return []
-    if not process.can_tell(line):
-        del processes[line.node]
-        return [(process.since + 1, index)]
-    process.take(line, index)
-    return []
+def restarted(lines: Sequence[CentralStep], gaps: Sequence[Gap]) -> Iterator[Gap]:
+    """Where one process of a coordinator's node ends and another goes on, and no number tells."""
+    until: dict[str, int] = {}
+    for gap in gaps:
+        until[gap.node] = min(gap.begin, until.get(gap.node, gap.begin))
+    processes: dict[str, _Process] = {}
+    for index, line in enumerate(lines):
+        if line.role != COORDINATOR or index >= until.get(line.node, len(lines)):
+            continue
+        process = processes.get(line.node)
+        if line.action == "start":
+            processes[line.node] = _Process(index)
+            if process is not None and process.denied is not None:
+                yield process.denied
+        elif process is not None and process.can_tell(line):
+            process.take(line, index)
+        elif process is not None:
+            yield processes.pop(line.node).cut(line, index)
+    yield from (process.denied for process in processes.values() if process.denied is not None)

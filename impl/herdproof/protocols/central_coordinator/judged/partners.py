@@ -19,6 +19,7 @@ from operator import attrgetter, itemgetter
 from msgspec.structs import replace
 
 from herdproof.pipeline.judging.gaps import Filled, Gap
+from herdproof.protocols.central_coordinator.judged.gaps import restarted
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 
@@ -54,6 +55,7 @@ class _Untold:
 
 def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
     """Put the missing lines of which others tell into their places."""
+    gaps = [*gaps, *restarted(own, gaps)]
     counted = [gap for gap in gaps if gap.lines and gap.exact]
     if not counted:
         return Filled(own, gaps, last)
