@@ -175,7 +175,7 @@ def test_that_these_lines_are_missing_violates_nothing(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "node", "at"),
-    [(2, "broker1", 7), (4, "broker2", 13), (23, "broker2", 2), (30, "broker1", 27)],
+    [(2, "broker1", 7), (4, "broker2", 13), (28, "broker2", 16), (30, "broker1", 27)],
 )
 def test_a_coordinator_that_goes_on_with_the_numbers_of_its_former_process_is_another_one(
     seed: int, node: str, at: int

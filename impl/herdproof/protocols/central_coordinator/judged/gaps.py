@@ -126,8 +126,10 @@ class Untold:
 class _Process:
     """A coordinator's process, of which no line is missing."""
 
-    since: int
+    first: int
     """The index of its first line."""
+    last: int
+    """And of its last one, of those that are no other process's before another one begins."""
     epoch: int = 0
     """In which it coordinates; 0 while it does not."""
     accepted: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -135,60 +137,71 @@ class _Process:
     denied: Gap | None = None
     """Before a line that says that it does not coordinate, if nothing else tells of another."""
 
-    def cut(self, line: CentralStep, index: int) -> Gap:
-        """Another process has told this line: somewhere before it lines of both are missing."""
-        why = f"of {line.node}, what came before line {line.sequence}: another process tells it"
-        return Gap(self.since + 1, index, why, line.role, line.node, 0, exact=False)
-
-    def can_tell(self, line: CentralStep) -> bool:
-        """Whether it can tell a line: of one epoch at a time, and of who has registered there."""
-        if not self.epoch or line.action in ("step_down", "handle_register"):
-            return True
-        if line.epoch:
-            return bool(line.action != "coordinator_startup" and line.epoch <= self.epoch)
-        is_refused = line.action == "handle_commit" and line.outcome != "accepted"
-        return (
-            not line.connection
-            or is_refused
-            or (line.consumer, line.connection) in self.accepted
-        )  # fmt: skip
-
-    def take(self, line: CentralStep, index: int) -> None:
-        """It has told a line."""
+    def takes(self, line: CentralStep, index: int) -> bool:
+        """Whether it can tell a line: it begins once, and hears who has registered there."""
         about = (line.consumer, line.connection)
-        if about in self.accepted or line.action == "step_down":
-            self.denied = None
         match line.action:
+            case "handle_register":
+                self._answers(line, index)
             case "coordinator_startup":
-                self.epoch = line.epoch
+                began, self.epoch = self.epoch, line.epoch
+                return not began
             case "step_down":
-                self.epoch = 0
-            case "handle_register" if line.outcome == "accepted":
-                self.accepted[about] += 1
-                self.denied = None
-            case "handle_register" if line.outcome == NOT_COORDINATOR:
-                if self.epoch and self.denied is None:
-                    self.denied = self.cut(line, index)
-            case "handle_closed" | "fail":
-                self.accepted -= Counter([about])
+                self.epoch, self.denied = 0, None
+            case "handle_commit" if line.outcome != "accepted":
+                return True
+            case _ if about in self.accepted:
+                self.last, self.denied = index, None
+                if line.action in ("handle_closed", "fail"):
+                    self.accepted -= Counter([about])
+            case _:
+                return not (self.epoch and line.connection)
+        return True
+
+    def _answers(self, line: CentralStep, index: int) -> None:
+        """Who registers is accepted, or told that it does not coordinate."""
+        if line.outcome == "accepted":
+            self.accepted[line.consumer, line.connection] += 1
+            self.denied = None
+        elif line.outcome == NOT_COORDINATOR and self.epoch and self.denied is None:
+            self.denied = _cut(line, self.last, index)
 
 
 def restarted(lines: Sequence[CentralStep], gaps: Sequence[Gap]) -> Iterator[Gap]:
-    """Where one process of a coordinator's node ends and another goes on, and no number tells."""
+    """
+    Where one process of a coordinator's node ends and another goes on, and no number tells.
+
+    A line over a connection of which the node tells no Register is the other's, and so are all of
+    its own before that since its consumer has registered.
+    """
     until: dict[str, int] = {}
     for gap in gaps:
         until[gap.node] = min(gap.begin, until.get(gap.node, gap.begin))
     processes: dict[str, _Process] = {}
+    latest: dict[str, int] = {}
+    registered: dict[tuple[str, int], dict[str, int]] = {}
     for index, line in enumerate(lines):
-        if line.role != COORDINATOR or index >= until.get(line.node, len(lines)):
+        if line.role != COORDINATOR:
+            if line.action == "register":
+                registered[line.consumer, line.connection] = {**latest}
+            continue
+        if until and index >= until.get(line.node, len(lines)):
             continue
         process = processes.get(line.node)
         if line.action == "start":
-            processes[line.node] = _Process(index)
+            processes[line.node] = _Process(index, index)
             if process is not None and process.denied is not None:
                 yield process.denied
-        elif process is not None and process.can_tell(line):
-            process.take(line, index)
-        elif process is not None:
-            yield processes.pop(line.node).cut(line, index)
+        elif process is not None and not process.takes(line, index):
+            heard = registered.get((line.consumer, line.connection), {})
+            last = heard.get(line.node, process.first) if line.connection else process.last
+            yield _cut(line, last, index)
+            del processes[line.node]
+        latest[line.node] = index
     yield from (process.denied for process in processes.values() if process.denied is not None)
+
+
+def _cut(line: CentralStep, last: int, index: int) -> Gap:
+    """Another process than that of the last line has told this one: lines of both are missing."""
+    why = f"of {line.node}, what came before line {line.sequence}: another process tells it"
+    return Gap(last + 1, index, why, line.role, line.node, 0, exact=False)

@@ -191,7 +191,8 @@ class CentralJudge:
         if (line.role, line.node) in self._left:
             self._comes_back(line)
         self._taken.append(line)
-        line = self._connections.apart(line)
+        if line.connection:
+            line = self._connections.apart(line)
         action, table = line.action, self._table
         broken = action in OF_OWN and self._requests.take(line, is_present=table.is_present(line))
         if table.take(line):
