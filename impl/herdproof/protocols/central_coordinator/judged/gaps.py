@@ -126,10 +126,8 @@ class Untold:
 class _Process:
     """A coordinator's process, of which no line is missing."""
 
-    first: int
-    """The index of its first line."""
     last: int
-    """And of its last one, of those that are no other process's before another one begins."""
+    """The index of its last line, of those that are no other process's before one begins."""
     epoch: int = 0
     """In which it coordinates; 0 while it does not."""
     accepted: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -189,13 +187,12 @@ def restarted(lines: Sequence[CentralStep], gaps: Sequence[Gap]) -> Iterator[Gap
             continue
         process = processes.get(line.node)
         if line.action == "start":
-            processes[line.node] = _Process(index, index)
+            processes[line.node] = _Process(index)
             if process is not None and process.denied is not None:
                 yield process.denied
         elif process is not None and not process.takes(line, index):
             heard = registered.get((line.consumer, line.connection), {})
-            last = heard.get(line.node, process.first) if line.connection else process.last
-            yield _cut(line, last, index)
+            yield _cut(line, heard.get(line.node, process.last), index)
             del processes[line.node]
         latest[line.node] = index
     yield from (process.denied for process in processes.values() if process.denied is not None)
