@@ -107,7 +107,7 @@ class Following:
 
     def _perhaps(self, ways: Callable[[Any], Iterable[Way]]) -> None:
         """In each of some ways there may have been steps that no line tells, or in none."""
-        of = {id(carried.state): [*ways(carried.state)] for carried in self.follower.carried}
+        of = {id(state): [*ways(state)] for state in self.follower.states}
         if any(of.values()):
             self.follower.follow(Led(lambda state: [[], *of[id(state)]], every=True))
 

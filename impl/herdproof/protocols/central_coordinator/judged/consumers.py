@@ -98,7 +98,7 @@ class Consumers:
             self._is_nowhere(m, p)
         subscription = self._subscribed[m]
         if subscription is not None:
-            self.seen.refine("interest", key, streams_of(subscription, p[0]) > 0)
+            self.seen.refine("interest", key, is_wanted(subscription, p[0]))
 
     def _is_nowhere(self, m: Member, p: Partition) -> None:
         for field, value in (("position", 0), ("resolved", False), ("consumes", False)):
@@ -412,9 +412,9 @@ def subscribed(text: str) -> Subscription | None:
 
 
 @lru_cache(maxsize=4096)
-def streams_of(subscription: Subscription, topic: str) -> int:
-    """How many streams of a topic a subscription is for."""
-    return subscription.streams(topic)
+def is_wanted(subscription: Subscription, topic: str) -> bool:
+    """Whether a subscription is for a topic."""
+    return subscription.streams(topic) > 0
 
 
 def is_known(value: Any, number: int) -> bool:

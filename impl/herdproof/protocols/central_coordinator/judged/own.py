@@ -13,11 +13,7 @@ from typing import Any, NamedTuple
 
 from herdproof.consuming.assignment import uneven_share
 from herdproof.consuming.subscription import Subscription
-from herdproof.protocols.central_coordinator.judged.consumers import (
-    Member,
-    Partition,
-    streams_of,
-)
+from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 from herdspec.check.observation.doubt import UNKNOWN, Doubtful, Told
@@ -74,14 +70,15 @@ class Requests:
     def take(self, line: CentralStep, *, is_present: bool) -> bool:
         """The next line, one of `OF_OWN`; whether it broke something."""
         if line.role == CONSUMER:
-            return line.action != "start" and self._obeys(line) and self.seen.step()
+            if line.action != "start":
+                self._obeys(line)
+            return self.seen.step()
         leads = self._entries[LEADS][line.node]
         if type(leads) is Told:  # it was not its last line
             self._entries[LEADS][line.node] = leads.value
         match line.action:
             case "send_ping" | "send_stop" | "send_start":
-                if not self._sends(line, is_present=is_present):
-                    return False
+                self._sends(line, is_present=is_present)
             case "start" | "step_down" | "coordinator_startup":
                 self._leads(line.node, line.action == "coordinator_startup")
             case "handle_register":
@@ -142,19 +139,16 @@ class Requests:
         if phase is not None:
             self._set("phase", line.node, phase)
 
-    def _sends(self, line: CentralStep, *, is_present: bool) -> bool:
-        """Who sends over a connection has it open; a Start says what is stored. If that is new."""
+    def _sends(self, line: CentralStep, *, is_present: bool) -> None:
+        """Who sends over a connection has it open; a Start says what is stored."""
         m = self._member(line)
         what = line.action[5:]
         self._sent[m].add(what)
-        is_new = self._sender.get(m) != line.node or self._entries[LEADS][line.node] is not True
-        if is_new:
+        if self._sender.get(m) != line.node or self._entries[LEADS][line.node] is not True:
             self._sender[m] = line.node
             self._holds(m, line.node)
         if what == "start" and is_present:
             self._starts(m, line)
-            is_new = True
-        return is_new
 
     def _holds(self, m: Member, b: str) -> None:
         """A connection is open, at least in this step."""
@@ -178,20 +172,14 @@ class Requests:
                 self._entries[field].pop((m, p), None)
         self._entries["asked"][m] = Asked.NONE
 
-    def _obeys(self, line: CentralStep) -> bool:
-        """
-        What it obeys was sent: if no line says so, by who has its connection all the same.
-
-        Whether that tells anything new.
-        """
+    def _obeys(self, line: CentralStep) -> None:
+        """What it obeys was sent: if no line says so, by who has its connection all the same."""
         m = (line.consumer, line.connection)
         what = line.action[7:]
         if what in self._sent.get(m, ()):
             self._sent[m].remove(what)
         elif m in self._sender and self._entries[LEADS][self._sender[m]] is False:
             self._holds(m, self._sender[m])
-            return True
-        return False
 
     def lose(self) -> None:
         """From here on, lines of a coordinator may be missing."""
@@ -281,7 +269,7 @@ class Shares:
             return None
         for topic in sorted({t for t, _ in self._of_all()}):
             own = [p for p in self._of_all() if p[0] == topic and known[p]]
-            threads = {m: n for m, s in wanted.items() if s and (n := streams_of(s, topic))}
+            threads = {m: n for m, s in wanted.items() if s and (n := s.streams(topic))}
             shares = {m: sum(owner[p] == m for p in own) for m in threads}
             m = uneven_share(len(own), shares, threads)
             if m is not None:

@@ -90,10 +90,6 @@ class CentralGroup:
         """By broker, the writes of offsets that the replay has not come to."""
         self._written: dict[tuple[Any, int], dict[Any, int] | None] = {}
         """By broker and number, the offsets of a write that is not answered; None: owners."""
-        self._said: dict[tuple[Any, ...], Sequence[tuple[Any, int]]] = {}
-        """What lines say of partitions, in the spec's terms: most say what another has said."""
-        self._wanted: dict[str, list[str]] = {}
-        """By subscription, the names of the partitions that it asks for."""
         self._look(lines)
 
     def _look(self, lines: Sequence[CentralStep]) -> None:
@@ -101,16 +97,15 @@ class CentralGroup:
         lives: dict[tuple[str, str], int] = {}
         latest: dict[tuple[str, int], Key] = {}
         known: set[str] = set()
-        said: set[tuple[Any, ...]] = set()
         connections = Connections()
         for line in lines:
             action, who = line.action, (line.role, line.node)
+            about = (line.consumer, connections.apart(line).connection)
             if line.role == COORDINATOR:
                 self._values.element("Broker", line.node)
             if action == "start":
                 lives[who] = lives.get(who, 0) + 1
             if line.connection:
-                about = (line.consumer, connections.apart(line).connection)
                 if line.role == CONSUMER:
                     latest[about] = (line.consumer, lives.get(who, 0), about[1])
                 self._keys[id(line)] = latest.get(about) or (line.consumer, 0, about[1])
@@ -123,10 +118,7 @@ class CentralGroup:
                 self._values.rank("generation", line.generation)
             elif action == "flush_offsets":
                 self._sent.append(line)
-            if not line.group or line.partitions in said:
-                continue
-            said.add(line.partitions)
-            for name, offset in names(line):
+            for name, offset in names(line) if line.group else ():
                 if action == "send_start" and name not in known and offset >= 0:
                     # The first time anybody says it, before any offset was written.
                     self._stored[name] = offset
@@ -170,13 +162,12 @@ class CentralGroup:
 
     def wanted(self, line: CentralStep) -> list[str]:
         """The partitions that a Register asks for."""
-        text = line.subscription
-        if text not in self._wanted:
-            asked, every = subscribed(text), self._values.names["Partition"]
-            self._wanted[text] = [
-                name for name in every if asked and asked.streams(name.rpartition("-")[0])
-            ]
-        return self._wanted[text]
+        subscription = subscribed(line.subscription)
+        return [
+            name
+            for name in self._values.names["Partition"]
+            if subscription is not None and subscription.streams(name.rpartition("-")[0])
+        ]
 
     def _broker(self, line: CentralStep) -> Any:
         return self._values.element("Broker", line.node)
@@ -187,16 +178,11 @@ class CentralGroup:
     def _generation(self, line: CentralStep) -> int:
         return self._values.rank("generation", line.generation)
 
-    def _places(self, line: CentralStep) -> Sequence[tuple[Any, int]]:
+    def _places(self, line: CentralStep) -> Iterator[tuple[Any, int]]:
         """The line's partitions and offsets, in the spec's terms."""
-        said = self._said.get(line.partitions)
-        if said is None:
-            said = self._said[line.partitions] = [
-                (self._named[name], self._rank(name, offset))
-                for name, offset in names(line)
-                if name in self._named
-            ]
-        return said
+        for name, offset in names(line):
+            if name in self._named:
+                yield self._named[name], self._rank(name, offset)
 
     # ── Connections and leases ──────────────────────────────────────────────────────────────
 
