@@ -285,6 +285,14 @@ class Consumers:
         elif to > first and since <= first:
             self.seen.set("finished", p, to)
 
+    def lose_finished(self) -> None:
+        """Who tells how far it is, and who hears it, may both not have told: it was no less."""
+        for p in self._partitions:
+            first = as_told(self._entries["finished"][p])
+            if not is_lost(first):
+                self._at_least[p] = max(first, self._at_least.get(p, 0))
+        self.seen.forget_all("finished")
+
     def _renew(self, line: CentralStep) -> None:
         """
         The lease ends as the line says; if others thought it over, it was not.

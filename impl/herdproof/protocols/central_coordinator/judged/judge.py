@@ -191,7 +191,8 @@ class CentralJudge:
         if (line.role, line.node) in self._left:
             self._comes_back(line)
         self._taken.append(line)
-        line = self._connections.apart(line)
+        if line.connection:
+            line = self._connections.apart(line)
         action, table = line.action, self._table
         broken = action in OF_OWN and self._requests.take(line, is_present=table.is_present(line))
         if table.take(line):
@@ -268,7 +269,7 @@ class CentralJudge:
         self._lacks.add(gap.role)
         silent = {CONSUMER for role, _ in self._left if role == CONSUMER}
         if len(self._lacks | silent) > 1:  # who says how far it is, and who hears it
-            self.seen.forget_all("finished")
+            self._table.lose_finished()
 
     def knows(self, gap: Gap) -> None:
         """These lines are missing, and others tell what they said."""

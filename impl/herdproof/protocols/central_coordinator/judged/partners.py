@@ -19,6 +19,7 @@ from operator import attrgetter, itemgetter
 from msgspec.structs import replace
 
 from herdproof.pipeline.judging.gaps import Filled, Gap
+from herdproof.protocols.central_coordinator.judged.gaps import restarted
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 
@@ -54,6 +55,7 @@ class _Untold:
 
 def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
     """Put the missing lines of which others tell into their places."""
+    gaps = [*gaps, *restarted(own, gaps)]
     counted = [gap for gap in gaps if gap.lines and gap.exact]
     if not counted:
         return Filled(own, gaps, last)
@@ -102,12 +104,13 @@ def _in_turn(
     """
     The lines of one gap in their places, those aside for which there is none.
 
-    Who begins to consume does so as late as it can: nobody shared with it before.
+    Who begins to consume does so as late as it can: nobody shared with it before. So does who
+    commits by itself: it had not got so far before.
     """
     latest = 0
     for x in sorted(found, key=attrgetter("before")):
         places = x.places(gap)
-        latest = max(latest, places[-1] if x.line.action == "handle_start" else places[0])
+        latest = max(latest, places[-1] if x.line.action in _LATE else places[0])
         if x.request is not None:
             latest = max(latest, placed[x.request])
         if latest in places:
@@ -174,6 +177,7 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
             yield from known.commits(lines)
 
 
+_LATE = {"handle_start", "commit"}
 _OVER_CONNECTIONS = {*PARTS, "commit", "handle_commit", "register", "handle_register"}
 
 
