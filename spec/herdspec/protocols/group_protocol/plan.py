@@ -111,12 +111,12 @@ def contract() -> Specification:
 
 def mistaken() -> list[Looked]:
     """All that is promised, at sizes at which most mistakes show."""
-    from herdspec.protocols.group_protocol.properties import NOTICED
+    from herdspec.protocols.group_protocol.properties import NOTICING
 
     return [
-        group(NOTICED, 1, 1, 1, faults=1),
-        group(NOTICED, 2, 1, 1, faults=1),
-        group(NOTICED, 1, 2, 1, faults=1),
+        group(NOTICING, 1, 1, 1, faults=1),
+        group(NOTICING, 2, 1, 1, faults=1),
+        group(NOTICING, 1, 2, 1, faults=1),
     ]
 
 

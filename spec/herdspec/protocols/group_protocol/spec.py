@@ -175,7 +175,7 @@ class GroupProtocol(ProtocolGroup):
         )
         self.client[m] = MemberState.REBALANCING
         self.rejoin[m] = False
-        self.revoke(m)
+        self.on_join_prepare(m)
         self.ask(m, Awaited.JOIN)
 
     @action(fair=weak)
@@ -239,6 +239,10 @@ class GroupProtocol(ProtocolGroup):
     def handle_join_group(self, m: Member) -> None:
         """The coordinator reads the JoinGroup of {m}."""
         self.hears(m, Awaited.JOIN)
+        self.read_join(m)
+
+    def read_join(self, m: Member) -> None:
+        """A JoinGroup was read."""
         if not self.has_id[m]:
             require(self.entry[m] == Entry.NONE)  # else it is another one's, or its own former id
             self.entry[m] = Entry.PENDING
@@ -269,8 +273,8 @@ class GroupProtocol(ProtocolGroup):
         """The next generation is stored, with its members; {leader} leads them."""
         self.stores(GroupWrite.GENERATION)
         require(self.has_members())
-        require(self.leader == leader or self.leader is None or not self.is_member(self.leader))
-        require(self.is_member(leader))
+        require(self.leader == leader or self.leader is None or not self.joined[self.leader])
+        require(self.joined[leader])
         self.begin_generation()
         self.leader = leader
 
@@ -296,6 +300,10 @@ class GroupProtocol(ProtocolGroup):
     def handle_sync_group(self, m: Member) -> None:
         """The coordinator reads the SyncGroup of {m}."""
         self.hears(m, Awaited.SYNC)
+        self.read_sync(m)
+
+    def read_sync(self, m: Member) -> None:
+        """A SyncGroup was read."""
         if not self.is_member(m):
             self.down[m] = GroupAnswer.UNKNOWN_MEMBER_ID
         elif self.at[m] != self.generation:
@@ -316,7 +324,7 @@ class GroupProtocol(ProtocolGroup):
         require(all(self.is_right(p, plan[p]) for p in Partition))
         self.assigned = self.generation
         for p in Partition:
-            self.owner[p] = plan[p]
+            self.hand_over(p, plan[p])
         self.note_handed_over()
 
     @action(fair=weak)
@@ -348,6 +356,10 @@ class GroupProtocol(ProtocolGroup):
         """{m} sends a heartbeat, and is told if it must join again."""
         require(self.client[m] == MemberState.STABLE and self.knows[m] and not self.rejoin[m])
         self.attends()
+        self.read_heartbeat(m)
+
+    def read_heartbeat(self, m: Member) -> None:
+        """A heartbeat was read, and is answered at once."""
         if not self.is_member(m):
             self.has_id[m] = False
             self.rejoin[m] = True
@@ -389,7 +401,7 @@ class GroupProtocol(ProtocolGroup):
         require(self.are_stored(m))
         self.ready[m] = True
         for p in Partition:
-            if self.given[m, p]:
+            if self.asks_for(m, p):
                 self.position[m, p] = self.committed[p]
         self.note_begun(m)
 
@@ -456,7 +468,7 @@ class GroupProtocol(ProtocolGroup):
         """A member that asks again for a generation that it belongs to is told of it once more."""
         return self.is_member(m) and (
             self.state == GroupState.COMPLETING_REBALANCE
-            or (self.state == GroupState.STABLE and self.leader != m)
+            or (self.state == GroupState.STABLE and self.leader != m and self.says_the_same(m))
         )
 
     def all_have_joined(self) -> bool:
