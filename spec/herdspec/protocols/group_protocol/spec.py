@@ -120,12 +120,17 @@ class GroupProtocol(ProtocolGroup):
     @action(kind=command)
     def subscribe(self, m: Member, wanted: set[Partition]) -> None:
         """{m} subscribes to {wanted}; what it owned in a former life is nobody's."""
+        self.begin_life(m)
+        for p in Partition:
+            self.interest[m, p] = p in wanted
+
+    def begin_life(self, m: Member) -> None:
+        """A client begins, of which nothing is known, or under way, any more."""
         require(self.client[m] == MemberState.OFF and self.entry[m] == Entry.NONE)
         require(not self.belongs[m])
         require(self.commit_at[m] == 0 and not self.leaving[m])
         self.client[m] = MemberState.UNJOINED
         for p in Partition:
-            self.interest[m, p] = p in wanted
             self.position[m, p] = 0
             if self.owner[p] == m:
                 self.owner[p] = None
@@ -253,11 +258,7 @@ class GroupProtocol(ProtocolGroup):
             self.answer_join(m)
             self.note_joined(m)
         else:
-            self.entry[m] = Entry.MEMBER
-            self.joined[m] = True
-            self.note_joined(m)
-            if self.state != GroupState.PREPARING_REBALANCE:
-                self.prepare_rebalance()
+            self.wait_for_others(m)
 
     @action(fair=weak)
     def complete_join(self) -> None:
@@ -463,6 +464,14 @@ class GroupProtocol(ProtocolGroup):
         self.said[m] = 0
         self.leads[m] = leading
         self.ask(m, Awaited.SYNC)
+
+    def wait_for_others(self, m: Member) -> None:
+        """A member's JoinGroup waits for the next generation, and all must join it."""
+        self.entry[m] = Entry.MEMBER
+        self.joined[m] = True
+        self.note_joined(m)
+        if self.state != GroupState.PREPARING_REBALANCE:
+            self.prepare_rebalance()
 
     def answers_at_once(self, m: Member) -> bool:
         """A member that asks again for a generation that it belongs to is told of it once more."""
