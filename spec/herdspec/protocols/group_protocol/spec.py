@@ -416,7 +416,7 @@ class GroupProtocol(ProtocolGroup):
     @action(kind=command)
     def commit(self, m: Member) -> None:
         """{m} sends OffsetCommit of all that its application has finished."""
-        require(self.ready[m] and self.knows[m] and self.commit_at[m] == 0)
+        require(self.ready[m] and self.knows[m] and self.commit_at[m] == 0 and not self.up[m])
         require(any(self.position[m, p] > 0 for p in Partition))
         self.commit_at[m] = self.at[m]
         for p in Partition:

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from herdspec import require
+from herdspec import Specification, require
 from herdspec.protocols.flaws import Failure, Flaw
 from herdspec.protocols.group_protocol.static import Member, Partition, StaticGroup
-from herdspec.protocols.group_protocol.static_properties import STATIC_HELD
-from herdspec.protocols.group_protocol.properties import settles
-from herdspec.protocols.group_protocol.values import Entry, GroupAnswer
+from herdspec.protocols.group_protocol.static_properties import (
+    STATIC_HELD,
+    static_without_stopping,
+)
+from herdspec.protocols.group_protocol.values import GroupAnswer
 
 # ── The mistakes, one function each ─────────────────────────────────────────────────────────
-
-
-def nobody_is_fenced(self: StaticGroup, m: Member) -> bool:
-    """The instance id alone says who it is: any life of a member counts as the member."""
-    return False
 
 
 def commit_of_any_life(self: StaticGroup, m: Member) -> None:
@@ -64,34 +61,46 @@ def never_mind(self: StaticGroup, m: Member) -> bool:
 # ── What comes of them ──────────────────────────────────────────────────────────────────────
 
 
+CALM = (
+    "start_twice", "lose", "expire", "session_time_out", "poll_time_out", "close",
+    "complete_join_late",
+)  # fmt: skip
+"""What these stories do without."""
+
+
 def _flaw(
-    failures: dict[str, Failure], name: str, *, faults: int = 1, **functions: Callable[..., object]
-) -> Flaw:
-    spec = STATIC_HELD.with_properties(settles).replace(
-        "".join(word.title() for word in name.split("_")), **functions
-    )
+    failures: dict[str, Failure], name: str, spec: Specification, *without: str, faults: int = 2,
+    **functions: Callable[..., object],
+) -> Flaw:  # fmt: skip
+    variant = "".join(word.title() for word in name.split("_"))
     sizes = {"Broker": 1, "Member": 2, "Instance": 1, "Partition": 1}
-    return Flaw(spec, frozenset({name}), failures, faults, sizes, bound=8)
+    made = spec.replace(variant, **functions).drop(variant, *CALM, *without)
+    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8)
 
 
 STATIC_FLAWS = {
     "former_life_commits": _flaw(
-        {"exclusive_fenced": Failure(1, "handle_offset_commit")},
+        {"exclusive_fenced": Failure(25, "handle_offset_commit")},
         "former_life_commits",
-        faults=2,
-        is_fenced=nobody_is_fenced,
+        STATIC_HELD,
+        "appear",
         handle_offset_commit=commit_of_any_life,
         accepts_offset=owns_by_instance,
     ),
     "leader_comes_back_as_follower": _flaw(
-        {"settles": Failure(1, "x")},
+        {"settles": Failure(26, "heartbeat")},
         "leader_comes_back_as_follower",
-        faults=2,
+        static_without_stopping(),
+        "consume",
         answer_join=follow_in_any_case,
     ),
     "subscription_changed_unnoticed": _flaw(
-        {"complete_once_it_is_stored": Failure(1, "x")},
+        {"complete_once_it_is_stored": Failure(20, "answer_replacement")},
         "subscription_changed_unnoticed",
+        static_without_stopping(),
+        "consume",
+        "appear",
+        faults=1,
         wants_the_same=never_mind,
     ),
 }
