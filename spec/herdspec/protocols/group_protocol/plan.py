@@ -110,13 +110,13 @@ def contract() -> Specification:
 
 
 def mistaken() -> list[Looked]:
-    """All that is promised, at sizes at which most mistakes show."""
-    from herdspec.protocols.group_protocol.properties import NOTICING
+    """All that is promised and watched, at sizes at which most mistakes show."""
+    from herdspec.protocols.group_protocol.watched import WATCHED_GROUP
 
     return [
-        group(NOTICING, 1, 1, 1, faults=1),
-        group(NOTICING, 2, 1, 1, faults=1),
-        group(NOTICING, 1, 2, 1, faults=1),
+        group(WATCHED_GROUP, 1, 1, 1, faults=1),
+        group(WATCHED_GROUP, 2, 1, 1, faults=1),
+        group(WATCHED_GROUP, 1, 2, 1, faults=1),
     ]
 
 

@@ -11,16 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from herdspec import Specification, require
+from herdspec import Specification, initial, require
 from herdspec.protocols.flaws import Failure, Flaw
-from herdspec.protocols.group_protocol.static import Member, Partition, StaticGroup
+from herdspec.protocols.group_protocol.static import Instance, Member, Partition, StaticGroup
 from herdspec.protocols.group_protocol.static_properties import (
     STATIC_HELD,
     static_without_stopping,
 )
 from herdspec.protocols.group_protocol.values import GroupAnswer
 
-# ── The mistakes, one function each ─────────────────────────────────────────────────────────
+# ── A world in which each is seen, and the mistakes  ──────────────────────────────────────────
+
+
+@initial
+def lives_of_one(self: StaticGroup, there: set[Partition], one: Instance) -> None:
+    """All clients are lives of one static member; some partitions are there from the beginning."""
+    for m in Member:
+        self.instance[m] = one
+    for p in Partition:
+        self.exists[p] = p in there
 
 
 def commit_of_any_life(self: StaticGroup, m: Member) -> None:
@@ -74,7 +83,7 @@ def _flaw(
 ) -> Flaw:  # fmt: skip
     variant = "".join(word.title() for word in name.split("_"))
     sizes = {"Broker": 1, "Member": 2, "Instance": 1, "Partition": 1}
-    made = spec.replace(variant, **functions).drop(variant, *CALM, *without)
+    made = spec.replace(variant, some_topics=lives_of_one, **functions).drop(variant, *CALM, *without)
     return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8)
 
 
@@ -95,7 +104,10 @@ STATIC_FLAWS = {
         answer_join=follow_in_any_case,
     ),
     "subscription_changed_unnoticed": _flaw(
-        {"complete_once_it_is_stored": Failure(20, "answer_replacement")},
+        {
+            "complete_once_it_is_stored": Failure(20, "answer_replacement"),
+            "settles": Failure(25, "heartbeat"),
+        },
         "subscription_changed_unnoticed",
         static_without_stopping(),
         "consume",
