@@ -119,9 +119,11 @@ class CooperativeGroup(GroupProtocol):
         for p in Partition:
             self.claims[m, p] = self.given[m, p]
 
-    def says_the_same(self, m: Member) -> bool:
-        """A JoinGroup says nothing new of its member: it has what it had."""
-        return all(self.claims[m, p] == self.given[m, p] for p in Partition)
+    def answers_at_once(self, m: Member) -> bool:
+        """A member that asks again, and still has what it had, is told of its generation again."""
+        return self.belongs_already(m) and all(
+            self.claims[m, p] == self.given[m, p] for p in Partition
+        )
 
     def begin_generation(self) -> None:
         """Whoever has joined is a member of the next generation, and has what it has said."""
@@ -132,7 +134,7 @@ class CooperativeGroup(GroupProtocol):
                 self.claimed[m, p] = self.is_member(m) and self.claims[m, p]
 
     def hand_over(self, p: Partition, heir: Member | None) -> None:
-        """A partition is given to its heir if nobody else has it; else its owner is to give it up."""
+        """A partition is its heir's if nobody else has it; else its owner is to give it up."""
         self.withheld[p] = any(self.claimed[m, p] and heir != m for m in Member)
         if not self.withheld[p]:
             self.owner[p] = heir

@@ -19,7 +19,7 @@ from herdspec.protocols.group_protocol.mistakes import only_the_generation
 
 def nothing_new(self: CooperativeGroup, m: Member) -> bool:
     """Who asks again is told its generation once more, whatever it has given up since."""
-    return True
+    return self.belongs_already(m)
 
 
 def give_at_once(self: CooperativeGroup, p: Partition, heir: Member | None) -> None:
@@ -45,7 +45,7 @@ COOPERATIVE_FLAWS = {
         accepts_offset=only_the_generation,
     ),
     "rejoin_unnoticed": _flaw(
-        {"settles": Failure(53, "heartbeat")}, "rejoin_unnoticed", says_the_same=nothing_new
+        {"settles": Failure(53, "heartbeat")}, "rejoin_unnoticed", answers_at_once=nothing_new
     ),
     "given_at_once": _flaw(
         {

@@ -475,9 +475,13 @@ class GroupProtocol(ProtocolGroup):
 
     def answers_at_once(self, m: Member) -> bool:
         """A member that asks again for a generation that it belongs to is told of it once more."""
+        return self.belongs_already(m)
+
+    def belongs_already(self, m: Member) -> bool:
+        """It is a member of a generation that is handed out, and does not lead a Stable group."""
         return self.is_member(m) and (
             self.state == GroupState.COMPLETING_REBALANCE
-            or (self.state == GroupState.STABLE and self.leader != m and self.says_the_same(m))
+            or (self.state == GroupState.STABLE and self.leader != m)
         )
 
     def all_have_joined(self) -> bool:

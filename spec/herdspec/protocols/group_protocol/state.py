@@ -91,10 +91,6 @@ class ProtocolGroup(Spec):
         """A client that is about to join gives up whatever it has."""
         self.revoke(m)
 
-    def says_the_same(self, m: Member) -> bool:
-        """A JoinGroup says nothing new of its member, but that it asks again."""
-        return True
-
     def asks_for(self, m: Member, p: Partition) -> bool:
         """The client asks where to begin with a partition."""
         return self.given[m, p]

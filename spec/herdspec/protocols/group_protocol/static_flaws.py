@@ -83,7 +83,9 @@ def _flaw(
 ) -> Flaw:  # fmt: skip
     variant = "".join(word.title() for word in name.split("_"))
     sizes = {"Broker": 1, "Member": 2, "Instance": 1, "Partition": 1}
-    made = spec.replace(variant, some_topics=lives_of_one, **functions).drop(variant, *CALM, *without)
+    made = spec.replace(variant, some_topics=lives_of_one, **functions).drop(
+        variant, *CALM, *without
+    )
     return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8)
 
 

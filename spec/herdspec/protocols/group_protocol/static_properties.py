@@ -21,7 +21,12 @@ from herdspec.protocols.group_protocol.properties import (
     settles,
 )
 from herdspec.protocols.group_protocol.static import Member, Partition, StaticGroup
-from herdspec.protocols.group_protocol.values import GroupAnswer, GroupState, GroupWrite, MemberState
+from herdspec.protocols.group_protocol.values import (
+    GroupAnswer,
+    GroupState,
+    GroupWrite,
+    MemberState,
+)
 
 # ── Said anew ───────────────────────────────────────────────────────────────────────────────
 

@@ -192,7 +192,9 @@ def each_answer_is_due(before: GroupProtocol, after: GroupProtocol) -> bool:
                 before.down[m] == GroupAnswer.NONE
                 and before.coordinator is not None
                 and (before.up[m] or before.joined[m] or before.synced[m])
-                and (after.down[m] != GroupAnswer.MEMBER_ID_REQUIRED or before.entry[m] == Entry.NONE)
+                and (
+                    after.down[m] != GroupAnswer.MEMBER_ID_REQUIRED or before.entry[m] == Entry.NONE
+                )
                 and (
                     after.down[m] not in (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
                     or (
@@ -285,8 +287,7 @@ def what_is_loaded_is_what_is_stored(before: GroupProtocol, after: GroupProtocol
     """Who takes the group up finds its stored members, and nothing of what was under way."""
     return before.coordinator == after.coordinator or (
         all(
-            (after.entry[m] == Entry.MEMBER)
-            == (after.coordinator is not None and after.belongs[m])
+            (after.entry[m] == Entry.MEMBER) == (after.coordinator is not None and after.belongs[m])
             and not (after.knows[m] or after.up[m] or after.leaving[m] or after.joined[m])
             and after.commit_at[m] == 0
             for m in Member
