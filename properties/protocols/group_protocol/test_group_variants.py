@@ -6,9 +6,7 @@ Quotations are from apache/kafka: KIP-345, KIP-814, KIP-429, pull request 9656.
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -149,14 +147,3 @@ def test_a_variants_flaw_breaks_just_what_is_declared(name: str) -> None:
     assert shown == {n: (f.steps, f.last) for n, f in flaw.failures.items()}
     assert found.complete or flaw.within
     assert any(MUST_CONTAIN[name] <= {x.action.name for x in s.steps} for s in stories.values())
-
-
-def test_the_page_has_the_rows_of_the_variants() -> None:
-    """Each flaw's row of docs/group_protocol.md names a property and its declared length."""
-    page = (Path(__file__).parents[3] / "docs" / "group_protocol.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| `(\w+)` \| (\d+) \|", page, re.M)
-
-    told = {name: (broken, int(steps)) for name, broken, steps in rows if name in ALL_FLAWS}
-    assert [*told] == [*ALL_FLAWS] == [*MUST_CONTAIN]
-    for name, (broken, steps) in told.items():
-        assert ALL_FLAWS[name].failures[broken].steps == steps, name

@@ -79,6 +79,7 @@ def a_client_goes_from_state_to_state(before: GroupProtocol, after: GroupProtoco
             )
         )
         and (before.knows[m] or not after.knows[m] or before.coordinator is not None)
+        and (before.leaving[m] or not after.leaving[m] or (before.knows[m] and before.has_id[m]))
         for m in Member
     )
 
@@ -194,6 +195,10 @@ def each_answer_is_due(before: GroupProtocol, after: GroupProtocol) -> bool:
                 and (before.up[m] or before.joined[m] or before.synced[m])
                 and (
                     after.down[m] != GroupAnswer.MEMBER_ID_REQUIRED or before.entry[m] == Entry.NONE
+                )
+                and (
+                    after.down[m] != GroupAnswer.UNKNOWN_MEMBER_ID
+                    or before.entry[m] != Entry.MEMBER
                 )
                 and (
                     after.down[m] not in (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
