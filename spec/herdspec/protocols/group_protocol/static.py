@@ -46,7 +46,9 @@ class StaticGroup(GroupProtocol):
     instance: dict[Member, Instance | None] = each(None)
 
     @initial
-    def some_topics(self, there: set[Partition], configured: dict[Member, Instance | None]) -> None:
+    def some_topics(  # type: ignore[override]
+        self, there: set[Partition], configured: dict[Member, Instance | None]
+    ) -> None:
         """Some partitions are there from the beginning; some clients are configured as static."""
         self.instance = configured
         for p in Partition:
