@@ -16,12 +16,16 @@ from herdspec.check.liveness.liveness import Liveness, liveness
 from herdspec.check.plans import Looked
 from herdspec.language.specification import Specification
 from herdspec.protocols.flaws import Flaw
-from herdspec.protocols.group_protocol.cooperative_flaws import COOPERATIVE_FLAWS
-from herdspec.protocols.group_protocol.cooperative_properties import COOPERATIVE
 from herdspec.protocols.group_protocol.plan import BOUND, variants, varied
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
-from herdspec.protocols.group_protocol.static_flaws import STATIC_FLAWS
-from herdspec.protocols.group_protocol.static_properties import ANEW, SAID_OF_MEMBERS, STATIC
+from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
+from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE
+from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
+from herdspec.protocols.group_protocol.variants.static_properties import (
+    ANEW,
+    SAID_OF_MEMBERS,
+    STATIC,
+)
 
 ALL_FLAWS: dict[str, Flaw] = {**STATIC_FLAWS, **COOPERATIVE_FLAWS}
 LIVE = {"settles"}

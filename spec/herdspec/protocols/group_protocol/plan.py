@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from herdspec.check.plans import (
+    MISTAKEN,
     QUICK,
     Looked,
     Scale,
@@ -13,7 +14,7 @@ from herdspec.check.plans import (
     flawed,
     liveness,
     proof,
-    refinement_seen,
+    refinement,
     said_of,
 )
 from herdspec.check.protocol import Protocol
@@ -43,9 +44,9 @@ def drafted() -> Flaw:
 
 def flaws() -> Mapping[str, Flaw]:
     """The verified group protocol, and its variants, with one mistake each."""
-    from herdspec.protocols.group_protocol.cooperative_flaws import COOPERATIVE_FLAWS
     from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
-    from herdspec.protocols.group_protocol.static_flaws import STATIC_FLAWS
+    from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
+    from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
 
     return {**PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS}
 
@@ -61,6 +62,7 @@ def planned(scale: Scale) -> Plan:
     )
     from herdspec.protocols.group_protocol.refinement import (
         REFINEMENT,
+        REFINEMENT_FENCED,
         REFINEMENT_FENCED_ALONE,
     )
     from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
@@ -74,15 +76,16 @@ def planned(scale: Scale) -> Plan:
         *(() if quick else (exploration(group(LATER, 1, 2, 1, faults=2)),)),
         liveness(group(HELD, 1, 2, 1, faults=1)),
         liveness(group(HELD, 2, 1, 1, faults=2)),
-        proof("verified", GROUP_PROTOCOL),
-        proof("without_stopping", without_stopping()),
-        refinement_seen("verified", REFINEMENT, seen, faults=1, bound=BOUND),
-        refinement_seen(
+        proof("verified", REFINEMENT.concrete),
+        refinement("verified", REFINEMENT, MISTAKEN, sizes=seen, bound=BOUND),
+        proof("without_stopping", REFINEMENT_FENCED.concrete),
+        refinement(
             "without_stopping",
-            REFINEMENT_FENCED_ALONE,
-            {**seen, "Broker": 1},
-            faults=2,
+            REFINEMENT_FENCED,
+            QUICK,
+            sizes={**seen, "Broker": 1},
             bound=BOUND,
+            looked_at=REFINEMENT_FENCED_ALONE,
         ),
         proof("contract", STORED_MEMBERS),
         exploration(group(WATCHED_GROUP, 1, 2, 1, faults=1)),
@@ -103,11 +106,14 @@ def planned(scale: Scale) -> Plan:
 
 def variants() -> dict[str, Specification]:
     """The same protocol with static members, and with cooperative ones."""
-    from herdspec.protocols.group_protocol.cooperative_properties import (
+    from herdspec.protocols.group_protocol.variants.cooperative_properties import (
         COOPERATIVE,
         cooperative_without_stopping,
     )
-    from herdspec.protocols.group_protocol.static_properties import STATIC, static_without_stopping
+    from herdspec.protocols.group_protocol.variants.static_properties import (
+        STATIC,
+        static_without_stopping,
+    )
 
     return {
         "static": STATIC, "static_without_stopping": static_without_stopping(),

@@ -77,25 +77,6 @@ def the_seat_is_the_winners(s: SeenGroup) -> bool:
 
 
 @lemma
-def nothing_is_in_no_memory(s: SeenGroup) -> bool:
-    """Where nobody has loaded the group, nothing is under way to its coordinator, nor known."""
-    return s.coordinator is not None or (
-        all(
-            not s.joined[m]
-            and not s.synced[m]
-            and not s.knows[m]
-            and not s.leaving[m]
-            and s.commit_at[m] == 0
-            for m in Member
-        )
-        and all(s.noted[p] == 0 and s.sent[p] == 0 for p in Partition)
-        and s.handing
-        and not s.heard
-        and not s.done
-    )
-
-
-@lemma
 def who_is_followed_was_read(s: SeenGroup) -> bool:
     """Whoever goes on with a join follows who has read it, and nobody follows an older epoch."""
     return all(
@@ -133,6 +114,28 @@ def a_handover_is_under_way(s: SeenGroup) -> bool:
 
 
 @lemma
+def who_is_current_has_all_of_it(s: SeenGroup) -> bool:
+    """Who was told the stored assignment, or is about to be, has just what it owns by that."""
+    return all(
+        not (s.client[m] == MemberState.STABLE or s.down[m] == GroupAnswer.ASSIGNMENT)
+        or s.at[m] != s.assigned
+        or s.given[m, p] == (s.owner[p] == m)
+        for m in Member
+        for p in Partition
+    )
+
+
+@lemma
+def what_is_sent_is_new(s: SeenGroup) -> bool:
+    """Some offset is sent when offsets are; until the next owners are stored there is none."""
+    return (s.write != GroupWrite.OFFSETS or s.done or any(s.sent[p] > 0 for p in Partition)) and (
+        s.coordinator is None
+        or s.assigned >= s.generation
+        or all(s.noted[p] in (0, s.committed[p]) for p in Partition)
+    )
+
+
+@lemma
 def what_is_given_is_of_this_generation(s: SeenGroup) -> bool:
     """Whoever has a partition, or is about to be told, was told the present generation."""
     return all(
@@ -153,8 +156,8 @@ def what_is_given_is_of_this_generation(s: SeenGroup) -> bool:
 
 
 SEEN_LEMMAS = (
-    the_seat_is_the_winners, nothing_is_in_no_memory, who_is_followed_was_read,
-    a_handover_is_under_way,
+    the_seat_is_the_winners, who_is_followed_was_read,
+    a_handover_is_under_way, who_is_current_has_all_of_it, what_is_sent_is_new,
 )  # fmt: skip
 """What the refinement needs, with the assumption `evicted_has_stopped` and without it."""
 SEEN_LEMMAS_OF_STOPPING = (what_is_given_is_of_this_generation,)

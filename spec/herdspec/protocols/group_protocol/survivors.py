@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 NEVER = (
-    "a fault, or what users do, that never happens: no promise needs it; that every action is "
-    "taken is asked of each exploration (`vacuity`), and fails"
+    "a fault, or what users do, that never happens, or only where it changes nothing: there is "
+    "less to reach, and no promise needs what is missing"
 )
 LARGER = "two members are needed for its answer to matter: with these the group does not settle"
 AS_LOSE = (

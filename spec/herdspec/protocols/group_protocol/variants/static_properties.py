@@ -20,13 +20,13 @@ from herdspec.protocols.group_protocol.properties import (
     one_leader,
     settles,
 )
-from herdspec.protocols.group_protocol.static import Member, Partition, StaticGroup
 from herdspec.protocols.group_protocol.values import (
     GroupAnswer,
     GroupState,
     GroupWrite,
     MemberState,
 )
+from herdspec.protocols.group_protocol.variants.static import Member, Partition, StaticGroup
 
 # ── Said anew ───────────────────────────────────────────────────────────────────────────────
 

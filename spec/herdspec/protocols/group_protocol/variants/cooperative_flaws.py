@@ -12,9 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from herdspec.protocols.flaws import Failure, Flaw
-from herdspec.protocols.group_protocol.cooperative import CooperativeGroup, Member, Partition
-from herdspec.protocols.group_protocol.cooperative_properties import COOPERATIVE_HELD
 from herdspec.protocols.group_protocol.mistakes import only_the_generation
+from herdspec.protocols.group_protocol.variants.cooperative import (
+    CooperativeGroup,
+    Member,
+    Partition,
+)
+from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE_HELD
 
 
 def nothing_new(self: CooperativeGroup, m: Member) -> bool:

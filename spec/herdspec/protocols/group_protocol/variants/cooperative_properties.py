@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from herdspec import Specification, always, sometimes, specification, step
-from herdspec.protocols.group_protocol.cooperative import CooperativeGroup, Member, Partition
 from herdspec.protocols.group_protocol.properties import (
     OF_STOPPING,
     PROMISES,
@@ -14,6 +13,11 @@ from herdspec.protocols.group_protocol.properties import (
     settles,
 )
 from herdspec.protocols.group_protocol.values import GroupAnswer
+from herdspec.protocols.group_protocol.variants.cooperative import (
+    CooperativeGroup,
+    Member,
+    Partition,
+)
 
 
 @step

@@ -13,12 +13,17 @@ from collections.abc import Callable
 
 from herdspec import Specification, initial, require
 from herdspec.protocols.flaws import Failure, Flaw
-from herdspec.protocols.group_protocol.static import Instance, Member, Partition, StaticGroup
-from herdspec.protocols.group_protocol.static_properties import (
+from herdspec.protocols.group_protocol.values import GroupAnswer
+from herdspec.protocols.group_protocol.variants.static import (
+    Instance,
+    Member,
+    Partition,
+    StaticGroup,
+)
+from herdspec.protocols.group_protocol.variants.static_properties import (
     STATIC_HELD,
     static_without_stopping,
 )
-from herdspec.protocols.group_protocol.values import GroupAnswer
 
 # ── A world in which each is seen, and the mistakes  ──────────────────────────────────────────
 
