@@ -156,8 +156,8 @@ def what_is_given_is_of_this_generation(s: SeenGroup) -> bool:
 
 
 SEEN_LEMMAS = (
-    the_seat_is_the_winners, who_is_followed_was_read,
-    a_handover_is_under_way, who_is_current_has_all_of_it, what_is_sent_is_new,
+    the_seat_is_the_winners, who_is_followed_was_read, a_handover_is_under_way,
+    who_is_current_has_all_of_it, what_is_sent_is_new,
 )  # fmt: skip
 """What the refinement needs, with the assumption `evicted_has_stopped` and without it."""
 SEEN_LEMMAS_OF_STOPPING = (what_is_given_is_of_this_generation,)
