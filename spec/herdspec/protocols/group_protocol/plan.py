@@ -66,7 +66,7 @@ def planned(scale: Scale) -> Plan:
         REFINEMENT_FENCED_ALONE,
     )
     from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
-    from herdspec.protocols.group_protocol.watched import WATCHED_GROUP
+    from herdspec.protocols.group_protocol.watched import WATCHED_HELD
 
     quick, named = scale == QUICK, flaws()
     seen = {"Broker": 2, "Member": 2, "Partition": 1}
@@ -88,7 +88,7 @@ def planned(scale: Scale) -> Plan:
             looked_at=REFINEMENT_FENCED_ALONE,
         ),
         proof("contract", STORED_MEMBERS),
-        exploration(group(WATCHED_GROUP, 1, 2, 1, faults=1)),
+        exploration(group(WATCHED_HELD, 1, 2, 1, faults=1)),
         *varied(),
         *flawed("drafted", drafted()),
         *(check for name, flaw in named.items() for check in flawed(name, flaw)),

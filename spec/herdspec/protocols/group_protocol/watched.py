@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from herdspec import always, step
 from herdspec.protocols.election.spec import Broker
-from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL, HELD
 from herdspec.protocols.group_protocol.spec import (
     Awaited,
     Entry,
@@ -387,5 +387,7 @@ WATCHED = (
     a_write_goes_its_way, what_is_shared_out_is_wanted, one_is_elected_where_nobody_is,
 )  # fmt: skip
 """What is watched beside the promises and their lemmas."""
+WATCHED_HELD = HELD.with_properties(*WATCHED)
+"""The verified protocol, its promises, and all that is watched."""
 WATCHED_GROUP = GROUP_PROTOCOL.with_properties(*WATCHED)
 """The verified protocol, all that is known of it, and all that is watched: mistakes show in it."""
