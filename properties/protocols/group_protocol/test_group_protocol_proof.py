@@ -162,6 +162,7 @@ def test_every_step_is_proved_to_be_one_of_the_contract(form: str) -> None:
     assert found.given == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lemma", [p.name for p in (*SEEN_LEMMAS, *SEEN_LEMMAS_OF_STOPPING)])
 def test_each_lemma_of_what_is_seen_is_needed(lemma: str) -> None:
     """Without it a step is not proved to be one of the contract's."""
