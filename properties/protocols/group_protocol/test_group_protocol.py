@@ -198,13 +198,13 @@ def test_the_page_says_what_is_declared() -> None:
     page = (Path(__file__).parents[3] / "docs" / "group_protocol.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\| `(\w+)` \| (\d+) \|", page, re.M)
 
-    assert {name for name, _, _ in rows} == {*PRINTED, *KAFKAS, *FOUND}
+    assert {name for name, _, _ in rows} == {*PROTOCOL.flaws()}
     for name, broken, steps in rows:
-        assert ALL_FLAWS[name].failures[broken].steps == int(steps), name
+        assert PROTOCOL.flaws()[name].failures[broken].steps == int(steps), name
 
 
 def test_commands_know_it() -> None:
     """The verified spec, the draft and each flaw are found under their names."""
     assert PROTOCOL.verified() is GROUP_PROTOCOL
     assert PROTOCOL.drafted() is DRAFTED
-    assert {*PROTOCOL.flaws()} == {*PRINTED, *KAFKAS, *FOUND}
+    assert {*PROTOCOL.flaws()} > {*PRINTED, *KAFKAS, *FOUND}  # and those of its variants

@@ -1,5 +1,5 @@
 """
-The group protocol is proved, and is seen to keep its contract.
+The group protocol is proved, and proved and seen to keep its contract.
 
 With the assumption `evicted_has_stopped` every promise is proved, for any number of members,
 partitions and brokers; without it, all but two, which then fail. Every lemma is needed.
@@ -19,6 +19,7 @@ from herdspec.check.proof.prove import Outcome, Proof, provable, prove, prover_o
 from herdspec.check.refinement.refine import (
     Refinement,
     refine_by_exploration,
+    refine_by_proof,
     refine_by_running,
 )
 from herdspec.language.surface import Expectation
@@ -40,6 +41,7 @@ from herdspec.protocols.group_protocol.refinement import (
     REFINEMENT_FENCED,
     REFINEMENT_FENCED_ALONE,
 )
+from herdspec.protocols.group_protocol.seen import SEEN_LEMMAS, SEEN_LEMMAS_OF_STOPPING
 from herdspec.protocols.group_protocol.spec import GroupProtocol
 from herdspec.protocols.group_protocol.stored_members import (
     SHOWN_BY_THE_PROTOCOL,
@@ -147,6 +149,26 @@ def test_a_second_solver_agrees(name: str) -> None:
 
 
 # ── It keeps its contract ───────────────────────────────────────────────────────────────────
+
+FORMS = {"strict": REFINEMENT, "fenced": REFINEMENT_FENCED}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_step_is_proved_to_be_one_of_the_contract(form: str) -> None:
+    """For any size; the lemmas of what is seen are proved with all the others."""
+    found = refine_by_proof(FORMS[form])
+
+    assert [o.action for o in found.obligations if o.outcome is not Outcome.PROVED] == []
+    assert found.given == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lemma", [p.name for p in (*SEEN_LEMMAS, *SEEN_LEMMAS_OF_STOPPING)])
+def test_each_lemma_of_what_is_seen_is_needed(lemma: str) -> None:
+    """Without it a step is not proved to be one of the contract's."""
+    found = refine_by_proof(REFINEMENT, leave_out=frozenset({lemma}), assume=True)
+
+    assert any(o.outcome is not Outcome.PROVED for o in found.obligations)
 
 
 def seen(through: Refinement, brokers: int, members: int, faults: int) -> Exploration:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from herdspec.check.plans import (
+    MISTAKEN,
     QUICK,
     Looked,
     Scale,
@@ -13,11 +14,11 @@ from herdspec.check.plans import (
     flawed,
     liveness,
     proof,
-    refinement_seen,
+    refinement,
     said_of,
 )
 from herdspec.check.protocol import Protocol
-from herdspec.check.verify import Plan
+from herdspec.check.verify import Check, Plan
 from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ def drafted() -> Flaw:
 
 
 def flaws() -> Mapping[str, Flaw]:
-    """The verified group protocol with one mistake each."""
+    """The verified group protocol, and its variants, with one mistake each."""
     from herdspec.protocols.group_protocol.flaws import FOUND, KAFKAS, PRINTED
+    from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
+    from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
 
-    return {**PRINTED, **KAFKAS, **FOUND}
+    return {**PRINTED, **KAFKAS, **FOUND, **STATIC_FLAWS, **COOPERATIVE_FLAWS}
 
 
 def planned(scale: Scale) -> Plan:
@@ -59,9 +62,11 @@ def planned(scale: Scale) -> Plan:
     )
     from herdspec.protocols.group_protocol.refinement import (
         REFINEMENT,
+        REFINEMENT_FENCED,
         REFINEMENT_FENCED_ALONE,
     )
     from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
+    from herdspec.protocols.group_protocol.watched import WATCHED_HELD
 
     quick, named = scale == QUICK, flaws()
     seen = {"Broker": 2, "Member": 2, "Partition": 1}
@@ -71,27 +76,64 @@ def planned(scale: Scale) -> Plan:
         *(() if quick else (exploration(group(LATER, 1, 2, 1, faults=2)),)),
         liveness(group(HELD, 1, 2, 1, faults=1)),
         liveness(group(HELD, 2, 1, 1, faults=2)),
-        proof("verified", GROUP_PROTOCOL),
-        proof("without_stopping", without_stopping()),
-        refinement_seen("verified", REFINEMENT, seen, faults=1, bound=BOUND),
-        refinement_seen(
+        proof("verified", REFINEMENT.concrete),
+        refinement("verified", REFINEMENT, MISTAKEN, sizes=seen, bound=BOUND),
+        proof("without_stopping", REFINEMENT_FENCED.concrete),
+        refinement(
             "without_stopping",
-            REFINEMENT_FENCED_ALONE,
-            {**seen, "Broker": 1},
-            faults=2,
+            REFINEMENT_FENCED,
+            QUICK,
+            sizes={**seen, "Broker": 1},
             bound=BOUND,
+            looked_at=REFINEMENT_FENCED_ALONE,
         ),
         proof("contract", STORED_MEMBERS),
+        exploration(group(WATCHED_HELD, 1, 2, 1, faults=1)),
+        *varied(),
         *flawed("drafted", drafted()),
         *(check for name, flaw in named.items() for check in flawed(name, flaw)),
     )
     assumed, not_modelled = said_of(GROUP_PROTOCOL)
-    beside = {"without_stopping": without_stopping(), "contract": STORED_MEMBERS}
+    beside = {
+        "without_stopping": without_stopping(), "contract": STORED_MEMBERS, **variants(),
+    }  # fmt: skip
     specs = {"verified": GROUP_PROTOCOL, "drafted": drafted().spec, **beside}
     return Plan(
         "group_protocol", checks, others=tuple(beside), flaws=tuple(named), assumed=assumed,
         not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in named.items()},
     )  # fmt: skip
+
+
+def variants() -> dict[str, Specification]:
+    """The same protocol with static members, and with cooperative ones."""
+    from herdspec.protocols.group_protocol.variants.cooperative_properties import (
+        COOPERATIVE,
+        cooperative_without_stopping,
+    )
+    from herdspec.protocols.group_protocol.variants.static_properties import (
+        STATIC,
+        static_without_stopping,
+    )
+
+    return {
+        "static": STATIC, "static_without_stopping": static_without_stopping(),
+        "cooperative": COOPERATIVE, "cooperative_without_stopping": cooperative_without_stopping(),
+    }  # fmt: skip
+
+
+def varied() -> tuple[Check, ...]:
+    """What is checked of the variants: each with two members, one partition, one fault."""
+    looked = [
+        Looked(
+            name, spec, {sort: 2 if sort == "Member" else 1 for sort in spec.sorts}, 1, bound=BOUND
+        )
+        for name, spec in variants().items()
+    ]
+    living = ("static_without_stopping", "cooperative")
+    return (
+        *(exploration(at) for at in looked),
+        *(liveness(at) for at in looked if at.subject in living),
+    )
 
 
 def group(
@@ -110,13 +152,13 @@ def contract() -> Specification:
 
 
 def mistaken() -> list[Looked]:
-    """All that is promised, at sizes at which most mistakes show."""
-    from herdspec.protocols.group_protocol.properties import NOTICED
+    """All that is promised and watched, at sizes at which most mistakes show."""
+    from herdspec.protocols.group_protocol.watched import WATCHED_GROUP
 
     return [
-        group(NOTICED, 1, 1, 1, faults=1),
-        group(NOTICED, 2, 1, 1, faults=1),
-        group(NOTICED, 1, 2, 1, faults=1),
+        group(WATCHED_GROUP, 1, 1, 1, faults=1),
+        group(WATCHED_GROUP, 2, 1, 1, faults=1),
+        group(WATCHED_GROUP, 1, 2, 1, faults=1),
     ]
 
 

@@ -342,8 +342,6 @@ HELD = specification(GroupProtocol, *PROMISES, settles)
 """The verified protocol and its promises, without the lemmas."""
 NOTICING = specification(GroupProtocol, *PROMISES, settles, it_can_settle, *POSSIBLE)
 """All that it promises, and what must be possible."""
-NOTICED = HELD.with_properties(it_can_settle)
-"""All that it promises."""
 LATER = HELD.with_properties(a_commit_is_of_an_older_generation)
 """What needs a second fault to be possible."""
 KEPT = HELD.with_properties(*LEMMAS, *LEMMAS_OF_STOPPING)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from herdspec import Specification, each, specification
+from herdspec import Specification, specification
 from herdspec.check.refinement.refine import STUTTER, Refinement
 from herdspec.language.surface import Nat
 from herdspec.protocols.contract.spec import Stage
@@ -34,50 +34,9 @@ from herdspec.protocols.group_protocol.properties import (
     PROMISES,
     gone_at_once,
 )
-from herdspec.protocols.group_protocol.spec import GroupProtocol, GroupWrite, Member, Partition
+from herdspec.protocols.group_protocol.seen import SEEN_LEMMAS, SEEN_LEMMAS_OF_STOPPING, SeenGroup
+from herdspec.protocols.group_protocol.spec import GroupWrite, Member, Partition
 from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS, STORED_MEMBERS_FENCED
-
-
-class SeenGroup(GroupProtocol):
-    """The group, with what the contract remembers of it; no guard reads that."""
-
-    told: dict[Member, Nat] = each(0)  # the epoch of whoever has read its last JoinGroup
-    heeded: dict[Member, Nat] = each(0)  # that epoch, once the client has begun to consume
-    handovers: Nat = 0  # how many assignments were stored
-    handing: bool = True  # the members of the next one are being gathered
-    heard: bool = False  # the coordinator has heard of partitions since it has loaded the group
-
-    def note_unloaded(self) -> None:
-        """Nothing of the group is in memory."""
-        self.handing = True
-        self.heard = False
-
-    def note_joined(self, m: Member) -> None:
-        """A member's JoinGroup was read."""
-        assert self.coordinator is not None
-        self.told[m] = self.election.token[self.coordinator]
-
-    def note_all_joined(self) -> None:
-        """All have joined, and the next generation is to be stored."""
-        self.handing = True
-
-    def note_partitions(self) -> None:
-        """The leader's SyncGroup was read."""
-        self.heard = True
-
-    def note_handed_over(self) -> None:
-        """An assignment was stored."""
-        self.handing = False
-        self.handovers = self.handovers + 1
-
-    def note_begun(self, m: Member) -> None:
-        """A client begins to consume."""
-        self.heeded[m] = self.told[m]
-
-    def note_stopped(self, m: Member) -> None:
-        """A client consumes nothing any more."""
-        self.told[m] = 0
-
 
 # ── Who coordinates, and what that broker knows ─────────────────────────────────────────────
 
@@ -230,7 +189,9 @@ FIELDS: tuple[Callable[..., object], ...] = (
     generation, owner, told, heeded, current, begun, consumes, position, resolved, finished,
     reported, committing, accepted, storing, committed,
 )  # fmt: skip
-SEEN: Specification = specification(SeenGroup, *PROMISES, *LEMMAS, *LEMMAS_OF_STOPPING)
+SEEN: Specification = specification(
+    SeenGroup, *PROMISES, *LEMMAS, *LEMMAS_OF_STOPPING, *SEEN_LEMMAS, *SEEN_LEMMAS_OF_STOPPING
+)
 STOPS = (
     "initiate_join_group", "learn_member_id", "reset_generation", "join_again", "lose",
     "notice_lost", "close", "kill", "poll_time_out",
@@ -283,7 +244,9 @@ def seen_to_consume() -> tuple[Callable[..., object], ...]:
     return consumes, position
 
 
-WITHOUT = specification(SeenGroup, *(p for p in PROMISES if p not in OF_STOPPING), *LEMMAS)
+WITHOUT = specification(
+    SeenGroup, *(p for p in PROMISES if p not in OF_STOPPING), *LEMMAS, *SEEN_LEMMAS
+)
 REFINEMENT_FENCED = Refinement(
     concrete=WITHOUT.replace("WithoutStopping", has_stopped=gone_at_once),
     abstract=STORED_MEMBERS_FENCED,

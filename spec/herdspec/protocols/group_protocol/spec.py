@@ -23,7 +23,8 @@ silent once its successor has loaded the group; while something of a group is be
 else of it is decided. Under the assumption `evicted_has_stopped`, and only where a property says
 so: whom the coordinator counts no more has stopped consuming.
 Not modelled: several groups, protocols and their choice, `assign` mode and commits outside of a
-group, static members, cooperative rebalancing, subscriptions that change, groups that are deleted.
+group, subscriptions that change, groups that are deleted; static members and
+cooperative ones are `variants`.
 Which partitions there are, the leader reads when its SyncGroup is read. A heartbeat and an
 OffsetFetch are answered at once, and the answer to an OffsetCommit tells nobody anything. Time-outs
 are faults, but for clients that are no more.
@@ -120,12 +121,17 @@ class GroupProtocol(ProtocolGroup):
     @action(kind=command)
     def subscribe(self, m: Member, wanted: set[Partition]) -> None:
         """{m} subscribes to {wanted}; what it owned in a former life is nobody's."""
+        self.begin_life(m)
+        for p in Partition:
+            self.interest[m, p] = p in wanted
+
+    def begin_life(self, m: Member) -> None:
+        """A client begins, of which nothing is known, or under way, any more."""
         require(self.client[m] == MemberState.OFF and self.entry[m] == Entry.NONE)
         require(not self.belongs[m])
         require(self.commit_at[m] == 0 and not self.leaving[m])
         self.client[m] = MemberState.UNJOINED
         for p in Partition:
-            self.interest[m, p] = p in wanted
             self.position[m, p] = 0
             if self.owner[p] == m:
                 self.owner[p] = None
@@ -175,7 +181,7 @@ class GroupProtocol(ProtocolGroup):
         )
         self.client[m] = MemberState.REBALANCING
         self.rejoin[m] = False
-        self.revoke(m)
+        self.on_join_prepare(m)
         self.ask(m, Awaited.JOIN)
 
     @action(fair=weak)
@@ -239,6 +245,10 @@ class GroupProtocol(ProtocolGroup):
     def handle_join_group(self, m: Member) -> None:
         """The coordinator reads the JoinGroup of {m}."""
         self.hears(m, Awaited.JOIN)
+        self.read_join(m)
+
+    def read_join(self, m: Member) -> None:
+        """A JoinGroup was read."""
         if not self.has_id[m]:
             require(self.entry[m] == Entry.NONE)  # else it is another one's, or its own former id
             self.entry[m] = Entry.PENDING
@@ -249,11 +259,7 @@ class GroupProtocol(ProtocolGroup):
             self.answer_join(m)
             self.note_joined(m)
         else:
-            self.entry[m] = Entry.MEMBER
-            self.joined[m] = True
-            self.note_joined(m)
-            if self.state != GroupState.PREPARING_REBALANCE:
-                self.prepare_rebalance()
+            self.wait_for_others(m)
 
     @action(fair=weak)
     def complete_join(self) -> None:
@@ -269,8 +275,8 @@ class GroupProtocol(ProtocolGroup):
         """The next generation is stored, with its members; {leader} leads them."""
         self.stores(GroupWrite.GENERATION)
         require(self.has_members())
-        require(self.leader == leader or self.leader is None or not self.is_member(self.leader))
-        require(self.is_member(leader))
+        require(self.leader == leader or self.leader is None or not self.joined[self.leader])
+        require(self.joined[leader])
         self.begin_generation()
         self.leader = leader
 
@@ -296,6 +302,10 @@ class GroupProtocol(ProtocolGroup):
     def handle_sync_group(self, m: Member) -> None:
         """The coordinator reads the SyncGroup of {m}."""
         self.hears(m, Awaited.SYNC)
+        self.read_sync(m)
+
+    def read_sync(self, m: Member) -> None:
+        """A SyncGroup was read."""
         if not self.is_member(m):
             self.down[m] = GroupAnswer.UNKNOWN_MEMBER_ID
         elif self.at[m] != self.generation:
@@ -316,7 +326,7 @@ class GroupProtocol(ProtocolGroup):
         require(all(self.is_right(p, plan[p]) for p in Partition))
         self.assigned = self.generation
         for p in Partition:
-            self.owner[p] = plan[p]
+            self.hand_over(p, plan[p])
         self.note_handed_over()
 
     @action(fair=weak)
@@ -348,6 +358,10 @@ class GroupProtocol(ProtocolGroup):
         """{m} sends a heartbeat, and is told if it must join again."""
         require(self.client[m] == MemberState.STABLE and self.knows[m] and not self.rejoin[m])
         self.attends()
+        self.read_heartbeat(m)
+
+    def read_heartbeat(self, m: Member) -> None:
+        """A heartbeat was read, and is answered at once."""
         if not self.is_member(m):
             self.has_id[m] = False
             self.rejoin[m] = True
@@ -391,7 +405,7 @@ class GroupProtocol(ProtocolGroup):
         require(self.are_stored(m))
         self.ready[m] = True
         for p in Partition:
-            if self.given[m, p]:
+            if self.asks_for(m, p):
                 self.position[m, p] = self.committed[p]
         self.note_begun(m)
 
@@ -405,7 +419,7 @@ class GroupProtocol(ProtocolGroup):
     @action(kind=command)
     def commit(self, m: Member) -> None:
         """{m} sends OffsetCommit of all that its application has finished."""
-        require(self.ready[m] and self.knows[m] and self.commit_at[m] == 0)
+        require(self.ready[m] and self.knows[m] and self.commit_at[m] == 0 and not self.up[m])
         require(any(self.position[m, p] > 0 for p in Partition))
         self.commit_at[m] = self.at[m]
         for p in Partition:
@@ -454,8 +468,20 @@ class GroupProtocol(ProtocolGroup):
         self.leads[m] = leading
         self.ask(m, Awaited.SYNC)
 
+    def wait_for_others(self, m: Member) -> None:
+        """A member's JoinGroup waits for the next generation, and all must join it."""
+        self.entry[m] = Entry.MEMBER
+        self.joined[m] = True
+        self.note_joined(m)
+        if self.state != GroupState.PREPARING_REBALANCE:
+            self.prepare_rebalance()
+
     def answers_at_once(self, m: Member) -> bool:
         """A member that asks again for a generation that it belongs to is told of it once more."""
+        return self.belongs_already(m)
+
+    def belongs_already(self, m: Member) -> bool:
+        """It is a member of a generation that is handed out, and does not lead a Stable group."""
         return self.is_member(m) and (
             self.state == GroupState.COMPLETING_REBALANCE
             or (self.state == GroupState.STABLE and self.leader != m)

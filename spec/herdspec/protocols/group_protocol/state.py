@@ -83,7 +83,21 @@ class ProtocolGroup(Spec):
 
     def are_stored(self, m: Member) -> bool:
         """OffsetFetch waits until all is stored that was taken of what the client asks for."""
-        return all(not (self.given[m, p] and self.is_new(p)) for p in Partition)
+        return all(not (self.asks_for(m, p) and self.is_new(p)) for p in Partition)
+
+    # ── What variants do otherwise ──────────────────────────────────────────────────────────
+
+    def on_join_prepare(self, m: Member) -> None:
+        """A client that is about to join gives up whatever it has."""
+        self.revoke(m)
+
+    def asks_for(self, m: Member, p: Partition) -> bool:
+        """The client asks where to begin with a partition."""
+        return self.given[m, p]
+
+    def hand_over(self, p: Partition, heir: Member | None) -> None:
+        """A partition is given to who is to have it."""
+        self.owner[p] = heir
 
     # ── Parts of the actions ────────────────────────────────────────────────────────────────
 
@@ -147,6 +161,11 @@ class ProtocolGroup(Spec):
         self.up[m] = True
 
     def fail_future(self, m: Member) -> None:
+        """The joinFuture fails, and the client has nothing any more."""
+        self.end_future(m)
+        self.revoke(m)
+
+    def end_future(self, m: Member) -> None:
         """The joinFuture fails: whatever was to be answered is not, or is not heard."""
         self.client[m] = MemberState.UNJOINED
         self.awaits[m] = Awaited.NOTHING
@@ -154,7 +173,6 @@ class ProtocolGroup(Spec):
         self.down[m] = GroupAnswer.NONE
         self.said[m] = 0
         self.leads[m] = False
-        self.revoke(m)
 
     def revoke(self, m: Member) -> None:
         """The client has no partition any more."""
@@ -218,7 +236,7 @@ class ProtocolGroup(Spec):
         for p in Partition:
             self.committing[m, p] = 0
 
-    # ── What is seen of the contract alone (`refinement.py` says what) ──────────────────────
+    # ── What variants, and the contract's view (`refinement.py`), remember beside ───────────
 
     def note_unloaded(self) -> None:
         """Nothing of the group is in memory."""

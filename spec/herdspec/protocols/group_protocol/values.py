@@ -33,6 +33,7 @@ class GroupAnswer(Enum):
     UNKNOWN_MEMBER_ID = "unknown member id"
     ILLEGAL_GENERATION = "illegal generation"
     REBALANCE_IN_PROGRESS = "rebalance in progress"
+    FENCED_INSTANCE_ID = "fenced instance id"  # a static member's; a later life has its place
 
 
 class GroupState(Enum):
@@ -60,3 +61,4 @@ class GroupWrite(Enum):
     OFFSETS = "offsets"
     GENERATION = "generation"  # and its members, and who leads them
     ASSIGNMENT = "assignment"
+    REPLACEMENT = "replacement"  # a static member's next life, under its new member id

@@ -1,0 +1,152 @@
+"""
+Static membership and cooperative rebalancing: the size of each world, and what breaks it.
+
+Quotations are from apache/kafka: KIP-345, KIP-814, KIP-429, pull request 9656.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from herdspec.check.exploration.exploration import Exploration
+from herdspec.check.exploration.explore import explore
+from herdspec.check.liveness.liveness import Liveness, liveness
+from herdspec.check.plans import Looked
+from herdspec.language.specification import Specification
+from herdspec.protocols.flaws import Flaw
+from herdspec.protocols.group_protocol.plan import BOUND, variants, varied
+from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+from herdspec.protocols.group_protocol.variants.cooperative_flaws import COOPERATIVE_FLAWS
+from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE
+from herdspec.protocols.group_protocol.variants.static_flaws import STATIC_FLAWS
+from herdspec.protocols.group_protocol.variants.static_properties import (
+    ANEW,
+    SAID_OF_MEMBERS,
+    STATIC,
+)
+
+ALL_FLAWS: dict[str, Flaw] = {**STATIC_FLAWS, **COOPERATIVE_FLAWS}
+LIVE = {"settles"}
+
+
+def sized(spec: Specification) -> dict[str, int]:
+    """Two members, and one of everything else."""
+    return {sort: 2 if sort == "Member" else 1 for sort in spec.sorts}
+
+
+@cache
+def explored(name: str) -> Exploration:
+    """A variant with two members and one fault; naturals reach far enough."""
+    spec = variants()[name]
+    return explore(spec, sized(spec), faults=1, bound=BOUND)
+
+
+@cache
+def flawed(name: str) -> Exploration:
+    """A flaw, at the size for which its failures are declared."""
+    flaw = ALL_FLAWS[name]
+    assert flaw.sizes is not None
+    return explore(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+
+
+@cache
+def lived(name: str) -> Liveness:
+    """What must happen, and does not, where a flaw is."""
+    flaw = ALL_FLAWS[name]
+    assert flaw.sizes is not None
+    return liveness(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+
+
+# ── The variants ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "states", "steps", "depth"),
+    [
+        ("static", 410_650, 1_009_299, 72),
+        pytest.param("static_without_stopping", 422_097, 1_036_662, 72, marks=pytest.mark.long),
+        ("cooperative", 307_295, 738_978, 106),
+        pytest.param("cooperative_without_stopping", 321_659, 770_904, 106, marks=pytest.mark.long),
+    ],
+)
+def test_a_variants_world_is_pinned_and_nothing_fails_in_it(
+    name: str, states: int, steps: int, depth: int
+) -> None:
+    """Every promise holds, every possibility is met, every action is taken."""
+    found = explored(name)
+
+    assert (found.states, found.generated, found.depth) == (states, steps, depth)
+    assert found.complete
+    assert not found.violations
+    assert not found.missing
+    assert found.deadlock is None
+    assert all(found.taken.values())
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("static_without_stopping", marks=pytest.mark.long), "cooperative"]
+)
+def test_a_variant_settles(name: str) -> None:
+    """Without further faults the group is stable again, in every fair behaviour."""
+    spec = variants()[name]
+    found = liveness(spec, sized(spec), faults=1, bound=BOUND)
+
+    assert not found.violations
+    assert not found.undecided
+
+
+def test_what_is_verified_is_what_is_tested() -> None:
+    """`herdproof verify` looks at the variants at the sizes of these tests."""
+    assert [check.name.split(":")[0].split()[-1] for check in varied()] == [
+        *variants(), "static_without_stopping", "cooperative",
+    ]  # fmt: skip
+    assert all(
+        Looked(name, spec, sized(spec), 1).size in [c.name.split(": ")[1] for c in varied()]
+        for name, spec in variants().items()
+    )
+
+
+def test_a_variant_promises_all_that_the_protocol_promises() -> None:
+    """Of the promises none is left out; with static members four are said of lives."""
+    said = {
+        p.name
+        for p in GROUP_PROTOCOL.properties
+        if not p.lemma and p.expectation.name != "SOMETIMES"
+    }
+    promised = said - {"settles", "it_can_settle"}
+    of_members = {p.name for p in SAID_OF_MEMBERS}
+
+    assert len(ANEW) == len(SAID_OF_MEMBERS)
+    assert promised - {p.name for p in STATIC.properties} == of_members
+    assert promised <= {p.name for p in COOPERATIVE.properties}
+
+
+# ── What goes wrong ─────────────────────────────────────────────────────────────────────────
+
+MUST_CONTAIN = {
+    # an "old member.id" that is not fenced stores what its next life has gone beyond
+    "former_life_commits": {"commit", "store_replacement", "handle_offset_commit"},
+    # KIP-814: the leader that comes back does not know that it leads, and watches no partitions
+    "leader_comes_back_as_follower": {"store_replacement", "on_join_follower", "appear"},
+    # "static members … updated its subscription": nobody shares out anew
+    "subscription_changed_unnoticed": {"kill", "store_replacement", "answer_replacement"},
+    # PR 9656: it commits for what it has given up, and another one owns
+    "revoked_commits": {"consume", "on_join_complete", "commit", "handle_offset_commit"},
+    # KIP-429: who has given something up joins again
+    "rejoin_unnoticed": {"on_join_complete", "initiate_join_group"},
+}
+"""What the story of each flaw must tell."""
+
+
+@pytest.mark.parametrize("name", ALL_FLAWS)
+def test_a_variants_flaw_breaks_just_what_is_declared(name: str) -> None:
+    """The properties that fail, the lengths of their shortest stories, and their last actions."""
+    flaw, found = ALL_FLAWS[name], flawed(name)
+    stories = {**found.violations, **(lived(name).violations if LIVE & {*flaw.failures} else {})}
+    shown = {n: (len(s.steps), s.steps[-1].action.name) for n, s in stories.items()}
+
+    assert shown == {n: (f.steps, f.last) for n, f in flaw.failures.items()}
+    assert found.complete
+    assert any(MUST_CONTAIN[name] <= {x.action.name for x in s.steps} for s in stories.values())

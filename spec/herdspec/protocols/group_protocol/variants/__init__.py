@@ -1,0 +1,1 @@
+"""Variants of the group protocol: static members, and members that rebalance cooperatively."""

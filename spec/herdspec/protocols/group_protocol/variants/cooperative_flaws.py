@@ -1,0 +1,47 @@
+"""
+What goes wrong with cooperative members: each is cooperative rebalancing with one mistake.
+
+The first is Kafka's own coordinator's. What must come of each is declared, as in `flaws.py`.
+
+Source: apache/kafka, KIP-429 and pull request 9656.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from herdspec.protocols.flaws import Failure, Flaw
+from herdspec.protocols.group_protocol.mistakes import only_the_generation
+from herdspec.protocols.group_protocol.variants.cooperative import (
+    CooperativeGroup,
+    Member,
+)
+from herdspec.protocols.group_protocol.variants.cooperative_properties import COOPERATIVE_HELD
+
+
+def nothing_new(self: CooperativeGroup, m: Member) -> bool:
+    """Who asks again is told its generation once more, whatever it has given up since."""
+    return self.belongs_already(m)
+
+
+def _flaw(
+    failures: dict[str, Failure], name: str, *, faults: int = 0, **functions: Callable[..., object]
+) -> Flaw:
+    variant = "".join(word.title() for word in name.split("_"))
+    sizes = {"Broker": 1, "Member": 2, "Partition": 1}
+    made = COOPERATIVE_HELD.replace(variant, **functions)
+    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8)
+
+
+COOPERATIVE_FLAWS = {
+    "revoked_commits": _flaw(
+        {"exclusive_fenced": Failure(54, "handle_offset_commit")},
+        "revoked_commits",
+        faults=1,
+        accepts_offset=only_the_generation,
+    ),
+    "rejoin_unnoticed": _flaw(
+        {"settles": Failure(53, "heartbeat")}, "rejoin_unnoticed", answers_at_once=nothing_new
+    ),
+}
+"""What cooperative rebalancing takes care of."""
