@@ -108,7 +108,7 @@ async def serve(
     async with BrokerServer(listener, configuration.tls, metrics) as server:
         if kafka is None:
             alone = AloneBroker(server, configuration.broker_id, configuration.records)
-            knows = alone.log.topics.__contains__
+            knows = alone.log.has
             async with coordinating(configuration, server, knows) as (groups, stand):
                 here = await alone.open(listener, topics, groups)
                 await stand((here.host, here.port))
@@ -132,7 +132,7 @@ async def served(server: BrokerServer, address: Address) -> None:
 @asynccontextmanager
 async def coordinating(
     configuration: BrokerConfiguration, server: BrokerServer,
-    knows_topic: Callable[[str], bool] = lambda _topic: True,
+    knows: Callable[[str, int], bool] = lambda _topic, _partition: True,
 ) -> AsyncIterator[tuple[GroupApis, Callable[[Address], Awaitable[None]]]]:  # fmt: skip
     """A coordinator, and what lets it coordinate once clients can find it; its groups' place."""
     from herdproof.protocols.group_protocol.server.shell import GroupShell
@@ -141,7 +141,7 @@ async def coordinating(
 
     settings = configuration.groups
     if configuration.zookeeper is None:
-        alone = GroupShell(settings, MemoryGroupStore(), fail=server.fail, knows_topic=knows_topic)
+        alone = GroupShell(settings, MemoryGroupStore(), fail=server.fail, knows_partition=knows)
 
         async def lead(_address: Address) -> None:
             alone.elected(epoch=1)
@@ -150,7 +150,7 @@ async def coordinating(
         return
     groups = StandingGroups(
         settings, configuration.zookeeper, configuration.broker_id,
-        fail=server.fail, knows_topic=knows_topic,
+        fail=server.fail, knows_partition=knows,
     )  # fmt: skip
     try:
         await groups.start()

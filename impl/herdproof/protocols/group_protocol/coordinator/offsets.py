@@ -72,7 +72,10 @@ class CommittedOffsets(GroupPart):
     # ── OffsetCommit ────────────────────────────────────────────────────────────────────────
 
     def commit(self, caller: int, request: OffsetCommitRequest) -> None:
-        """Somebody commits offsets."""
+        """Somebody commits offsets; who commits none is not looked at, as by Kafka."""
+        if not request.topics:
+            self._outbox.answer(caller, OffsetCommitResponse())
+            return
         group = self._groups.get(request.group_id)
         error = self._why_not(group, request)
         if error:
