@@ -211,6 +211,8 @@ class Asking:
     seats: tuple[Seat, ...]
     group: str
     newest: Mapping[int, int]
+    names: Mapping[str, str]
+    """Member ids, by names that are the same at every coordinator."""
 
     def request(self) -> Any | None:
         """What is asked; None: a client would do nothing now."""
@@ -227,7 +229,7 @@ class Asking:
     def _next(self) -> Any:
         plain = Asking(
             Deed(What.NEXT, self.deed.seat, self.deed.version, choice=self.deed.choice % 2),
-            self.seat, self.seats, self.group, self.newest,
+            self.seat, self.seats, self.group, self.newest, self.names,
         )  # fmt: skip
         match self.seat.phase:
             case Phase.OUT:
@@ -292,15 +294,11 @@ class Asking:
             generation_id=self._generation,
             assignments=[
                 made(member_id=member, assignment=self._assigned(place))
-                for place, member in enumerate(sorted(told, key=self._number_of))
+                for place, member in enumerate(sorted(told, key=self.names.__getitem__))
             ],
             **names,
             **self._named(version, 3),
         )
-
-    def _number_of(self, member_id: str) -> int:
-        """Whose id it is; ids are different at each coordinator."""
-        return next((s.number for s in self.seats if member_id in (s.member_id, *s.former)), SEATS)
 
     def _assigned(self, place: int) -> bytes:
         return write_assignment([(TOPIC, place % PARTITIONS)])
@@ -338,14 +336,15 @@ class Asking:
             generation, named = -1, {"group_id": self.group, "member_id": ""}
         of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
         of_partition = of_topic.OffsetCommitRequestPartition
-        metadata = (None, "", "m", TOO_LONG)[choice % 4]
+        metadata = (None, "", "m")[choice % 3]
         topics = [
             of_topic(
                 name=topic,
                 partitions=[
                     of_partition(
                         partition_index=number, committed_offset=choice,
-                        committed_leader_epoch=choice % 3 - 1, committed_metadata=metadata,
+                        committed_leader_epoch=choice % 3 - 1,
+                        committed_metadata=TOO_LONG if number == 1 else metadata,
                     )
                     for number in numbers
                 ],

@@ -14,6 +14,7 @@ import json
 import re
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ from integration.wire_deeds import (
     Seat,
     What,
 )
+from integration.wire_differences import Mismatch, Told, explanation
 from properties.broker.served import WireClient, client_of, served
 
 PATIENCE_S = 5.0
@@ -53,8 +55,6 @@ AS_THERE = {
     "group.max.size": str(MAX_SIZE),
 }  # fmt: skip
 """Kafka's settings, to be as ours."""
-
-Told = dict[str, Any]
 
 
 @dataclass
@@ -81,7 +81,8 @@ class Twin:
     async def do(self, number: int, deed: Deed) -> Any | None:
         """Ask; what was asked, or None."""
         seat = self.seats[deed.seat]
-        request = Asking(deed, seat, self.seats, self.group, self.newest).request()
+        asking = Asking(deed, seat, self.seats, self.group, self.newest, self.names)
+        request = asking.request()
         if request is not None:
             client = self.free.pop(deed.seat, None) or await self.connect()
             self.requests[number] = request
@@ -154,17 +155,6 @@ class Twin:
             task.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """What was not the same: the answers to one deed, or the groups after it."""
-
-    deed: Deed
-    request: Any
-    ours: Told | None
-    theirs: Told | None
-    where: str = "answer"
-
-
 @dataclass
 class Compared:
     """What became of a history: its story, what was not the same, and whether time ran away."""
@@ -180,22 +170,18 @@ class Compared:
         return "\n".join([f"seed {self.history.seed}", *self.lines])
 
 
-Explains = Callable[[Mismatch], str | None]
-"""The name of a known difference that a mismatch is."""
-
-
 class Twins:
     """Our coordinator and Kafka's, at which histories are tried."""
 
     def __init__(
         self, groups: GroupShell, newest: Mapping[int, int],
-        connect: Mapping[str, Callable[[], Any]], explains: Explains,
+        connect: Mapping[str, Callable[[], Any]], kafka: str,
     ) -> None:  # fmt: skip
         self._groups = groups
         self._newest = newest
         self._connect = connect
-        self._explains = explains
-        self.explained: dict[str, int] = {}
+        self._kafka = kafka
+        self.explained: Counter[str] = Counter()
 
     async def compare(self, history: History) -> Compared:
         """Let a history happen at both, until they differ in a way that goes on."""
@@ -239,7 +225,7 @@ class Twins:
             found.lines.append(f"{number} all wait")
         await self._ours_settled(ours)
         told = ours.take()
-        await _await_these(theirs, told)
+        await self._await_kafka(number, told, ours, theirs)
         heard = theirs.take()
         goes_on = True
         for each in sorted({*told, *heard}):
@@ -249,24 +235,53 @@ class Twins:
                 ours.hear(each)
                 theirs.hear(each)
             if told.get(each) != heard.get(each):
-                about = found.history.deeds[each]
-                mismatch = Mismatch(about, ours.requests[each], told.get(each), heard.get(each))
+                mismatch = self._mismatch(number, each, ours, told.get(each), heard.get(each))
                 goes_on &= self._note(found, mismatch)
         state = await _alike(ours, theirs)
         if state is not None:
-            goes_on &= self._note(found, Mismatch(deed, request, *state, where="group"))
+            mismatch = Mismatch(request, *state, self._kafka, where="group")
+            goes_on &= self._note(found, mismatch)
         return goes_on
 
     def _note(self, found: Compared, mismatch: Mismatch) -> bool:
         """Something is not the same; whether what follows can be compared all the same."""
-        name = self._explains(mismatch)
-        found.lines.append(f"  ! Kafka's {mismatch.where}: {mismatch.theirs}  [{name}]")
+        known = explanation(mismatch)
+        found.lines.append(f"  ! Kafka's {mismatch.where}: {mismatch.theirs}")
         found.lines.append(f"  !   our {mismatch.where}: {mismatch.ours}")
-        if name is None:
+        if known is None:
             found.mismatches.append(mismatch)
             return False
-        self.explained[name] = self.explained.get(name, 0) + 1
-        return not name.endswith("!")
+        found.lines.append(f"  that is: {known.name}")
+        self.explained[known.name] += 1
+        return not known.goes_apart
+
+    def _mismatch(
+        self, now: int, number: int, ours: Twin, told: Told | None, heard: Told | None
+    ) -> Mismatch:
+        """The answers to a deed, which are not the same, now."""
+        request = ours.requests[number]
+        asked_since = [later for at, later in ours.requests.items() if at > number]
+        return Mismatch(
+            request, told, heard, self._kafka,
+            has_waited=now > number,
+            is_repeated=any(
+                type(later) is type(request) and later.member_id == request.member_id
+                for later in asked_since
+            ),
+        )  # fmt: skip
+
+    async def _await_kafka(
+        self, now: int, told: Mapping[int, Told], ours: Twin, theirs: Twin
+    ) -> None:
+        """Wait for Kafka's answers to what ours has answered, unless it is known to give none."""
+        missing = [
+            theirs.waiting[number]
+            for number, answer in told.items()
+            if number in theirs.waiting
+            and explanation(self._mismatch(now, number, ours, answer, None)) is None
+        ]
+        if missing:
+            await asyncio.wait(missing, timeout=PATIENCE_S)
 
     async def _ours_settled(self, ours: Twin) -> None:
         """Wait until ours has said what it says now."""
@@ -290,13 +305,6 @@ class Twins:
 def brief(twin: Twin, request: Any) -> str:
     """A request, in a line."""
     return f"{type(request).__name__} {request.API_VERSION} {twin.plain(request.to_dict())}"
-
-
-async def _await_these(twin: Twin, told: Mapping[int, Told]) -> None:
-    """Wait for Kafka's answers to what ours has answered, and for those that come at once."""
-    missing = [twin.waiting[number] for number in told if number in twin.waiting]
-    if missing:
-        await asyncio.wait(missing, timeout=PATIENCE_S)
 
 
 async def _alike(ours: Twin, theirs: Twin) -> tuple[Told, Told] | None:
@@ -325,7 +333,7 @@ async def shrunk(twins: Twins, found: Compared) -> Compared:
 
 
 @asynccontextmanager
-async def twins(kafka: EmbeddedKafka, explains: Explains) -> AsyncIterator[Twins]:
+async def twins(kafka: EmbeddedKafka) -> AsyncIterator[Twins]:
     """Ours, and this Kafka's coordinator, with the same topics and settings."""
     async with served({TOPIC: PARTITIONS, "u": 1}, groups=SETTINGS) as there, AsyncExitStack() as s:
 
@@ -346,7 +354,7 @@ async def twins(kafka: EmbeddedKafka, explains: Explains) -> AsyncIterator[Twins
             told = await (await connect()).ask(ApiVersionsRequest(version=0), 0)
             spoken.append({each.api_key: each.max_version for each in told.api_keys})
         newest = {api: min(version, spoken[1].get(api, -1)) for api, version in spoken[0].items()}
-        yield Twins(there.groups, newest, {"ours": to_ours, "kafka": to_kafka}, explains)
+        yield Twins(there.groups, newest, {"ours": to_ours, "kafka": to_kafka}, kafka.version)
 
 
 async def _coordinates(kafka: WireClient) -> None:

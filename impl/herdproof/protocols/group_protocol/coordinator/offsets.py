@@ -81,9 +81,8 @@ class CommittedOffsets(GroupPart):
         if error:
             self._outbox.answer(caller, refusal(request, error))
             return
-        if group is None:
+        if group is None:  # which stands once something is committed
             group = ClassicGroup(request.group_id, self._outbox.now_ms)
-            self._groups[request.group_id] = group
         member = group.members.get(request.member_id)
         if member is not None:
             self._sessions.renew(group, member)
@@ -104,6 +103,7 @@ class CommittedOffsets(GroupPart):
             topics.append(TopicResult(topic.name, tuple(results)))
         told = OffsetCommitResponse(topics=tuple(topics))
         if accepted:
+            self._groups[request.group_id] = group
             self._store(group, accepted, partial(self._committed, caller, request, told))
         else:
             self._outbox.answer(caller, told)
