@@ -34,7 +34,7 @@ STATIC_FROM = 3
 """Members from this one on have an instance id."""
 TOPIC = "t"
 PARTITIONS = 4
-LONG_MS, SHORT_MS, TOO_SHORT_MS = 120_000, 2_000, 10
+LONG_MS, SHORT_MS, TOO_SHORT_MS = 120_000, 3_000, 10
 STRANGER = "nobody-knows-this-one"
 REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION, MEMBER_ID_REQUIRED = 27, 22, 79
 
@@ -195,7 +195,7 @@ PROTOCOLS: tuple[tuple[tuple[str, bytes], ...], ...] = (
     (),
 )
 TYPES = (*["consumer"] * 14, "connect", "")
-PARTITIONS_NAMED = (
+PARTITIONS_NAMED: tuple[dict[str, list[int]], ...] = (
     {TOPIC: [0]}, {TOPIC: [0, 1]}, {TOPIC: [2], "u": [0]}, {"absent": [0], TOPIC: [3]},
     {TOPIC: [PARTITIONS + 5]}, {},
 )  # fmt: skip
@@ -288,13 +288,13 @@ class Asking:
                 "protocol_name": "wrong" if wrong else self.seat.protocol,
             }
         made = SyncGroupRequest.SyncGroupRequestAssignment
-        told = self.seat.told[1:] if choice % 7 == 6 else self.seat.told
+        told = sorted(self.seat.told, key=self.names.__getitem__)[choice % 7 == 6 :]
         return SyncGroupRequest(
             version=version,
             generation_id=self._generation,
             assignments=[
                 made(member_id=member, assignment=self._assigned(place))
-                for place, member in enumerate(sorted(told, key=self.names.__getitem__))
+                for place, member in enumerate(told)
             ],
             **names,
             **self._named(version, 3),

@@ -235,12 +235,11 @@ class Twins:
                 ours.hear(each)
                 theirs.hear(each)
             if told.get(each) != heard.get(each):
-                mismatch = self._mismatch(number, each, ours, told.get(each), heard.get(each))
+                mismatch = self._mismatch(number, each, ours, told, heard)
                 goes_on &= self._note(found, mismatch)
-        state = await _alike(ours, theirs)
-        if state is not None:
-            mismatch = Mismatch(request, *state, self._kafka, where="group")
-            goes_on &= self._note(found, mismatch)
+        unlike = await self._unlike(request, ours, theirs)
+        if unlike is not None:
+            goes_on &= self._note(found, unlike)
         return goes_on
 
     def _note(self, found: Compared, mismatch: Mismatch) -> bool:
@@ -256,13 +255,15 @@ class Twins:
         return not known.goes_apart
 
     def _mismatch(
-        self, now: int, number: int, ours: Twin, told: Told | None, heard: Told | None
-    ) -> Mismatch:
+        self, now: int, number: int, ours: Twin, told: Mapping[int, Told],
+        heard: Mapping[int, Told],
+    ) -> Mismatch:  # fmt: skip
         """The answers to a deed, which are not the same, now."""
         request = ours.requests[number]
         asked_since = [later for at, later in ours.requests.items() if at > number]
         return Mismatch(
-            request, told, heard, self._kafka,
+            request, told.get(number), heard.get(number), self._kafka,
+            beside=tuple(each.get("error_code", 0) for each in told.values()),
             has_waited=now > number,
             is_repeated=any(
                 type(later) is type(request) and later.member_id == request.member_id
@@ -276,12 +277,25 @@ class Twins:
         """Wait for Kafka's answers to what ours has answered, unless it is known to give none."""
         missing = [
             theirs.waiting[number]
-            for number, answer in told.items()
+            for number in told
             if number in theirs.waiting
-            and explanation(self._mismatch(now, number, ours, answer, None)) is None
+            and explanation(self._mismatch(now, number, ours, told, {})) is None
         ]
         if missing:
             await asyncio.wait(missing, timeout=PATIENCE_S)
+
+    async def _unlike(self, request: Any, ours: Twin, theirs: Twin) -> Mismatch | None:
+        """None once both describe the same group; else how they differ, if they do for long."""
+        deadline = time.monotonic() + PATIENCE_S / 5
+        while True:
+            mine, other = await ours.describe(), await theirs.describe()
+            if mine == other:
+                return None
+            unlike = Mismatch(request, mine, other, self._kafka, where="group")
+            known = explanation(unlike)
+            if (known and not known.goes_apart) or time.monotonic() > deadline:
+                return unlike
+            await asyncio.sleep(0.01)
 
     async def _ours_settled(self, ours: Twin) -> None:
         """Wait until ours has said what it says now."""
@@ -307,18 +321,6 @@ def brief(twin: Twin, request: Any) -> str:
     return f"{type(request).__name__} {request.API_VERSION} {twin.plain(request.to_dict())}"
 
 
-async def _alike(ours: Twin, theirs: Twin) -> tuple[Told, Told] | None:
-    """None once both describe the same group; both descriptions if they do not in time."""
-    deadline = time.monotonic() + PATIENCE_S / 5
-    while True:
-        mine, other = await ours.describe(), await theirs.describe()
-        if mine == other:
-            return None
-        if time.monotonic() > deadline:
-            return mine, other
-        await asyncio.sleep(0.01)
-
-
 async def shrunk(twins: Twins, found: Compared) -> Compared:
     """The shortest history like this one that leaving deeds out, one by one, still makes differ."""
     place = len(found.history.deeds) - 1
@@ -333,9 +335,9 @@ async def shrunk(twins: Twins, found: Compared) -> Compared:
 
 
 @asynccontextmanager
-async def twins(kafka: EmbeddedKafka) -> AsyncIterator[Twins]:
+async def twins(kafka: EmbeddedKafka, settings: GroupSettings = SETTINGS) -> AsyncIterator[Twins]:
     """Ours, and this Kafka's coordinator, with the same topics and settings."""
-    async with served({TOPIC: PARTITIONS, "u": 1}, groups=SETTINGS) as there, AsyncExitStack() as s:
+    async with served({TOPIC: PARTITIONS, "u": 1}, groups=settings) as there, AsyncExitStack() as s:
 
         async def to_kafka() -> WireClient:
             """A connection to Kafka."""

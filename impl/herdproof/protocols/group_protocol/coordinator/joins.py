@@ -52,6 +52,7 @@ class Joins(GroupPart):
         if not self._has_room(group, request.member_id):
             self._rebalancer.drop(group, request.member_id)
             self._refuse(caller, Error.GROUP_MAX_SIZE_REACHED)
+            self._rebalancer.complete_if_joined(group)
         elif not group.supports(request.protocol_type, request.protocols):
             self._refuse(caller, Error.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         elif not request.member_id:
