@@ -17,6 +17,7 @@ from herdproof.broker.answering import BrokerNode
 from herdproof.broker.codec import KafkaRequest, RequestHead, read_answer, write_request
 from herdproof.broker.front import FrontBroker
 from herdproof.broker.metrics import BrokerMetrics
+from herdproof.broker.sasl import SaslUsers
 from herdproof.broker.server import BrokerServer
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.protocols.group_protocol.server.shell import GroupShell
@@ -44,7 +45,7 @@ class Served:
 @asynccontextmanager
 async def served(
     topics: dict[str, int] | None = None, records: RecordLimits | None = None,
-    groups: GroupSettings | None = None, **limits: Any,
+    groups: GroupSettings | None = None, users: SaslUsers | None = None, **limits: Any,
 ) -> AsyncIterator[Served]:  # fmt: skip
     """A broker by itself on a free port."""
     listener = KafkaListener(port=0, **limits)
@@ -56,7 +57,7 @@ async def served(
         )  # fmt: skip
         shell.elected(epoch=1)
         there = Served(server, alone, shell)
-        there.here = await alone.open(listener, topics or {"t": 2}, shell)
+        there.here = await alone.open(listener, topics or {"t": 2}, shell, users)
         try:
             yield there
         finally:

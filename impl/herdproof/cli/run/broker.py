@@ -84,6 +84,8 @@ def broker(
     configuration = read_broker(config, said)
     disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
     log_to_stderr(configuration.log.form, configuration.log.level)
+    if kafka is not None and configuration.sasl is not None:
+        raise UsageError("sasl and --in-front-of: users are those of a broker by itself")
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
     with ExitStack() as stack:
         metrics = BrokerMetrics()
@@ -102,15 +104,17 @@ async def serve(
     """Serve until the server fails, or this is cancelled."""
     from herdproof.broker.alone import AloneBroker
     from herdproof.broker.front import FrontBroker
+    from herdproof.broker.sasl import SaslUsers
     from herdproof.broker.server import BrokerServer
 
     listener = configuration.listener
     async with BrokerServer(listener, configuration.tls, metrics) as server:
         if kafka is None:
+            users = None if configuration.sasl is None else SaslUsers(configuration.sasl)
             alone = AloneBroker(server, configuration.broker_id, configuration.records)
             knows = alone.log.has
             async with coordinating(configuration, server, knows) as (groups, stand):
-                here = await alone.open(listener, topics, groups)
+                here = await alone.open(listener, topics, groups, users)
                 await stand((here.host, here.port))
                 await served(server, (here.host, here.port))
         else:

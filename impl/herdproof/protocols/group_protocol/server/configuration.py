@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from herdproof.broker.sasl import SaslSection
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.shells.configuration import (
@@ -30,6 +31,8 @@ class BrokerConfiguration(BaseModel):
     records: RecordLimits = RecordLimits()
     listener: KafkaListener = KafkaListener()
     tls: Tls | None = None
+    sasl: SaslSection | None = None
+    """Who gets in; None: everybody."""
     zookeeper: ZooKeeperSection | None = None
     """Where groups are stored, and one of several brokers is elected; None: in memory."""
     metrics: MetricsSection = MetricsSection()
