@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,7 +20,15 @@ from typing import Any, Literal, Protocol
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from herdproof.broker.codec import KafkaError, RequestHead, Versions, read_request, write_answer
+from herdproof.broker.codec import (
+    KafkaError,
+    RequestHead,
+    Versions,
+    framed,
+    read_answer,
+    read_request,
+    write_answer,
+)
 from herdproof.broker.connection import KafkaConnection
 from herdproof.errors import PeerError
 from herdproof.shells.configuration import BadConfiguration, parsed
@@ -217,3 +225,72 @@ class SaslGate:
         connection.reply(write_answer(head, answer))
         if error:
             connection.refuse("log-in failed")
+
+
+# ── In front of a Kafka, which is asked ─────────────────────────────────────────────────────
+
+ROUNDS: Mapping[str, int] = {PLAIN: 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
+"""How many answers without an error a log-in takes."""
+
+
+@dataclass
+class SaslWatch:
+    """Lets in whom the Kafka behind has let in: log-ins go on to it, and are watched."""
+
+    _left: dict[KafkaConnection, int] = field(default_factory=dict)
+    """How many answers are missing, of each that has begun to log in."""
+
+    def lets(self, connection: KafkaConnection, head: RequestHead, _frame: bytes) -> bool:
+        """Whether a request is to be answered, or to go on."""
+        is_in = self._left.get(connection) == 0
+        if is_in or head.api in SASL_VERSIONS or head.api == ApiKey.ApiVersions:
+            return True
+        connection.refuse("not logged in")
+        return False
+
+    def forget(self, connection: KafkaConnection) -> None:
+        """A connection is over."""
+        self._left.pop(connection, None)
+
+    def answered(
+        self, connection: KafkaConnection, head: RequestHead, asked: bytes, frame: bytes
+    ) -> None:
+        """Kafka has answered a part of a log-in: pass it on."""
+        failed = read_answer(head, frame).error_code != KafkaError.NONE
+        if failed:
+            self.forget(connection)
+        elif head.api == ApiKey.SaslHandshake:
+            mechanism = read_request(head, asked, connection.host).body.mechanism
+            if mechanism in ROUNDS:
+                self._left[connection] = ROUNDS[mechanism]
+        elif self._left.get(connection, 0) > 0:
+            self._left[connection] -= 1
+        connection.reply(framed(frame))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslLogin:
+    """As whom a broker asks the Kafka behind it, which asks for SASL."""
+
+    user: str
+    password_file: str
+    mechanism: SaslMechanism = PLAIN
+
+    def tokens(self) -> Generator[bytes, bytes, None]:
+        """What is said, in turn; is sent what is answered. Raises `BadConfiguration`."""
+        try:
+            password = Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise BadConfiguration(
+                f"kafka.password_file {self.password_file} cannot be read: {problem}."
+            ) from problem
+        if self.mechanism == PLAIN:
+            yield f"\0{self.user}\0{password}".encode()
+            return
+        from scramp import ScramClient
+
+        client = ScramClient([self.mechanism], self.user, password)
+        challenge = yield client.get_client_first().encode()
+        client.set_server_first(challenge.decode())
+        proof = yield client.get_client_final().encode()
+        client.set_server_final(proof.decode())

@@ -119,7 +119,7 @@ async def serve(
                 await served(server, (here.host, here.port))
         else:
             async with coordinating(configuration, server) as (groups, stand):
-                front = FrontBroker(server, kafka, listener, groups)
+                front = FrontBroker(server, kafka, listener, groups, configuration.kafka)
                 address = await front.open()
                 found = front.here()
                 assert found is not None, "Kafka has told of a broker"
