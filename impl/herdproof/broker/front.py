@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafka.protocol.admin import ListGroupsResponse
 from kafka.protocol.api_key import ApiKey
@@ -36,7 +36,7 @@ from herdproof.broker.groups import GROUP_KEYS, SEVERAL_KEYS_FROM, group_handler
 from herdproof.broker.sasl import SASL_VERSIONS, SaslLogin, SaslWatch
 from herdproof.broker.server import BrokerPort, BrokerServer, versions_handler
 from herdproof.broker.settings import KafkaListener
-from herdproof.broker.upstream import Address, UpstreamLink, ask_kafka, link
+from herdproof.broker.upstream import Address, TakeWhole, UpstreamLink, ask_kafka, link
 from herdproof.errors import WorldError
 from herdproof.shells.logs import fields
 
@@ -56,6 +56,9 @@ OLDEST: Mapping[int, int] = {ApiKey.SaslHandshake: 1}
 """The first version that is followed by frames."""
 PLAIN_METADATA = RequestHead(ApiKey.Metadata, 1, 0)
 PLAIN_VERSIONS = RequestHead(ApiKey.ApiVersions, 0, 0)
+
+FindHere: TypeAlias = Callable[[KafkaRequest, KafkaConnection], None]
+"""Says who coordinates groups: this broker does, or one beside it."""
 
 
 class FrontBroker:
@@ -124,7 +127,7 @@ class FrontBroker:
         groups: Handlers = group_handlers(self._groups, self.here)
         find = groups[ApiKey.FindCoordinator]
         port.gate = self._watch
-        port.forward = partial(self._forward, port, find, addresses)
+        port.forward = partial(self._forward, addresses, partial(port.hand, find))
         port.handlers = {
             **{api: handler for api, handler in groups.items() if api != ApiKey.FindCoordinator},
             ApiKey.ApiVersions: versions_handler(self._spoken, {}),
@@ -163,28 +166,34 @@ class FrontBroker:
     # ── Requests ────────────────────────────────────────────────────────────────────────────
 
     def _forward(
-        self, port: BrokerPort, find: Handler, addresses: Callable[[], list[Address]],
+        self, addresses: Callable[[], list[Address]], find: FindHere | None,
         connection: KafkaConnection, head: RequestHead, frame: bytes,
     ) -> None:  # fmt: skip
-        """Send a request on, unless it asks for the coordinator of groups."""
+        """Send a request on, unless it asks for the coordinator of groups, who is to be here."""
         oldest, newest = self._spoken.get(head.api, (0, -1))
         if not oldest <= head.version <= newest:
             connection.refuse(f"unknown version {head.version} of request {head.api}")
             return
-        if head.api == ApiKey.FindCoordinator:
+        if head.api == ApiKey.FindCoordinator and find is not None:
             request = read_request(head, frame, connection.host)
             if request.body.key_type == GROUP_KEYS:
-                port.hand(find, request, connection)
+                find(request, connection)
                 return
-        take = None
-        if head.api in REWRITTEN:
-            take = partial(self._rewrite, connection, head)
-        elif head.api in SASL_VERSIONS and self._watch is not None:
-            take = partial(self._watch.answered, connection, head, frame)
+        take = self._taker(connection, head, frame)
         if isinstance(connection.upstream, UpstreamLink):
             connection.upstream.forward(head, frame, take)
         else:
             self._run(self._link(connection, addresses(), head, frame, take))
+
+    def _taker(
+        self, connection: KafkaConnection, head: RequestHead, frame: bytes
+    ) -> TakeWhole | None:
+        """Who takes the whole answer to a request, before it is passed on; None: nobody."""
+        if head.api in REWRITTEN:
+            return partial(self._rewrite, connection, head)
+        if head.api in SASL_VERSIONS and self._watch is not None:
+            return partial(self._watch.answered, connection, head, frame)
+        return None
 
     async def _link(
         self, connection: KafkaConnection, addresses: list[Address], head: RequestHead,

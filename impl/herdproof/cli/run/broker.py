@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -53,6 +53,10 @@ def broker(
     broker_id: Annotated[
         int | None, typer.Option(metavar="N", help="This broker's id (1), of several.")
     ] = None,
+    observe: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Kafka keeps its groups; its answers are written there."),
+    ] = None,
     rebalance_delay: Annotated[
         int | None,
         typer.Option(metavar="MS", help="How long an empty group waits for more to join (3000)."),
@@ -74,6 +78,8 @@ def broker(
 
     if in_front_of is not None and topic:
         raise UsageError("--topic and --in-front-of: a real Kafka's topics are created there")
+    if observe is not None and (in_front_of is None or zookeeper is not None):
+        raise UsageError("--observe goes with --in-front-of, and not with --zookeeper")
     kafka = None if in_front_of is None else addresses_of(in_front_of)
     topics = dict(map(topic_of, topic or []))
     said = {
@@ -93,7 +99,12 @@ def broker(
             where = (configuration.metrics.host, configuration.metrics.port)
             served = stack.enter_context(MetricsServer(metrics.registry, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
-        code = asyncio.run(until_signalled(serve(configuration, metrics, kafka, topics)))
+        if kafka is not None and observe is not None:
+            stream = stack.enter_context(appended(observe))
+            serving = serve_observed(configuration, metrics, kafka, stream)
+        else:
+            serving = serve(configuration, metrics, kafka, topics)
+        code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
 
 
@@ -125,6 +136,30 @@ async def serve(
                 assert found is not None, "Kafka has told of a broker"
                 await stand((found.host, found.port))
                 await served(server, address)
+
+
+async def serve_observed(
+    configuration: BrokerConfiguration, metrics: BrokerMetrics, kafka: list[Address],
+    stream: TextIO,
+) -> None:  # fmt: skip
+    """Serve in front of a Kafka that coordinates, and write down what it answers."""
+    from herdproof.broker.observing import ObservedFront, SeenAnswers
+    from herdproof.broker.server import BrokerServer
+    from herdproof.protocols.group_protocol.server.translation import VERSIONS
+
+    listener = configuration.listener
+    async with BrokerServer(listener, configuration.tls, metrics) as server:
+        see = SeenAnswers(stream)
+        front = ObservedFront(server, kafka, listener, VERSIONS, see, configuration.kafka)
+        await served(server, await front.open())
+
+
+def appended(file: Path) -> TextIO:
+    """A file to append to; a place that cannot be written to is misuse."""
+    try:
+        return file.open("a", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--observe {file}: it cannot be written ({error})") from None
 
 
 async def served(server: BrokerServer, address: Address) -> None:
