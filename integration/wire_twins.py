@@ -237,7 +237,7 @@ class Twins:
             if told.get(each) != heard.get(each):
                 mismatch = self._mismatch(number, each, ours, told, heard)
                 goes_on &= self._note(found, mismatch)
-        unlike = await self._unlike(request, ours, theirs)
+        unlike = await self._unlike(request, ours, theirs) if goes_on else None
         if unlike is not None:
             goes_on &= self._note(found, unlike)
         return goes_on

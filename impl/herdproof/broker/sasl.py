@@ -66,7 +66,7 @@ class LoginFailed(PeerError):
     """Somebody is not who it says to be, or does not say it as it is to be said."""
 
 
-class Exchange(Protocol):
+class LoginExchange(Protocol):
     """A log-in by one mechanism."""
 
     user: str | None
@@ -139,7 +139,7 @@ class SaslUsers:
             if name != PLAIN
         }
 
-    def begin(self, mechanism: str) -> Exchange | None:
+    def begin(self, mechanism: str) -> LoginExchange | None:
         """A log-in by this mechanism; None if it is not offered."""
         if mechanism not in self.mechanisms:
             return None
@@ -166,7 +166,7 @@ class SaslGate:
     """What stands before a port's handlers: takes what is about logging in, and lets in."""
 
     users: SaslUsers
-    _begun: dict[KafkaConnection, Exchange] = field(default_factory=dict)
+    _begun: dict[KafkaConnection, LoginExchange] = field(default_factory=dict)
 
     def lets(self, connection: KafkaConnection, head: RequestHead, frame: bytes) -> bool:
         """Whether a request is for the handlers; if not, it is answered, or its connection ends."""

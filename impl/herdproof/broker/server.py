@@ -53,7 +53,7 @@ Forward: TypeAlias = Callable[[KafkaConnection, RequestHead, bytes], None]
 """Takes a request that has no handler, with its frame."""
 
 
-class Gate(Protocol):
+class RequestGate(Protocol):
     """Who looks at every request first."""
 
     def lets(self, connection: KafkaConnection, head: RequestHead, frame: bytes) -> bool:
@@ -74,7 +74,7 @@ class BrokerPort:
         self.address = ("", 0)
         self.handlers: Handlers = {}
         self.forward: Forward | None = None
-        self.gate: Gate | None = None
+        self.gate: RequestGate | None = None
         self._server = server
 
     # ── What connections tell ───────────────────────────────────────────────────────────────

@@ -76,10 +76,7 @@ def broker(
     from herdproof.shells.logs import log_to_stderr
     from herdproof.shells.metrics import MetricsServer
 
-    if in_front_of is not None and topic:
-        raise UsageError("--topic and --in-front-of: a real Kafka's topics are created there")
-    if observe is not None and (in_front_of is None or zookeeper is not None):
-        raise UsageError("--observe goes with --in-front-of, and not with --zookeeper")
+    check_together(in_front_of, topic, observe, zookeeper)
     kafka = None if in_front_of is None else addresses_of(in_front_of)
     topics = dict(map(topic_of, topic or []))
     said = {
@@ -106,6 +103,16 @@ def broker(
             serving = serve(configuration, metrics, kafka, topics)
         code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
+
+
+def check_together(
+    in_front_of: str | None, topic: list[str] | None, observe: Path | None, zookeeper: str | None
+) -> None:
+    """Raises `UsageError` for options that do not go together."""
+    if in_front_of is not None and topic:
+        raise UsageError("--topic and --in-front-of: a real Kafka's topics are created there")
+    if observe is not None and (in_front_of is None or zookeeper is not None):
+        raise UsageError("--observe goes with --in-front-of, and not with --zookeeper")
 
 
 async def serve(
