@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from herdproof.broker.server import BrokerServer
     from herdproof.broker.upstream import Address
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
+    from herdproof.shells.configuration import MetricsSection
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,6 @@ def broker(
     from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
     from herdproof.shells.logs import log_to_stderr
-    from herdproof.shells.metrics import MetricsServer
 
     check_together(in_front_of, topic, observe, zookeeper)
     kafka = None if in_front_of is None else addresses_of(in_front_of)
@@ -92,10 +92,7 @@ def broker(
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
     with ExitStack() as stack:
         metrics = BrokerMetrics()
-        if configuration.metrics.port is not None:
-            where = (configuration.metrics.host, configuration.metrics.port)
-            served = stack.enter_context(MetricsServer(metrics.registry, *where))
-            log.info("metrics on %s:%d", configuration.metrics.host, served.port)
+        show_metrics(stack, configuration.metrics, metrics)
         if kafka is not None and observe is not None:
             stream = stack.enter_context(appended(observe))
             serving = serve_observed(configuration, metrics, kafka, stream)
@@ -103,6 +100,15 @@ def broker(
             serving = serve(configuration, metrics, kafka, topics)
         code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
+
+
+def show_metrics(stack: ExitStack, section: MetricsSection, metrics: BrokerMetrics) -> None:
+    """Serve metrics, if a port is said, until the stack ends."""
+    from herdproof.shells.metrics import MetricsServer
+
+    if section.port is not None:
+        served = stack.enter_context(MetricsServer(metrics.registry, section.host, section.port))
+        log.info("metrics on %s:%d", section.host, served.port)
 
 
 def check_together(
