@@ -87,8 +87,6 @@ def broker(
     configuration = read_broker(config, said)
     disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
     log_to_stderr(configuration.log.form, configuration.log.level)
-    if kafka is not None and configuration.sasl is not None:
-        raise UsageError("sasl and --in-front-of: users are those of a broker by itself")
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
     with ExitStack() as stack:
         metrics = BrokerMetrics()
@@ -131,6 +129,8 @@ async def serve(
     from herdproof.broker.sasl import SaslUsers
     from herdproof.broker.server import BrokerServer
 
+    if kafka is not None and configuration.sasl is not None:
+        raise UsageError("sasl and --in-front-of: users are those of a broker by itself")
     listener = configuration.listener
     async with BrokerServer(listener, configuration.tls, metrics) as server:
         if kafka is None:
