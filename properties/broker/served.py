@@ -17,6 +17,7 @@ from herdproof.broker.answering import BrokerNode
 from herdproof.broker.codec import KafkaRequest, RequestHead, read_answer, write_request
 from herdproof.broker.front import FrontBroker
 from herdproof.broker.metrics import BrokerMetrics
+from herdproof.broker.sasl import SaslUsers
 from herdproof.broker.server import BrokerServer
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.protocols.group_protocol.server.shell import GroupShell
@@ -43,19 +44,20 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    topics: dict[str, int] | None = None, records: RecordLimits | None = None, **limits: Any
-) -> AsyncIterator[Served]:
+    topics: dict[str, int] | None = None, records: RecordLimits | None = None,
+    groups: GroupSettings | None = None, users: SaslUsers | None = None, **limits: Any,
+) -> AsyncIterator[Served]:  # fmt: skip
     """A broker by itself on a free port."""
     listener = KafkaListener(port=0, **limits)
     async with BrokerServer(listener, None, BrokerMetrics()) as server:
         alone = AloneBroker(server, 1, records or RecordLimits())
-        groups = GroupShell(
-            GroupSettings(group_initial_rebalance_delay_ms=0), MemoryGroupStore(),
-            fail=server.fail, knows_topic=alone.log.topics.__contains__,
+        shell = GroupShell(
+            groups or GroupSettings(group_initial_rebalance_delay_ms=0), MemoryGroupStore(),
+            fail=server.fail, knows_partition=alone.log.has,
         )  # fmt: skip
-        groups.elected(epoch=1)
-        there = Served(server, alone, groups)
-        there.here = await alone.open(listener, topics or {"t": 2}, groups)
+        shell.elected(epoch=1)
+        there = Served(server, alone, shell)
+        there.here = await alone.open(listener, topics or {"t": 2}, shell, users)
         try:
             yield there
         finally:
@@ -82,10 +84,10 @@ class WireClient:
         """Send bytes."""
         self._writer.write(data)
 
-    async def answer(self) -> Any:
+    async def answer(self, patience_s: float | None = PATIENCE_S) -> Any:
         """The next answer, which is that to the oldest request."""
-        (size,) = SIZE.unpack(await self.read(SIZE.size))
-        frame = await self.read(size)
+        (size,) = SIZE.unpack(await self.read(SIZE.size, patience_s))
+        frame = await self.read(size, patience_s)
         head = self._asked.pop(0)
         assert SIZE.unpack_from(frame) == (head.correlation_id,)
         return read_answer(head, frame)
@@ -95,9 +97,9 @@ class WireClient:
         self.send(request, version)
         return await self.answer()
 
-    async def read(self, size: int) -> bytes:
+    async def read(self, size: int, patience_s: float | None = PATIENCE_S) -> bytes:
         """So many bytes."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             return await self._reader.readexactly(size)
 
     async def ends(self) -> bool:

@@ -8,6 +8,7 @@ from herdproof.broker.answering import BrokerNode, GroupApis
 from herdproof.broker.groups import group_handlers
 from herdproof.broker.log import MemoryLog
 from herdproof.broker.records import Records
+from herdproof.broker.sasl import SASL_VERSIONS, SaslGate, SaslUsers
 from herdproof.broker.server import BrokerPort, BrokerServer, with_api_versions
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.broker.topics import TopicApis
@@ -28,18 +29,24 @@ class AloneBroker:
         self._limits = limits
 
     async def open(
-        self, listener: KafkaListener, topics: Mapping[str, int], groups: GroupApis
-    ) -> BrokerNode:
-        """Create the topics and serve at the listener's port; as which broker."""
+        self, listener: KafkaListener, topics: Mapping[str, int], groups: GroupApis,
+        users: SaslUsers | None = None,
+    ) -> BrokerNode:  # fmt: skip
+        """
+        Create the topics and serve at the listener's port; as which broker.
+
+        With `users`, only they get in.
+        """
         for name, partitions in topics.items():
             self.log.create(name, partitions)
         port = await self._server.open_port(listener.port)
+        port.gate = None if users is None else SaslGate(users)
         here = advertised(self._node_id, listener, port)
         port.handlers = with_api_versions({
             **Records(self.log, self._limits).handlers(),
             **TopicApis(self.log, self._limits, here).handlers(),
             **group_handlers(groups, lambda: here),
-        })  # fmt: skip
+        }, {} if users is None else SASL_VERSIONS)  # fmt: skip
         return here
 
 

@@ -15,7 +15,7 @@ from enum import IntEnum
 from functools import cache
 from typing import TypeAlias
 
-from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import admin, consumer, metadata, producer, sasl
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
@@ -54,6 +54,8 @@ class KafkaError(IntEnum):
     INVALID_TOPIC_EXCEPTION = 17
     INVALID_REQUIRED_ACKS = 21
     INVALID_GROUP_ID = 24
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -65,6 +67,7 @@ class KafkaError(IntEnum):
     POLICY_VIOLATION = 44
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
+    SASL_AUTHENTICATION_FAILED = 58
     FETCH_SESSION_ID_NOT_FOUND = 70
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
@@ -103,6 +106,11 @@ def messages() -> Mapping[int, tuple[type[ApiMessage], type[ApiMessage]]]:
                 request = getattr(module, name)
                 answer = getattr(module, name.removesuffix("Request") + "Response")
                 found[int(request.API_KEY)] = (request, answer)
+    for request, answer in (
+        (sasl.SaslHandshakeRequest, sasl.SaslHandshakeResponse),
+        (sasl.SaslAuthenticateRequest, sasl.SaslAuthenticateResponse),
+    ):
+        found[int(request.API_KEY)] = (request, answer)
     return found
 
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafka.protocol.admin import ListGroupsResponse
 from kafka.protocol.api_key import ApiKey
@@ -33,9 +33,10 @@ from herdproof.broker.codec import (
 )
 from herdproof.broker.connection import KafkaConnection
 from herdproof.broker.groups import GROUP_KEYS, SEVERAL_KEYS_FROM, group_handlers
+from herdproof.broker.sasl import SASL_VERSIONS, SaslLogin, SaslWatch
 from herdproof.broker.server import BrokerPort, BrokerServer, versions_handler
 from herdproof.broker.settings import KafkaListener
-from herdproof.broker.upstream import Address, UpstreamLink, ask_kafka, link
+from herdproof.broker.upstream import Address, TakeWhole, UpstreamLink, ask_kafka, link
 from herdproof.errors import WorldError
 from herdproof.shells.logs import fields
 
@@ -51,21 +52,32 @@ REWRITTEN = frozenset({ApiKey.Metadata, ApiKey.DescribeCluster, ApiKey.FindCoord
 """Answers with addresses."""
 NEWEST: Mapping[int, int] = {ApiKey.Produce: 9, ApiKey.Fetch: 15, ApiKey.DescribeQuorum: 1}
 """The last versions without addresses in their answers."""
+OLDEST: Mapping[int, int] = {ApiKey.SaslHandshake: 1}
+"""The first version that is followed by frames."""
 PLAIN_METADATA = RequestHead(ApiKey.Metadata, 1, 0)
 PLAIN_VERSIONS = RequestHead(ApiKey.ApiVersions, 0, 0)
 
+FindHere: TypeAlias = Callable[[KafkaRequest, KafkaConnection], None]
+"""Says who coordinates groups: this broker does, or one beside it."""
+
 
 class FrontBroker:
-    """The ports in front of the Kafka at these addresses, for the groups of one coordinator."""
+    """
+    The ports in front of the Kafka at these addresses, for the groups of one coordinator.
+
+    With a `login` that Kafka asks for SASL: whom it lets in is let in here.
+    """
 
     def __init__(
         self, server: BrokerServer, kafka: list[Address], listener: KafkaListener,
-        groups: GroupApis,
+        groups: GroupApis, login: SaslLogin | None = None,
     ) -> None:  # fmt: skip
         self._server = server
         self._kafka = kafka
         self._listener = listener
         self._groups = groups
+        self._login = login
+        self._watch = None if login is None else SaslWatch()
         self._brokers: dict[int, Address] = {}
         """Where Kafka's brokers are, by id."""
         self._ports: dict[int, BrokerPort] = {}
@@ -81,12 +93,12 @@ class FrontBroker:
 
         Raises `NoKafkaBehind`, `CannotListen`, `BadTls`.
         """
-        told = await ask_kafka(self._kafka, PLAIN_VERSIONS, {})
+        told = await ask_kafka(self._kafka, PLAIN_VERSIONS, {}, self._login)
         self._spoken = self._in_common({
             each.api_key: (each.min_version, each.max_version) for each in told.api_keys
         })  # fmt: skip
         first = await self._server.open_port(self._listener.port)
-        metadata = await ask_kafka(self._kafka, PLAIN_METADATA, {"topics": []})
+        metadata = await ask_kafka(self._kafka, PLAIN_METADATA, {"topics": []}, self._login)
         await self._heard({each.node_id: (each.host, each.port) for each in metadata.brokers})
         self._equip(first, lambda: list(self._brokers.values()) + self._kafka, None)
         return first.address
@@ -103,6 +115,7 @@ class FrontBroker:
                 kind, _ = messages()[api]
                 newest = min(newest, kind.max_version)
             newest = min(newest, NEWEST.get(api, newest))
+            oldest = max(oldest, OLDEST.get(api, oldest))
             if oldest <= newest:
                 spoken[api] = oldest, newest
         return spoken
@@ -113,7 +126,8 @@ class FrontBroker:
         """Let a port answer, and forward to the first of these brokers that can be reached."""
         groups: Handlers = group_handlers(self._groups, self.here)
         find = groups[ApiKey.FindCoordinator]
-        port.forward = partial(self._forward, port, find, addresses)
+        port.gate = self._watch
+        port.forward = partial(self._forward, addresses, partial(port.hand, find))
         port.handlers = {
             **{api: handler for api, handler in groups.items() if api != ApiKey.FindCoordinator},
             ApiKey.ApiVersions: versions_handler(self._spoken, {}),
@@ -152,26 +166,34 @@ class FrontBroker:
     # ── Requests ────────────────────────────────────────────────────────────────────────────
 
     def _forward(
-        self, port: BrokerPort, find: Handler, addresses: Callable[[], list[Address]],
+        self, addresses: Callable[[], list[Address]], find: FindHere | None,
         connection: KafkaConnection, head: RequestHead, frame: bytes,
     ) -> None:  # fmt: skip
-        """Send a request on, unless it asks for the coordinator of groups."""
+        """Send a request on, unless it asks for the coordinator of groups, who is to be here."""
         oldest, newest = self._spoken.get(head.api, (0, -1))
         if not oldest <= head.version <= newest:
             connection.refuse(f"unknown version {head.version} of request {head.api}")
             return
-        if head.api == ApiKey.FindCoordinator:
+        if head.api == ApiKey.FindCoordinator and find is not None:
             request = read_request(head, frame, connection.host)
             if request.body.key_type == GROUP_KEYS:
-                port.hand(find, request, connection)
+                find(request, connection)
                 return
-        take = None
-        if head.api in REWRITTEN:
-            take = partial(self._rewrite, connection, head)
+        take = self._taker(connection, head, frame)
         if isinstance(connection.upstream, UpstreamLink):
             connection.upstream.forward(head, frame, take)
         else:
             self._run(self._link(connection, addresses(), head, frame, take))
+
+    def _taker(
+        self, connection: KafkaConnection, head: RequestHead, frame: bytes
+    ) -> TakeWhole | None:
+        """Who takes the whole answer to a request, before it is passed on; None: nobody."""
+        if head.api in REWRITTEN:
+            return partial(self._rewrite, connection, head)
+        if head.api in SASL_VERSIONS and self._watch is not None:
+            return partial(self._watch.answered, connection, head, frame)
+        return None
 
     async def _link(
         self, connection: KafkaConnection, addresses: list[Address], head: RequestHead,

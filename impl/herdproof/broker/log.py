@@ -196,6 +196,11 @@ class MemoryLog:
             self._extend(topic, partitions)
         return topic
 
+    def has(self, name: str, partition: int) -> bool:
+        """Whether there is this partition."""
+        topic = self.topics.get(name)
+        return topic is not None and 0 <= partition < len(topic.partitions)
+
     def delete(self, topic: LoggedTopic) -> None:
         """Delete a topic with its records; who waits for them is told."""
         del self.topics[topic.name], self._by_id[topic.id]

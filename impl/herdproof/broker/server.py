@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
@@ -53,13 +53,28 @@ Forward: TypeAlias = Callable[[KafkaConnection, RequestHead, bytes], None]
 """Takes a request that has no handler, with its frame."""
 
 
+class RequestGate(Protocol):
+    """Who looks at every request first."""
+
+    def lets(self, connection: KafkaConnection, head: RequestHead, frame: bytes) -> bool:
+        """Whether a request is for the handlers; if not, it is answered, or its connection ends."""
+
+    def forget(self, connection: KafkaConnection) -> None:
+        """A connection is over."""
+
+
 class BrokerPort:
-    """One port: `handlers` answer; what has none is for `forward`, or ends its connection."""
+    """
+    One port: `handlers` answer; what has none is for `forward`, or ends its connection.
+
+    With a `gate`, only what that lets through comes to either.
+    """
 
     def __init__(self, server: BrokerServer) -> None:
         self.address = ("", 0)
         self.handlers: Handlers = {}
         self.forward: Forward | None = None
+        self.gate: RequestGate | None = None
         self._server = server
 
     # ── What connections tell ───────────────────────────────────────────────────────────────
@@ -72,6 +87,8 @@ class BrokerPort:
         """A request came."""
         head = read_head(frame)
         self._server.metrics.requested(head.api)
+        if self.gate is not None and not self.gate.lets(connection, head, frame):
+            return
         handler = self.handlers.get(head.api)
         if handler is None:
             if self.forward is None:
@@ -100,6 +117,8 @@ class BrokerPort:
 
     def closed(self, connection: KafkaConnection) -> None:
         """A connection is over."""
+        if self.gate is not None:
+            self.gate.forget(connection)
         self._server.closed(connection)
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
@@ -124,9 +143,9 @@ class BrokerPort:
         connection.refuse("failed")
 
 
-def with_api_versions(handlers: Handlers) -> Handlers:
-    """The handlers, and the one that says which there are."""
-    spoken = {api: handler.versions for api, handler in handlers.items()}
+def with_api_versions(handlers: Handlers, more: Versions) -> Handlers:
+    """The handlers, and the one that says which there are, beside what else is spoken."""
+    spoken = {**more, **{api: handler.versions for api, handler in handlers.items()}}
     return {**handlers, ApiKey.ApiVersions: versions_handler(spoken, {})}
 
 

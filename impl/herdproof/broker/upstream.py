@@ -7,8 +7,11 @@ An answer is passed on as it comes, in whatever parts, unless somebody has to re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
+
+from kafka.protocol.api_key import ApiKey
 
 from herdproof.broker.codec import (
     SIZE,
@@ -21,12 +24,15 @@ from herdproof.broker.codec import (
 )
 from herdproof.broker.connection import KafkaConnection
 from herdproof.broker.reading import MalformedRequest
+from herdproof.broker.sasl import SaslLogin
 from herdproof.errors import WorldError
 
 Address: TypeAlias = tuple[str, int]
 TakeWhole: TypeAlias = Callable[[bytes], None]
 """Takes an answer's frame, and has it answered."""
 
+SHAKE_HANDS = RequestHead(ApiKey.SaslHandshake, 1, 0)
+AUTHENTICATE = RequestHead(ApiKey.SaslAuthenticate, 1, 0)
 CONNECT_S = 10.0
 MOST_READ_BYTES = 64 << 20
 """An answer that has to be read may have so many bytes: the metadata of some 500,000 partitions."""
@@ -140,31 +146,61 @@ async def link(connection: KafkaConnection, addresses: list[Address]) -> Upstrea
     raise problem
 
 
-async def ask_kafka(addresses: list[Address], head: RequestHead, fields: dict[str, object]) -> Any:
+async def ask_kafka(
+    addresses: list[Address], head: RequestHead, fields: dict[str, object],
+    login: SaslLogin | None = None,
+) -> Any:  # fmt: skip
     """Ask the first broker that answers a question of our own; raises `NoKafkaBehind`."""
-    request, _ = messages()[head.api]
-    frame = framed(write_request(head, request(version=head.version, **fields)))
     problems = []
     for host, port in addresses:
         try:
             async with asyncio.timeout(CONNECT_S):
-                return read_answer(head, await exchange(host, port, frame))
+                return await exchange(host, port, head, fields, login)
         except (OSError, asyncio.IncompleteReadError, MalformedRequest) as problem:
             problems.append(f"{host}:{port} ({str(problem) or type(problem).__name__})")
     raise NoKafkaBehind(
         f"No Kafka answers at {', '.join(problems)}: check that it runs, that --in-front-of names "
-        f"it, and that it asks for neither TLS nor SASL there."
+        f"it, that it asks for no TLS there, and that the table kafka of the settings has a user "
+        f"if it asks for SASL."
     )
 
 
-async def exchange(host: str, port: int, frame: bytes) -> bytes:
-    """Send one request over a connection of its own; its answer."""
+async def exchange(
+    host: str, port: int, head: RequestHead, fields: dict[str, object], login: SaslLogin | None
+) -> Any:
+    """Send one request over a connection of its own, logged in if need be; its answer."""
     reader, writer = await asyncio.open_connection(host, port)
-    try:
-        writer.write(frame)
+
+    async def ask(head: RequestHead, fields: dict[str, object]) -> Any:
+        """Ask once."""
+        request, _ = messages()[head.api]
+        writer.write(framed(write_request(head, request(version=head.version, **fields))))
         (size,) = SIZE.unpack(await reader.readexactly(SIZE.size))
         if not 0 < size <= MOST_READ_BYTES:
             raise MalformedRequest(f"an answer of {size} bytes")
-        return await reader.readexactly(size)
+        return read_answer(head, await reader.readexactly(size))
+
+    try:
+        if login is not None:
+            await log_in(ask, login)
+        return await ask(head, fields)
     finally:
         writer.close()
+
+
+async def log_in(
+    ask: Callable[[RequestHead, dict[str, object]], Awaitable[Any]], login: SaslLogin
+) -> None:
+    """Log in over a connection; raises `MalformedRequest` with what Kafka says against it."""
+    shaken = await ask(SHAKE_HANDS, {"mechanism": login.mechanism})
+    if shaken.error_code:
+        offered = ", ".join(shaken.mechanisms)
+        raise MalformedRequest(f"it offers no {login.mechanism}, but {offered}")
+    tokens = login.tokens()
+    with suppress(StopIteration):
+        token = next(tokens)
+        while True:
+            answer = await ask(AUTHENTICATE, {"auth_bytes": token})
+            if answer.error_code:
+                raise MalformedRequest(f"it does not let in {login.user}: {answer.error_message}")
+            token = tokens.send(answer.auth_bytes)

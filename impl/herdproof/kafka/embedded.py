@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from herdproof.errors import CallerError, WorldError
 from herdproof.java import QUICK_START, find_java
-from herdproof.kafka.jars import kafka_jars
+from herdproof.kafka.jars import VERSION, kafka_jars
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import LOOPBACK, free_ports, refuse_a_port_in_use
 from herdproof.servers import ServerFailed, Servers, eventually
@@ -60,6 +60,8 @@ class EmbeddedKafka:
     Raises `JavaMissing`, `JavaTooOld`, `JarsMissing`, `KafkaMissing`, `PortInUse`,
     `ZooKeeperUnreachable`, `BrokerIdInUse` and `ServerFailed` when it starts.
     """
+
+    version: ClassVar[str] = VERSION
 
     def __init__(
         self,
@@ -109,7 +111,7 @@ class EmbeddedKafka:
 
     def start(self) -> Self:
         """Start the broker and wait until it serves."""
-        java, jars = find_java(), kafka_jars()
+        java, jars = find_java(), kafka_jars(version=self.version)
         if self._port is None:
             (self._port,) = free_ports(1)
         else:
@@ -120,10 +122,12 @@ class EmbeddedKafka:
             properties = self._servers.home(self._name) / "server.properties"
             lines = {**self._own_settings(), **self._settings}
             properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-            self._command = [
+            java_with_jars = [
                 *(java.path, *QUICK_START, *_LOGGING, f"-Xmx{self._heap_mb}m"),
-                *("-cp", os.pathsep.join(map(str, jars)), "kafka.Kafka", str(properties)),
+                *("-cp", os.pathsep.join(map(str, jars))),
             ]
+            self._prepare(java_with_jars, properties)
+            self._command = [*java_with_jars, "kafka.Kafka", str(properties)]
             self._launch()
         except BaseException:
             self.stop()
@@ -210,6 +214,9 @@ class EmbeddedKafka:
             raise CallerError("This Kafka is not running: call start(), or use it in a `with`.")
         return self._servers
 
+    def _prepare(self, java: Sequence[str], properties: Path) -> None:
+        """What is done before the first start."""
+
     def _launch(self) -> None:
         """Start the process once ZooKeeper has forgotten an earlier one; wait until it serves."""
         with Client(
@@ -260,7 +267,7 @@ class EmbeddedKafka:
             "zookeeper.session.timeout.ms": str(self._session_timeout_ms),
             "zookeeper.connection.timeout.ms": str(int(self._timeout_s * 1000)),
             "log.dirs": str(self._running().home(self._name) / "data"),
-            **_FOR_TESTS,
+            **FOR_TESTS,
         }
 
 
@@ -270,7 +277,7 @@ def _children(onlooker: Client, path: str) -> set[str]:
     return set(told.names) if isinstance(told, Names) else set()
 
 
-_FOR_TESTS = {
+FOR_TESTS = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",

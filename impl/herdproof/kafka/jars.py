@@ -25,12 +25,15 @@ from herdproof.kafka.ivy import MIRROR, Jar, NotFetched, fetch
 
 VERSION = "3.9.1"
 """The last Kafka that works with ZooKeeper, rather than with its own controllers."""
+KRAFT_VERSION = "4.3.1"
+"""A Kafka that is its own controller."""
 CONSUMERS_VERSION = "0.8.2.2"
 """The last Kafka whose high-level consumers know ZooKeeper alone."""
 TOOLS_VERSION = f"tools-{VERSION}"
 """Kafka's own tools, beside the jars of its broker."""
 LOCKS = {
-    VERSION: "jars.lock", CONSUMERS_VERSION: "consumers.lock", TOOLS_VERSION: "tools.lock",
+    VERSION: "jars.lock", KRAFT_VERSION: "kraft.lock", CONSUMERS_VERSION: "consumers.lock",
+    TOOLS_VERSION: "tools.lock",
 }  # fmt: skip
 
 FETCH_TIMEOUT_S = 600.0

@@ -322,7 +322,7 @@ TABLE: Mapping[str, tuple[Error, Situation]] = {
     "offsets of a group that does not consume are deleted": (
         Error.NON_EMPTY_GROUP, of_another_type(delete_offset)),
     "a group without a name is deleted": (
-        Error.INVALID_GROUP_ID, lambda world: delete(world, "")),
+        Error.GROUP_ID_NOT_FOUND, lambda world: delete(world, "")),
     "a group that there is not is deleted": (Error.GROUP_ID_NOT_FOUND, delete),
     "a group with members is deleted": (
         Error.NON_EMPTY_GROUP, beside_a_stable_member(lambda world, _: delete(world))),

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from herdproof.broker.upstream import Address
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
     from herdproof.protocols.group_protocol.server.shell import ObserveGroups
+    from herdproof.shells.configuration import MetricsSection
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,10 @@ def broker(
     broker_id: Annotated[
         int | None, typer.Option(metavar="N", help="This broker's id (1), of several.")
     ] = None,
+    observe: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Kafka keeps its groups; its answers are written there."),
+    ] = None,
     rebalance_delay: Annotated[
         int | None,
         typer.Option(metavar="MS", help="How long an empty group waits for more to join (3000)."),
@@ -75,10 +80,8 @@ def broker(
     from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
     from herdproof.shells.logs import log_to_stderr
-    from herdproof.shells.metrics import MetricsServer
 
-    if in_front_of is not None and topic:
-        raise UsageError("--topic and --in-front-of: a real Kafka's topics are created there")
+    check_together(in_front_of, topic, observe, zookeeper, trace)
     kafka = None if in_front_of is None else addresses_of(in_front_of)
     topics = dict(map(topic_of, topic or []))
     said = {
@@ -92,18 +95,19 @@ def broker(
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
     with ExitStack() as stack:
         metrics = BrokerMetrics()
-        if configuration.metrics.port is not None:
-            where = (configuration.metrics.host, configuration.metrics.port)
-            served = stack.enter_context(MetricsServer(metrics.registry, *where))
-            log.info("metrics on %s:%d", configuration.metrics.host, served.port)
-        observe = stack.enter_context(observed(trace, configuration.broker_id, run))
-        serving = serve(configuration, metrics, kafka, topics, observe)
+        show_metrics(stack, configuration.metrics, metrics)
+        if kafka is not None and observe is not None:
+            stream = stack.enter_context(appended(observe))
+            serving = serve_observed(configuration, metrics, kafka, stream)
+        else:
+            tracer = stack.enter_context(traced(trace, configuration.broker_id, run))
+            serving = serve(configuration, metrics, kafka, topics, tracer)
         code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
 
 
 @contextmanager
-def observed(trace: Path | None, broker_id: int, run: str) -> Iterator[ObserveGroups]:
+def traced(trace: Path | None, broker_id: int, run: str) -> Iterator[ObserveGroups]:
     """What writes the coordinator's trace, if it is to be written."""
     from herdproof.conformance.traces.tracer import open_trace
     from herdproof.protocols.group_protocol.server.shell import ignore_effects
@@ -116,32 +120,82 @@ def observed(trace: Path | None, broker_id: int, run: str) -> Iterator[ObserveGr
         yield GroupTracer(str(broker_id), run, stream)
 
 
+def show_metrics(stack: ExitStack, section: MetricsSection, metrics: BrokerMetrics) -> None:
+    """Serve metrics, if a port is said, until the stack ends."""
+    from herdproof.shells.metrics import MetricsServer
+
+    if section.port is not None:
+        served = stack.enter_context(MetricsServer(metrics.registry, section.host, section.port))
+        log.info("metrics on %s:%d", section.host, served.port)
+
+
+def check_together(
+    in_front_of: str | None, topic: list[str] | None, observe: Path | None,
+    zookeeper: str | None, trace: Path | None,
+) -> None:  # fmt: skip
+    """Raises `UsageError` for options that do not go together."""
+    if in_front_of is not None and topic:
+        raise UsageError("--topic and --in-front-of: a real Kafka's topics are created there")
+    if observe is not None and (in_front_of is None or zookeeper is not None):
+        raise UsageError("--observe goes with --in-front-of, and not with --zookeeper")
+    if observe is not None and trace is not None:
+        raise UsageError("--observe and --trace: it is Kafka that coordinates")
+
+
 async def serve(
     configuration: BrokerConfiguration, metrics: BrokerMetrics, kafka: list[Address] | None,
-    topics: dict[str, int], observe: ObserveGroups,
+    topics: dict[str, int], tracer: ObserveGroups,
 ) -> None:  # fmt: skip
     """Serve until the server fails, or this is cancelled."""
     from herdproof.broker.alone import AloneBroker
     from herdproof.broker.front import FrontBroker
+    from herdproof.broker.sasl import SaslUsers
     from herdproof.broker.server import BrokerServer
 
+    if kafka is not None and configuration.sasl is not None:
+        raise UsageError("sasl and --in-front-of: users are those of a broker by itself")
     listener = configuration.listener
     async with BrokerServer(listener, configuration.tls, metrics) as server:
         if kafka is None:
+            users = None if configuration.sasl is None else SaslUsers(configuration.sasl)
             alone = AloneBroker(server, configuration.broker_id, configuration.records)
-            knows = alone.log.topics.__contains__
-            async with coordinating(configuration, server, observe, knows) as (groups, stand):
-                here = await alone.open(listener, topics, groups)
+            knows = alone.log.has
+            async with coordinating(configuration, server, tracer, knows) as (groups, stand):
+                here = await alone.open(listener, topics, groups, users)
                 await stand((here.host, here.port))
                 await served(server, (here.host, here.port))
         else:
-            async with coordinating(configuration, server, observe) as (groups, stand):
-                front = FrontBroker(server, kafka, listener, groups)
+            async with coordinating(configuration, server, tracer) as (groups, stand):
+                front = FrontBroker(server, kafka, listener, groups, configuration.kafka)
                 address = await front.open()
                 found = front.here()
                 assert found is not None, "Kafka has told of a broker"
                 await stand((found.host, found.port))
                 await served(server, address)
+
+
+async def serve_observed(
+    configuration: BrokerConfiguration, metrics: BrokerMetrics, kafka: list[Address],
+    stream: TextIO,
+) -> None:  # fmt: skip
+    """Serve in front of a Kafka that coordinates, and write down what it answers."""
+    from herdproof.broker.observing import ObservedFront, SeenAnswers
+    from herdproof.broker.server import BrokerServer
+    from herdproof.protocols.group_protocol.server.translation import VERSIONS
+
+    listener = configuration.listener
+    async with BrokerServer(listener, configuration.tls, metrics) as server:
+        see = SeenAnswers(stream)
+        front = ObservedFront(server, kafka, listener, VERSIONS, see, configuration.kafka)
+        await served(server, await front.open())
+
+
+def appended(file: Path) -> TextIO:
+    """A file to append to; a place that cannot be written to is misuse."""
+    try:
+        return file.open("a", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--observe {file}: it cannot be written ({error})") from None
 
 
 async def served(server: BrokerServer, address: Address) -> None:
@@ -152,8 +206,8 @@ async def served(server: BrokerServer, address: Address) -> None:
 
 @asynccontextmanager
 async def coordinating(
-    configuration: BrokerConfiguration, server: BrokerServer, observe: ObserveGroups,
-    knows_topic: Callable[[str], bool] = lambda _topic: True,
+    configuration: BrokerConfiguration, server: BrokerServer, tracer: ObserveGroups,
+    knows: Callable[[str, int], bool] = lambda _topic, _partition: True,
 ) -> AsyncIterator[tuple[GroupApis, Callable[[Address], Awaitable[None]]]]:  # fmt: skip
     """A coordinator, and what lets it coordinate once clients can find it; its groups' place."""
     from herdproof.protocols.group_protocol.server.shell import GroupShell
@@ -163,7 +217,7 @@ async def coordinating(
     settings = configuration.groups
     if configuration.zookeeper is None:
         alone = GroupShell(
-            settings, MemoryGroupStore(), fail=server.fail, knows_topic=knows_topic, observe=observe
+            settings, MemoryGroupStore(), fail=server.fail, knows_partition=knows, observe=tracer
         )
 
         async def lead(_address: Address) -> None:
@@ -173,7 +227,7 @@ async def coordinating(
         return
     groups = StandingGroups(
         settings, configuration.zookeeper, configuration.broker_id,
-        fail=server.fail, knows_topic=knows_topic, observe=observe,
+        fail=server.fail, knows_partition=knows, observe=tracer,
     )  # fmt: skip
     try:
         await groups.start()

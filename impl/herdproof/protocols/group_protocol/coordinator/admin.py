@@ -86,9 +86,7 @@ class GroupAdmin(GroupPart):
 
     def _delete(self, gathered: GatheredAnswer[DeletedGroup], place: int, name: str) -> None:
         group = self._groups.get(name)
-        if not name:
-            gathered.put(place, DeletedGroup(name, Error.INVALID_GROUP_ID))
-        elif group is None:
+        if group is None:
             gathered.put(place, DeletedGroup(name, Error.GROUP_ID_NOT_FOUND))
         elif not group.is_in(GroupState.EMPTY):
             gathered.put(place, DeletedGroup(name, Error.NON_EMPTY_GROUP))

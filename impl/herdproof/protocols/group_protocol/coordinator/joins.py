@@ -53,6 +53,7 @@ class Joins(GroupPart):
         if not self._has_room(group, request.member_id):
             self._rebalancer.expel(group, request.member_id)
             self._refuse(caller, request, Error.GROUP_MAX_SIZE_REACHED)
+            self._rebalancer.complete_if_joined(group)
         elif not group.supports(request.protocol_type, request.protocols):
             error = Error.INCONSISTENT_GROUP_PROTOCOL
             self._refuse(caller, request, error, request.member_id)

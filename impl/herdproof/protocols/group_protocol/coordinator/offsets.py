@@ -74,7 +74,10 @@ class CommittedOffsets(GroupPart):
     # ── OffsetCommit ────────────────────────────────────────────────────────────────────────
 
     def commit(self, caller: int, request: OffsetCommitRequest) -> None:
-        """Somebody commits offsets."""
+        """Somebody commits offsets; who commits none is not looked at, as by Kafka."""
+        if not request.topics:
+            self._outbox.answer(caller, OffsetCommitResponse())
+            return
         group = self._groups.get(request.group_id)
         error = self._why_not(group, request)
         if error:
@@ -86,9 +89,8 @@ class CommittedOffsets(GroupPart):
             self._take(request, error, {}, asked)
             self._outbox.answer(caller, refusal(request, error))
             return
-        if group is None:
+        if group is None:  # which stands once something is committed
             group = ClassicGroup(request.group_id, self._outbox.now_ms)
-            self._groups[request.group_id] = group
         member = group.members.get(request.member_id)
         if member is not None:
             self._sessions.renew(group, member)
@@ -111,9 +113,9 @@ class CommittedOffsets(GroupPart):
         told = OffsetCommitResponse(topics=tuple(topics))
         self._take(request, Error.NONE, accepted, refused)
         if accepted:
-            self._store(
-                "flush_offsets", group, accepted, partial(self._committed, caller, request, told)
-            )
+            self._groups[request.group_id] = group
+            told_then = partial(self._committed, caller, request, told)
+            self._store("flush_offsets", group, accepted, told_then)
         else:
             self._outbox.answer(caller, told)
 

@@ -5,7 +5,8 @@ It begins with `prepare`: members are told by their heartbeats to join anew, and
 parked. Once all have joined, or the longest rebalance timeout is over, `complete` makes the next
 generation of those that have; dynamic members that have not are members no longer, static ones
 remain. The joins are answered when that generation is stored, so that none is ever handed out
-twice. Then each member is to ask for its assignment (`syncs.py`) before the time is over once more.
+twice. Then each member is to ask for its assignment (`memberships.py`) before the time is over once
+more.
 
 A group that was empty waits for more to join, as long as new ones come: the initial delay, extended
 up to the rebalance timeout.

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from herdproof.broker.sasl import SaslLogin, SaslSection
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.shells.configuration import (
@@ -30,6 +31,10 @@ class BrokerConfiguration(BaseModel):
     records: RecordLimits = RecordLimits()
     listener: KafkaListener = KafkaListener()
     tls: Tls | None = None
+    sasl: SaslSection | None = None
+    """Who gets in, by itself; None: everybody."""
+    kafka: SaslLogin | None = None
+    """As whom the Kafka behind is asked; None: it asks for no SASL."""
     zookeeper: ZooKeeperSection | None = None
     """Where groups are stored, and one of several brokers is elected; None: in memory."""
     metrics: MetricsSection = MetricsSection()

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, TypeVar, assert_never
 
 from herdproof.broker.answering import BrokerNode, Reply
 from herdproof.broker.codec import KafkaRequest
@@ -29,10 +29,15 @@ from herdproof.protocols.group_protocol.effects import (
 from herdproof.protocols.group_protocol.messages import (
     Error,
     GroupRequest,
+    GroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     PartitionResult,
     TopicResult,
+    TopicToCommit,
+    TopicToFetch,
 )
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.settings import GroupSettings
@@ -41,9 +46,11 @@ from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutc
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T", TopicToCommit, TopicToFetch)
+
 ObserveGroups: TypeAlias = Callable[[GroupCoordinator, Sequence[GroupEffect]], None]
 """Told after everything that the core was given: the core as it is now, and what it led to."""
-KnowsTopic: TypeAlias = Callable[[str], bool]
+KnowsPartition: TypeAlias = Callable[[str, int], bool]
 CoreEvent: TypeAlias = Callable[[int], Sequence[GroupEffect]]
 """Something to be given to the core, at this time."""
 
@@ -52,8 +59,8 @@ def ignore_effects(core: GroupCoordinator, effects: Sequence[GroupEffect]) -> No
     """Who observes a coordinator that nobody observes."""
 
 
-def knows_all(_topic: str) -> bool:
-    """Whether there is a topic, where that cannot be said: yes."""
+def knows_all(_topic: str, _partition: int) -> bool:
+    """Whether there is a partition, where that cannot be said: yes."""
     return True
 
 
@@ -61,7 +68,7 @@ class GroupShell:
     """
     A coordinator of all groups, in the running loop, for a server of Kafka's wire.
 
-    `knows_topic` says whose offsets can be committed, `fail` is told what the core failed by,
+    `knows_partition` says whose offsets can be committed, `fail` is told what the core failed by,
     `step_down` that it must not lead on as it is, and `observe` everything that happens.
     """
 
@@ -71,14 +78,14 @@ class GroupShell:
         self, settings: GroupSettings, store: GroupStore, *,
         fail: Callable[[Exception], None],
         step_down: Callable[[], None] = lambda: None,
-        knows_topic: KnowsTopic = knows_all,
+        knows_partition: KnowsPartition = knows_all,
         observe: ObserveGroups = ignore_effects,
     ) -> None:  # fmt: skip
         self._core = GroupCoordinator(settings, lambda: str(uuid.uuid4()))
         self._store = store
         self._fail = fail
         self._step_down = step_down
-        self._knows_topic = knows_topic
+        self._knows_partition = knows_partition
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._callers: dict[int, tuple[KafkaRequest, Reply, tuple[TopicResult, ...]]] = {}
@@ -131,22 +138,35 @@ class GroupShell:
     def _without_unknown(
         self, message: GroupRequest
     ) -> tuple[GroupRequest, tuple[TopicResult, ...]]:
-        """A request without the topics that there are not, and what is answered of those."""
-        if not isinstance(message, OffsetCommitRequest):
-            return message, ()
-        unknown = [topic for topic in message.topics if not self._knows_topic(topic.name)]
-        if not unknown:
-            return message, ()
-        known = tuple(topic for topic in message.topics if topic not in unknown)
+        """A request without the partitions that there are not, and what is answered of those."""
+        if isinstance(message, OffsetCommitRequest):
+            commits, unknown = self._split(message.topics, lambda part: part.partition)
+            return replace(message, topics=commits), unknown
+        if isinstance(message, OffsetDeleteRequest):
+            deletes, unknown = self._split(message.topics, lambda part: part)
+            return replace(message, topics=deletes), unknown
+        return message, ()
+
+    def _split(
+        self, topics: tuple[T, ...], number_of: Callable[[Any], int]
+    ) -> tuple[tuple[T, ...], tuple[TopicResult, ...]]:
+        """The topics with those of their partitions that there are, and what becomes of others."""
         no_such = Error.UNKNOWN_TOPIC_OR_PARTITION
-        answered = tuple(
-            TopicResult(
-                topic.name,
-                tuple(PartitionResult(part.partition, no_such) for part in topic.partitions),
-            )
-            for topic in unknown
-        )
-        return replace(message, topics=known), answered
+        known: list[T] = []
+        unknown: list[TopicResult] = []
+        for topic in topics:
+            kept: list[Any] = []
+            gone: list[PartitionResult] = []
+            for part in topic.partitions:
+                if self._knows_partition(topic.name, number_of(part)):
+                    kept.append(part)
+                else:
+                    gone.append(PartitionResult(number_of(part), no_such))
+            if kept:
+                known.append(replace(topic, partitions=tuple(kept)))
+            if gone:
+                unknown.append(TopicResult(topic.name, tuple(gone)))
+        return tuple(known), tuple(unknown)
 
     # ── The core ────────────────────────────────────────────────────────────────────────────
 
@@ -187,8 +207,8 @@ class GroupShell:
         match effect:
             case GroupAnswer(caller=caller, response=response):
                 request, reply, unknown = self._callers.pop(caller)
-                if unknown and isinstance(response, OffsetCommitResponse):
-                    response = replace(response, topics=(*response.topics, *unknown))
+                if unknown:
+                    response = _with_unknown(response, unknown)
                 reply(translation.write(request, response))
             case StoreGroup(token=token):
                 self._store.write(effect, lambda written: self._written(token, written))
@@ -220,3 +240,15 @@ class GroupShell:
         """The core's deadline has come."""
         self._wake = self._wakes_ms = None
         self._give(self._core.tick)
+
+
+def _with_unknown(response: GroupResponse, unknown: tuple[TopicResult, ...]) -> GroupResponse:
+    """A response that tells of the partitions that there are not, too, unless all is refused."""
+    assert isinstance(response, OffsetCommitResponse | OffsetDeleteResponse)
+    if isinstance(response, OffsetDeleteResponse) and response.error:
+        return response
+    by_name: dict[str, tuple[PartitionResult, ...]] = {}
+    for topic in (*response.topics, *unknown):
+        by_name[topic.name] = (*by_name.get(topic.name, ()), *topic.partitions)
+    topics = tuple(TopicResult(name, partitions) for name, partitions in by_name.items())
+    return replace(response, topics=topics)

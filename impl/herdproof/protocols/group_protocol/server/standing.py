@@ -22,7 +22,7 @@ from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.server.shell import (
     GroupShell,
-    KnowsTopic,
+    KnowsPartition,
     ObserveGroups,
     ignore_effects,
     knows_all,
@@ -71,7 +71,7 @@ class StandingGroups:
     def __init__(
         self, settings: GroupSettings, zookeeper: ZooKeeperSection, broker_id: int, *,
         fail: Callable[[Exception], None],
-        knows_topic: KnowsTopic = knows_all,
+        knows_partition: KnowsPartition = knows_all,
         observe: ObserveGroups = ignore_effects,
     ) -> None:  # fmt: skip
         self._broker_id = broker_id
@@ -80,7 +80,7 @@ class StandingGroups:
         self._keeper = Keeper(zookeeper, broker_id, PATHS.election, self)
         self._shell = GroupShell(
             settings, ZooKeeperGroupStore(self._keeper.submit, PATHS), fail=fail,
-            step_down=self._step_down, knows_topic=knows_topic, observe=observe,
+            step_down=self._step_down, knows_partition=knows_partition, observe=observe,
         )  # fmt: skip
         self._leads = self._is_closing = False
         self._leader: BrokerNode | None = None

@@ -58,7 +58,7 @@ def read(request: KafkaRequest) -> GroupRequest:
     asked_by = {
         "version": request.head.version,
         "client_id": request.client_id,
-        "client_host": request.client_host,
+        "client_host": f"/{request.client_host}",  # as Java writes an address without a name
     }
     return READ[request.head.api](request.body, asked_by)
 

@@ -1,0 +1,68 @@
+"""`herdproof broker --observe` in front of a real Kafka: its coordinator, seen from outside."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herdproof.consuming.consumer_protocol import read_assignment
+from herdproof.kafka.embedded import EmbeddedKafka
+from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+from integration.broker_group import PYTHON, BrokerGroup
+from integration.test_broker import PARTITIONS, broker
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_group_of_kafkas_own_is_seen_as_it_is(
+    zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    """Unmodified clients, one killed: what Kafka told each of them fits together."""
+    topic, file = f"orders-{uuid.uuid4()}", tmp_path / "seen.jsonl"
+    short = {"group.min.session.timeout.ms": "500"}
+    with ExitStack() as stack:
+        kafka = stack.enter_context(EmbeddedKafka(f"{zookeeper.hosts}/observed", settings=short))
+        kafka.create_topic(topic, PARTITIONS)
+        arguments = ("--in-front-of", kafka.bootstrap, "--observe", str(file))
+        address = stack.enter_context(broker(tmp_path, *arguments))
+        group = stack.enter_context(BrokerGroup(address, "observed", topic, PARTITIONS))
+        for kind in PYTHON:
+            group.start(kind, kind)
+        group.settle(*PYTHON)
+        group.kill(PYTHON[0])
+        group.settle(*PYTHON[1:])
+
+    seen = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {each["api"] for each in seen} >= {"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"}
+    assert_generations_rise(seen)
+    owners = assigned(seen)
+    assert len(owners) >= 2
+    assert sorted(owners[max(owners)]) == [(topic, number) for number in range(PARTITIONS)]
+
+
+def assert_generations_rise(seen: list[dict[str, Any]]) -> None:
+    """What one member is told never goes back."""
+    told: dict[str, int] = defaultdict(int)
+    for each in seen:
+        if each["api"] == "JoinGroup" and not each["answer"]["error_code"]:
+            member, generation = each["answer"]["member_id"], each["answer"]["generation_id"]
+            assert generation > told[member]
+            told[member] = generation
+
+
+def assigned(seen: list[dict[str, Any]]) -> dict[int, dict[tuple[str, int], str]]:
+    """By generation, whose each partition is; it is nobody else's."""
+    owners: dict[int, dict[tuple[str, int], str]] = defaultdict(dict)
+    for each in seen:
+        if each["api"] == "SyncGroup" and not each["answer"]["error_code"]:
+            generation, member = each["request"]["generation_id"], each["request"]["member_id"]
+            for where in read_assignment(base64.b64decode(each["answer"]["assignment"])):
+                assert owners[generation].setdefault(where, member) == member
+    return owners
