@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import GroupAnswer
 from herdproof.protocols.group_protocol.held.flawed import (
@@ -22,7 +23,6 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupResponse,
 )
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
-from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
 from herdproof.protocols.group_protocol.simulated.world import GroupRun
 from herdspec.check.observation.observed import Ruling
 
@@ -34,11 +34,11 @@ CALM = GroupRunConfig(kinds=())
 
 
 def broken_first(
-    coordinator: type[GroupCoordinator], member: type[SimulatedGroupMember] = SimulatedGroupMember
+    coordinator: type[GroupCoordinator], client: type[GroupConsumer] = GroupConsumer
 ) -> set[str]:
     """What is broken in the first run in which anything is."""
     for seed in SEARCHED:
-        found = judged_group_run(seed, coordinator=coordinator, member=member)
+        found = judged_group_run(seed, coordinator=coordinator, client=client)
         if found.broken:
             return found.broken
     return set()
@@ -141,5 +141,5 @@ def test_a_commit_for_a_partition_of_another_member_is_found() -> None:
 def test_a_client_that_commits_what_it_had_does_no_harm() -> None:
     """Here such a commit is refused."""
     for seed in range(40):
-        found = judged_group_run(seed, member=CommitsWhatItHad)
+        found = judged_group_run(seed, client=CommitsWhatItHad)
         assert not found.broken, "\n".join(found.story)

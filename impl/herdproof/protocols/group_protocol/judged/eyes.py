@@ -15,17 +15,18 @@ added: `one_leader` and `what_is_handed_out_is_stored`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from herdproof.consuming.consumer_protocol import read_assignment
+from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import StoredClassicGroup, TopicPartition
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
-from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
-from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
+from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun, only_range
 from herdspec.check.observation.observed import Judgement, Observed
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT
@@ -232,11 +233,12 @@ def judged_group_run(
     seed: int, config: GroupRunConfig = DEFAULT,
     coordinator: type[GroupCoordinator] = GroupCoordinator,
     troubles: Sequence[GroupTrouble] | None = None,
-    member: type[SimulatedGroupMember] = SimulatedGroupMember,
+    client: type[GroupConsumer] = GroupConsumer,
+    assignors: Callable[[], tuple[PartitionAssignor, ...]] = only_range,
 ) -> JudgedGroupRun:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = GroupContractEyes()
-    run = GroupRun(seed, config, eyes, coordinator, troubles, member)
+    run = GroupRun(seed, config, eyes, coordinator, troubles, client, assignors)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}
