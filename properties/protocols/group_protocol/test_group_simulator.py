@@ -30,7 +30,7 @@ SEEDS = range(300)
 BLOCK = 25
 BLOCKS = range(SEEDS.start, SEEDS.stop, BLOCK)
 SEARCHED = range(200)
-CALM = GroupRunConfig(kinds=())
+CALM = GroupRunConfig(kinds=(), late=0.0)
 
 
 def broken_first(

@@ -10,7 +10,8 @@ one whose assignments are stored; who goes on longer is not seen, and what it sa
 What lies before a start that the reset has found counts as finished. Of the sentences, those are
 left out that speak of what a coordinator knows, and of stores of which there is one step here
 (`stored_as_taken`, `what_was_taken_is_stored_at_the_handover`). Two of the protocol's own are
-added: `one_leader` and `what_is_handed_out_is_stored`.
+added: `one_leader` and `what_is_handed_out_is_stored`; and one of our client, which holds a lease:
+`only_one_is_handed_records`, of a partition at a time, without any assumption.
 """
 
 from __future__ import annotations
@@ -200,6 +201,13 @@ class GroupContractEyes(GroupEyes):
     def resolves(self, member: str, where: TopicPartition, offset: int) -> None:
         """What lies before a start that the reset has found counts as finished."""
         self._is_at(member, where, offset + 1)
+
+    def delivers(self, member: str, where: TopicPartition) -> None:
+        """Whoever gets a record, nobody else may: the lease keeps that, whoever is counted."""
+        assert self.run is not None
+        for other in self.run.members:
+            if other.name != member and other.may_deliver(where):
+                self._own("only_one_is_handed_records", m=member, other=other.name, p=where)
 
     def finishes(self, member: str, where: TopicPartition, offset: int) -> None:
         """A record is finished with."""

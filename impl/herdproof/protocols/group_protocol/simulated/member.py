@@ -70,8 +70,6 @@ GROUP = "g"
 THINKS_MS = (80.0, 420.0)
 """How long the application thinks about a record, or waits before it asks again."""
 POLLS_MS = 500
-LATE_SHARE = 0.03
-"""How often the application is at work on a record for longer, up to more than it may be."""
 LISTENS_SHARE = 0.5
 """How many members have a rebalance listener."""
 
@@ -84,6 +82,7 @@ class GroupMemberWorld(World, Protocol):
     eyes: GroupEyes
     kafka: Kafka
     names: dict[str, str]
+    quiet: bool
 
     def nodes(self) -> list[Node]:
         """The brokers."""
@@ -300,23 +299,32 @@ class SimulatedGroupMember(Process):
         self.give(Poll(POLLS_MS))
         self._deliver()
         low, high = THINKS_MS
-        late = self.held is not None and self.chance.random() < LATE_SHARE
+        late = (
+            self.held is not None
+            and not self.here.quiet
+            and self.chance.random() < self.here.config.late
+        )
         longest_ms = 1.4 * self.settings.max_poll_interval_ms if late else high
         self._later(longest_ms, self._think, at_least_ms=low)
 
+    def may_deliver(self, where: TopicPartition) -> bool:
+        """Whether its application may get a record of a partition now."""
+        in_time = self.clock.now_ms() < self.core.delivers_until_ms
+        return self.alive and in_time and where in self.positions
+
     def _deliver(self) -> None:
-        if self.clock.now_ms() >= self.core.delivers_until_ms:
-            return
         logs = self.here.kafka.logs
         ready = [
             where
             for where, position in self.positions.items()
-            if position < logs[NamedPartition(where[0], str(where[1]))].end
+            if self.may_deliver(where)
+            and position < logs[NamedPartition(where[0], str(where[1]))].end
         ]
         if ready:
             where = ready[self.chance.randrange(len(ready))]
             self.held = (where, self.positions[where], self.fetchers)
             self.positions[where] += 1
+            self.here.eyes.delivers(self.name, where)
             self.give(Poll(POLLS_MS, at_work=True))
 
     def _finish(self) -> None:

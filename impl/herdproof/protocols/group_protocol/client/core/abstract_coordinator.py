@@ -11,6 +11,7 @@ lease of `Heartbeat`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from herdproof.errors import HerdError
 from herdproof.protocols.group_protocol.client.core.context import ClientContext, Timer
@@ -59,6 +60,9 @@ PASSING = ELSEWHERE | {
 
 class AbstractCoordinator(ABC):
     """A member of a group, whatever it is a member for; `003`'s names throughout."""
+
+    join_group_version: ClassVar[int] = 9
+    """From 4 on the first JoinGroup only asks for a member id."""
 
     def __init__(self, context: ClientContext, client: ConsumerNetworkClient) -> None:
         self.context = context
@@ -186,11 +190,11 @@ class AbstractCoordinator(ABC):
             if not future.is_done:
                 return False
             self.reset_join_group_future()
-            if future.succeeded:
+            if not future.succeeded:
+                self.join_failed(future.error)
+            elif self.state is MemberState.STABLE:  # else it was reset since, by a heartbeat
                 self.needs_join_prepare = True
                 self.on_join_complete(self.generation, future.value)
-            else:
-                self.join_failed(future.error)
         return True
 
     def may_join(self) -> bool:
@@ -235,7 +239,7 @@ class AbstractCoordinator(ABC):
             return failed(CoordinatorUnknown("nobody is known who coordinates the group"))
         settings = self.settings
         request = JoinGroupRequest(
-            version=settings.join_group_version, client_id=settings.client_id,
+            version=self.join_group_version, client_id=settings.client_id,
             group_id=settings.group_id, session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.max_poll_interval_ms,
             member_id=self.generation.member_id, protocol_type=self.protocol_type(),
@@ -334,8 +338,14 @@ class AbstractCoordinator(ABC):
     # ── Being told that it is a member no longer ────────────────────────────────────────────
 
     def refused(self, what: str, error: Error, generation: Generation) -> None:
-        """A request of that generation was refused; if that is over, nothing follows from it."""
-        if generation == self.generation:
+        """
+        A request of that generation was refused; if that is over, nothing follows from it.
+
+        While a join is under way, the answer to that says what this member is.
+        """
+        if error in ELSEWHERE or (
+            generation == self.generation and self.state is MemberState.STABLE
+        ):
             self._refused(what, error, generation)
 
     def _refused(self, what: str, error: Error, generation: Generation) -> None:
@@ -444,7 +454,7 @@ class AbstractCoordinator(ABC):
             self.heartbeat.received(self.context.now_ms)
             self.heartbeat.is_counted(sent_ms)
         if error:
-            self._refused("Heartbeat", error, generation)
+            self.refused("Heartbeat", error, generation)
 
     # ── Time ────────────────────────────────────────────────────────────────────────────────
 

@@ -35,7 +35,7 @@ class Heartbeat:
 
     def is_counted(self, sent_ms: int) -> None:
         """What was sent then was answered well: the coordinator's session began after it."""
-        until_ms = sent_ms + self._settings.session_timeout_ms
+        until_ms = sent_ms + self._settings.lease_ms
         self.lease_until_ms = max(self.lease_until_ms, until_ms)
 
     def ends_lease(self) -> None:

@@ -123,12 +123,13 @@ class OffsetRequests:
             groups=(GroupToFetch(member.settings.group_id, topics),), require_stable=True,
         )  # fmt: skip
         future: RequestFuture[Mapping[TopicPartition, int]] = RequestFuture()
+        generation = member.generation
         asked = member.client.send(member.coordinator, request, OffsetFetchResponse)
-        asked.add_listener(lambda done: self._fetched(done, future))
+        asked.add_listener(lambda done: self._fetched(done, generation, future))
         return future
 
     def _fetched(
-        self, done: RequestFuture[OffsetFetchResponse],
+        self, done: RequestFuture[OffsetFetchResponse], generation: Generation,
         future: RequestFuture[Mapping[TopicPartition, int]],
     ) -> None:  # fmt: skip
         if done.error is not None:
@@ -138,7 +139,7 @@ class OffsetRequests:
         partitions = [(t.name, p) for t in group.topics for p in t.partitions]
         error = group.error or next((p.error for _, p in partitions if p.error), Error.NONE)
         if error:
-            self._member.refused("OffsetFetch", error, self._member.generation)
+            self._member.refused("OffsetFetch", error, generation)
             future.fail(RefusedBy("OffsetFetch", error))
         else:
             future.complete({(topic, p.partition): p.offset for topic, p in partitions})

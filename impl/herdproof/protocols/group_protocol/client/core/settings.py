@@ -9,6 +9,9 @@ from herdproof.errors import CallerError
 
 JOIN_GROUP_SLACK_MS = 5_000
 """How much longer a JoinGroup is waited for than the coordinator waits for everybody."""
+LEASE_SHARE = 4 / 5
+"""Of the time after which the coordinator counts a member no more, so much is handed out in; the
+rest is for clocks that drift, and for a coordinator that learns late of its successor."""
 
 
 class BadClientSettings(CallerError):
@@ -37,7 +40,6 @@ class ClientSettings:
     """LATEST, EARLIEST, or NONE: an error where nothing is stored."""
     listens: bool = False
     """There is a rebalance listener, which is waited for."""
-    join_group_version: int = 9
 
     def __post_init__(self) -> None:
         least = {
@@ -57,6 +59,11 @@ class ClientSettings:
                 f"heartbeat_interval_ms is {self.heartbeat_interval_ms}: at most a third of the "
                 f"session timeout, which is {self.session_timeout_ms}"
             )
+
+    @property
+    def lease_ms(self) -> int:
+        """How long an answered heartbeat lets records be handed out, from its sending on."""
+        return int(LEASE_SHARE * min(self.session_timeout_ms, self.max_poll_interval_ms))
 
     @property
     def join_group_timeout_ms(self) -> int:
