@@ -55,13 +55,12 @@ class GroupProtocolConsumer:
                 "`herdproof broker --trace`"
             )
         timeout_s = 45.0 if arguments.session_timeout_s is None else arguments.session_timeout_s
-        beats_s = options["heartbeat_interval_s"]
+        beats_s = options["heartbeat_interval_s"] or min(3.0, timeout_s / 4)
         self.consumer_id = arguments.consumer_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._settings = ClientSettings(
             group_id=arguments.group, client_id=self.consumer_id,
             session_timeout_ms=round(timeout_s * 1000),
-            heartbeat_interval_ms=round((min(3.0, timeout_s / 3) if beats_s is None else beats_s)
-                                        * 1000),
+            heartbeat_interval_ms=round(beats_s * 1000),
             max_poll_interval_ms=round(options["max_poll_interval_s"] * 1000),
             request_timeout_ms=round(options["request_timeout_s"] * 1000),
             auto_commit=arguments.auto_commit,
