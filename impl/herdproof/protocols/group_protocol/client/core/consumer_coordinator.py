@@ -122,7 +122,10 @@ class ConsumerCoordinator(AbstractCoordinator):
         if self.settings.auto_offset_reset is not None:
             return False
         for where in missing:
-            if self.subscriptions.assignment[where].position == NO_OFFSET:
+            state = self.subscriptions.assignment[where]
+            if state.position == NO_OFFSET:
+                state.position = None
+                self._fetch_from_ms = self.context.after_backoff()
                 why = f"nothing is committed of {where[0]}-{where[1]}: commit where to begin"
                 what = f"{why}, or set auto_offset_reset to other than none"
                 self.context.emit(Fail(NoOffsetForPartition(what)))

@@ -43,7 +43,6 @@ class Metadata:
         self._asked_for = self.wanted
         asked = self._client.send(node, MetadataRequest(self.wanted), MetadataResponse)
         self._future = asked
-        self.update_requested = False
         asked.add_listener(self._answered)
         return asked
 
