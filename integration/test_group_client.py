@@ -32,6 +32,7 @@ from integration.test_broker import broker
 pytestmark = pytest.mark.real
 
 PARTITIONS = 4
+LEADERS = [OURS, *(pytest.param(kind, marks=pytest.mark.long) for kind in PYTHON)]
 
 
 @dataclass

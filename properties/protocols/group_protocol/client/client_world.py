@@ -32,7 +32,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
     Poll,
     Polled,
     RequestAnswered,
-    Send,
+    SendRequest,
     SubscribeTo,
 )
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
@@ -63,7 +63,7 @@ class ClientAlone:
         self.holds: tuple[type[ClientRequest], ...] = ()
         self.done: list[ClientEffect] = []
         """All effects, in order."""
-        self.held: list[Send] = []
+        self.held: list[SendRequest] = []
         self._events: deque[ClientEvent] = deque()
         self._is_busy = False
         self._parked: dict[int, int] = {}
@@ -116,7 +116,7 @@ class ClientAlone:
 
     def sent(self, kind: type[ClientRequest]) -> list[Any]:
         """The requests of a kind that were sent."""
-        return [e.request for e in self.effects(Send) if isinstance(e.request, kind)]
+        return [e.request for e in self.effects(SendRequest) if isinstance(e.request, kind)]
 
     def let_through(self) -> None:
         """What was held is answered."""
@@ -132,7 +132,7 @@ class ClientAlone:
                 self.world.ask(send.request)  # type: ignore[arg-type]  # of the group APIs
             self.give(Disconnected(send.node))
 
-    def answer(self, send: Send, response: ClientResponse) -> None:
+    def answer(self, send: SendRequest, response: ClientResponse) -> None:
         """What was held is answered so."""
         self.held.remove(send)
         self.give(RequestAnswered(send.number, response))
@@ -143,14 +143,14 @@ class ClientAlone:
         self.done += effects
         for effect in effects:
             match effect:
-                case Send() if isinstance(effect.request, self.holds):
+                case SendRequest() if isinstance(effect.request, self.holds):
                     self.held.append(effect)
-                case Send():
+                case SendRequest():
                     self._ask(effect)
                 case HangUp(node):
                     self.held = [send for send in self.held if send.node != node]
 
-    def _ask(self, send: Send) -> None:
+    def _ask(self, send: SendRequest) -> None:
         match send.request:
             case FindCoordinatorRequest():
                 self.give(RequestAnswered(send.number, FindCoordinatorResponse(node=NODES[0])))

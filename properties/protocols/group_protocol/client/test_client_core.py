@@ -31,15 +31,15 @@ from herdproof.protocols.group_protocol.client.assignors.assignor import (
 )
 from herdproof.protocols.group_protocol.client.core.events import (
     AssignTo,
-    CommitOutcome,
-    EndSession,
+    EndClient,
     Fail,
     FindCoordinatorRequest,
     HangUp,
     MetadataRequest,
     ModesMixed,
     NoOffsetForPartition,
-    Send,
+    OffsetCommitOutcome,
+    SendRequest,
     SubscribeTo,
 )
 from herdproof.protocols.group_protocol.client.core.settings import (
@@ -408,7 +408,7 @@ def test_partitions_are_given_up_when_the_application_is_at_work_on_nothing() ->
     waits = client.effects(StopFetchers) == []
     client.done.clear()
     client.poll(60_000)
-    told = [type(effect) for effect in client.done if not isinstance(effect, Send)]
+    told = [type(effect) for effect in client.done if not isinstance(effect, SendRequest)]
     held_up = client.sent(JoinGroupRequest)
     client.give(RevocationHandled())
 
@@ -499,7 +499,7 @@ def test_a_commit_has_an_answer() -> None:
     client.give(CommitAsked(3, (FIRST,), 1))
 
     assert {told.number: told.outcome for told in client.effects(Committed)} == {
-        1: CommitOutcome.STORED, 2: CommitOutcome.REFUSED, 3: CommitOutcome.REBALANCING,
+        1: OffsetCommitOutcome.STORED, 2: OffsetCommitOutcome.REFUSED, 3: OffsetCommitOutcome.REBALANCING,
     }  # fmt: skip
 
 
@@ -540,7 +540,7 @@ def test_whoever_closes_commits_and_leaves() -> None:
     joining.holds = (JoinGroupRequest,)
     joining.subscribed().give(Shutdown())
 
-    assert client.effects(EndSession) == joining.effects(EndSession) == [EndSession()]
+    assert client.effects(EndClient) == joining.effects(EndClient) == [EndClient()]
     assert len(client.sent(LeaveGroupRequest)) == 1
     assert client.world.group().members == {}
     assert client.world.committed(0) == [7]

@@ -43,14 +43,14 @@ from herdproof.protocols.group_protocol.client.core.events import (
     ClientEffect,
     ClientEvent,
     Disconnected,
-    EndSession,
+    EndClient,
     Fail,
     HangUp,
     Node,
     Poll,
     Polled,
     RequestAnswered,
-    Send,
+    SendRequest,
     SubscribeTo,
 )
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
@@ -119,7 +119,7 @@ class SimulatedGroupMember(Process):
         self.leaving = False
         self._channels: dict[Node, int] = {}
         self._open: set[int] = set()
-        self._unsent: dict[int, list[Send]] = {}
+        self._unsent: dict[int, list[SendRequest]] = {}
         self._last_channel = 0
         world.eyes.enters(self.name)
         self._later(300.0, self._begin)
@@ -178,7 +178,7 @@ class SimulatedGroupMember(Process):
         """Nobody connects to a member."""
         raise AssertionError(f"{self.name} listens to nobody: {connection}")
 
-    def _send(self, send: Send) -> None:
+    def _send(self, send: SendRequest) -> None:
         """Send a request, over a new connection if there is none."""
         if send.node not in self._channels:
             self._connect(send.node)
@@ -236,7 +236,7 @@ class SimulatedGroupMember(Process):
 
     def _carry_out(self, effect: ClientEffect) -> None:
         match effect:
-            case Send():
+            case SendRequest():
                 self._send(effect)
             case HangUp(node):
                 self._hang_up(node)
@@ -257,7 +257,7 @@ class SimulatedGroupMember(Process):
                     self._later(3_000.0 if slow else 60.0, partial(self.give, RevocationHandled()))
             case Fail(error):
                 raise AssertionError(f"{self.name} is told of {error}")
-            case EndSession():
+            case EndClient():
                 self.kill()
             case Polled() | Committed() | Assigned() | Report():
                 pass

@@ -4,9 +4,9 @@ Events and effects of the client's core: plain values, no socket, no clock.
 The core is a state machine, `receive(event, now_ms) -> list[ClientEffect]`. Its shell owes it:
 
 1. events one at a time, with a time (ms) that never goes back; effects carried out in order;
-2. every `Send` to its node, those to one node over one connection, in order; the answer comes back
+2. every `SendRequest` to its node, those to one node over one connection, in order; the answer comes back
    as `RequestAnswered`, or its loss as `Disconnected`, after which no answer over that connection
-   comes any more; after a `HangUp` likewise, and the next `Send` opens another one;
+   comes any more; after a `HangUp` likewise, and the next `SendRequest` opens another one;
 3. a `Poll` whenever the application asks for records, or waits for some;
 4. what it owes the consuming parts of every core (`herdproof.consuming.events`).
 """
@@ -142,7 +142,7 @@ ClientEvent: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendRequest:
     """Send a request to a node, over its connection, which is opened if there is none."""
 
     number: int
@@ -164,7 +164,7 @@ class Polled:
     ok: bool
 
 
-class CommitOutcome(Enum):
+class OffsetCommitOutcome(Enum):
     """What came of a user's commit."""
 
     STORED = "stored"
@@ -186,13 +186,13 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class EndSession:
+class EndClient:
     """The core has closed: end all connections."""
 
 
 ClientEffect: TypeAlias = (
-    Send | HangUp | Polled | WakeAt | StopFetchers | StartFetchers | Deliver | Revoked | Assigned
-    | Committed | Fail | EndSession | Report
+    SendRequest | HangUp | Polled | WakeAt | StopFetchers | StartFetchers | Deliver | Revoked | Assigned
+    | Committed | Fail | EndClient | Report
 )  # fmt: skip
 
 # ── Errors ──────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
     HangUp,
     Node,
     RequestLost,
-    Send,
+    SendRequest,
 )
 from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
 
@@ -72,7 +72,7 @@ class ConsumerNetworkClient:
         self._numbers += 1
         asked = InFlight(node, request, self._context.now_ms + timeout_ms, kind, future)
         self._in_flight[self._numbers] = cast("InFlight[ClientResponse]", asked)
-        self._context.emit(Send(self._numbers, node, request))
+        self._context.emit(SendRequest(self._numbers, node, request))
         return future
 
     def answered(self, number: int, response: ClientResponse) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from herdproof.consuming.events import Deliver
 from herdproof.consuming.offsets import NamedPartition, Offset, number_of
 from herdproof.protocols.group_protocol.client.core.events import (
-    CommitOutcome,
     CoordinatorUnknown,
+    OffsetCommitOutcome,
     RefusedBy,
 )
 from herdproof.protocols.group_protocol.client.core.futures import RequestFuture, failed
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
         ConsumerCoordinator,
     )
 
-OUTCOMES: Mapping[Error, CommitOutcome] = {
-    Error.NONE: CommitOutcome.STORED,
-    Error.REBALANCE_IN_PROGRESS: CommitOutcome.REBALANCING,
-    Error.NOT_COORDINATOR: CommitOutcome.NOT_SENT,
-    Error.COORDINATOR_NOT_AVAILABLE: CommitOutcome.NOT_SENT,
-    Error.COORDINATOR_LOAD_IN_PROGRESS: CommitOutcome.NOT_SENT,
+OUTCOMES: Mapping[Error, OffsetCommitOutcome] = {
+    Error.NONE: OffsetCommitOutcome.STORED,
+    Error.REBALANCE_IN_PROGRESS: OffsetCommitOutcome.REBALANCING,
+    Error.NOT_COORDINATOR: OffsetCommitOutcome.NOT_SENT,
+    Error.COORDINATOR_NOT_AVAILABLE: OffsetCommitOutcome.NOT_SENT,
+    Error.COORDINATOR_LOAD_IN_PROGRESS: OffsetCommitOutcome.NOT_SENT,
 }
 """What comes of a commit by its error; of all others it was refused."""
 
@@ -59,23 +59,25 @@ class OffsetRequests:
 
     # ── Commits ─────────────────────────────────────────────────────────────────────────────
 
-    def commit_fresh(self) -> RequestFuture[CommitOutcome]:
+    def commit_fresh(self) -> RequestFuture[OffsetCommitOutcome]:
         """Commit all that is finished and not stored."""
         return self.commit(self._member.subscriptions.fresh())
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> RequestFuture[CommitOutcome]:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> RequestFuture[OffsetCommitOutcome]:
         """Send OffsetCommit to the present coordinator; what comes of it, later."""
-        future: RequestFuture[CommitOutcome] = RequestFuture()
+        future: RequestFuture[OffsetCommitOutcome] = RequestFuture()
         member = self._member
         generation = NO_MEMBER if member.subscriptions.by_hand else member.generation
         if not offsets:
-            future.complete(CommitOutcome.STORED)
+            future.complete(OffsetCommitOutcome.STORED)
         elif not member.subscriptions.by_hand and member.state is not MemberState.STABLE:
             joining = member.state is MemberState.REBALANCING
-            future.complete(CommitOutcome.REBALANCING if joining else CommitOutcome.REFUSED)
+            future.complete(
+                OffsetCommitOutcome.REBALANCING if joining else OffsetCommitOutcome.REFUSED
+            )
         elif member.coordinator is None:
             member.ensure_coordinator_ready()
-            future.complete(CommitOutcome.NOT_SENT)
+            future.complete(OffsetCommitOutcome.NOT_SENT)
         else:
             request = OffsetCommitRequest(
                 version=9, client_id=member.settings.client_id,
@@ -88,10 +90,10 @@ class OffsetRequests:
 
     def _committed(
         self, done: RequestFuture[OffsetCommitResponse], generation: Generation,
-        offsets: Mapping[TopicPartition, int], future: RequestFuture[CommitOutcome],
+        offsets: Mapping[TopicPartition, int], future: RequestFuture[OffsetCommitOutcome],
     ) -> None:  # fmt: skip
         if not done.succeeded:
-            future.complete(CommitOutcome.UNKNOWN)
+            future.complete(OffsetCommitOutcome.UNKNOWN)
             return
         results = [(t.name, p) for t in done.value.topics for p in t.partitions]
         for topic, result in results:
@@ -101,9 +103,9 @@ class OffsetRequests:
         error = next((result.error for _, result in results if result.error), Error.NONE)
         if error and not self._member.subscriptions.by_hand:
             self._member.refused("OffsetCommit", error, generation)
-        elif error in OUTCOMES and OUTCOMES[error] is CommitOutcome.NOT_SENT:
+        elif error in OUTCOMES and OUTCOMES[error] is OffsetCommitOutcome.NOT_SENT:
             self._member.mark_coordinator_unknown()
-        future.complete(OUTCOMES.get(error, CommitOutcome.REFUSED))
+        future.complete(OUTCOMES.get(error, OffsetCommitOutcome.REFUSED))
 
     # ── Where partitions begin ──────────────────────────────────────────────────────────────
 
@@ -168,11 +170,11 @@ class OffsetRequests:
         self.commit(starts).add_listener(lambda done: self._stored(done, starts, generation))
 
     def _stored(
-        self, done: RequestFuture[CommitOutcome], starts: Mapping[TopicPartition, int],
+        self, done: RequestFuture[OffsetCommitOutcome], starts: Mapping[TopicPartition, int],
         generation: int,
     ) -> None:  # fmt: skip
         self._storing_starts = False
-        if done.value is not CommitOutcome.STORED:
+        if done.value is not OffsetCommitOutcome.STORED:
             self._starts_from_ms = self._member.context.after_backoff()
             return
         for (topic, number), offset in starts.items():

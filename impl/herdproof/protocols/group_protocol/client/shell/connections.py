@@ -188,7 +188,7 @@ def version_for(api: int, spoken: dict[int, tuple[int, int]]) -> int:
     return found
 
 
-class Connections:
+class BrokerConnections:
     """The connections of one client, by node."""
 
     def __init__(

@@ -27,20 +27,20 @@ from herdproof.protocols.group_protocol.client.core.events import (
     AssignTo,
     ClientEvent,
     ClientResponse,
-    CommitOutcome,
     Disconnected,
-    EndSession,
+    EndClient,
     Fail,
     HangUp,
     Node,
+    OffsetCommitOutcome,
     Poll,
     Polled,
     RequestAnswered,
-    Send,
+    SendRequest,
     SubscribeTo,
 )
 from herdproof.protocols.group_protocol.client.core.subscriptions import SubscriptionState
-from herdproof.protocols.group_protocol.client.shell.connections import Connections
+from herdproof.protocols.group_protocol.client.shell.connections import BrokerConnections
 from herdproof.shells.clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -50,24 +50,24 @@ LOOK_S = 0.1
 POLL_MS = 1_000
 """How long each poll of the application may bring its assignment about."""
 WHY_NOT = {
-    CommitOutcome.REFUSED: "the commit was refused: the partition is not (or no longer) this"
+    OffsetCommitOutcome.REFUSED: "the commit was refused: the partition is not (or no longer) this"
     " consumer's; its records are delivered again by whom it has now",
-    CommitOutcome.REBALANCING: "the commit was not taken: the group is in a rebalance; what was"
+    OffsetCommitOutcome.REBALANCING: "the commit was not taken: the group is in a rebalance; what was"
     " finished before is committed already, or its records are delivered again",
-    CommitOutcome.NOT_SENT: "the commit was not taken: nobody is known who coordinates the group"
+    OffsetCommitOutcome.NOT_SENT: "the commit was not taken: nobody is known who coordinates the group"
     " (it is looked for)",
-    CommitOutcome.UNKNOWN: "nobody knows whether the commit was stored: no answer came; commit"
+    OffsetCommitOutcome.UNKNOWN: "nobody knows whether the commit was stored: no answer came; commit"
     " again if the partition is still this consumer's",
 }
 """Why a commit was not stored."""
 
 
-class GroupSession(MemberSession[GroupConsumer, CommitOutcome]):
+class GroupSession(MemberSession[GroupConsumer, OffsetCommitOutcome]):
     """A client's core with its thread, whose events wait in `_inbox`."""
 
-    stale = CommitOutcome.REFUSED
-    unsent = CommitOutcome.NOT_SENT
-    unanswered = CommitOutcome.UNKNOWN
+    stale = OffsetCommitOutcome.REFUSED
+    unsent = OffsetCommitOutcome.NOT_SENT
+    unanswered = OffsetCommitOutcome.UNKNOWN
 
     def __init__(
         self, core: GroupConsumer, first: SubscribeTo | AssignTo, streams: Streams, *,
@@ -80,7 +80,7 @@ class GroupSession(MemberSession[GroupConsumer, CommitOutcome]):
         self._wakes_ms: int | None = None
         self._is_to_end = threading.Event()
         self._asked = 0
-        self._connections = Connections(core.consumer_id, tls, self._answered, self._ended)
+        self._connections = BrokerConnections(core.consumer_id, tls, self._answered, self._ended)
 
     @property
     def consumption(self) -> SubscriptionState:
@@ -99,7 +99,7 @@ class GroupSession(MemberSession[GroupConsumer, CommitOutcome]):
         self._is_to_end.set()
         self.post(Tick())
 
-    def _reason(self, outcome: CommitOutcome) -> str | None:
+    def _reason(self, outcome: OffsetCommitOutcome) -> str | None:
         return WHY_NOT.get(outcome)
 
     # ── The thread ──────────────────────────────────────────────────────────────────────────
@@ -149,10 +149,10 @@ class GroupSession(MemberSession[GroupConsumer, CommitOutcome]):
         super()._receive(event)
 
     def _carry_out_own(
-        self, effect: Send | HangUp | Polled | WakeAt | Fail | EndSession | Report
+        self, effect: SendRequest | HangUp | Polled | WakeAt | Fail | EndClient | Report
     ) -> None:
         match effect:
-            case Send(number, node, request):
+            case SendRequest(number, node, request):
                 self._connections.send(number, node, request)
             case HangUp(node):
                 self._connections.hang_up(node)
@@ -161,7 +161,7 @@ class GroupSession(MemberSession[GroupConsumer, CommitOutcome]):
             case Fail(error):
                 self._streams.end(error)
                 self._inbox.put(Shutdown())
-            case EndSession():
+            case EndClient():
                 self._wakes_ms = None
             case Report():
                 self._warn(effect.what, str(dict(effect.details).get("why", "")))
