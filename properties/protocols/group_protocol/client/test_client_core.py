@@ -31,6 +31,7 @@ from herdproof.protocols.group_protocol.client.assignors.assignor import (
 )
 from herdproof.protocols.group_protocol.client.core.events import (
     AssignTo,
+    CommitResult,
     EndClient,
     Fail,
     FindCoordinatorRequest,
@@ -38,7 +39,6 @@ from herdproof.protocols.group_protocol.client.core.events import (
     MetadataRequest,
     ModesMixed,
     NoOffsetForPartition,
-    OffsetCommitOutcome,
     SendRequest,
     SubscribeTo,
 )
@@ -499,7 +499,7 @@ def test_a_commit_has_an_answer() -> None:
     client.give(CommitAsked(3, (FIRST,), 1))
 
     assert {told.number: told.outcome for told in client.effects(Committed)} == {
-        1: OffsetCommitOutcome.STORED, 2: OffsetCommitOutcome.REFUSED, 3: OffsetCommitOutcome.REBALANCING,
+        1: CommitResult.STORED, 2: CommitResult.REFUSED, 3: CommitResult.REBALANCING,
     }  # fmt: skip
 
 

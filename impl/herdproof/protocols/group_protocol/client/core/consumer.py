@@ -35,10 +35,10 @@ from herdproof.protocols.group_protocol.client.core.events import (
     AssignTo,
     ClientEffect,
     ClientEvent,
+    CommitResult,
     Disconnected,
     EndClient,
     Node,
-    OffsetCommitOutcome,
     Poll,
     Polled,
     RequestAnswered,
@@ -191,7 +191,7 @@ class GroupConsumer:
             offsets = {(o.topic, number_of(o.partition)): o.offset for o in asked.offsets}
             is_present = asked.generation in (None, self.subscriptions.generation)
             if not is_present or any(o not in self.subscriptions.assignment for o in offsets):
-                self.context.emit(Committed(asked.number, OffsetCommitOutcome.REFUSED))
+                self.context.emit(Committed(asked.number, CommitResult.REFUSED))
                 return
             for offset in asked.offsets:
                 self.subscriptions.consumed(offset)

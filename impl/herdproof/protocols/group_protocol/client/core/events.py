@@ -4,8 +4,8 @@ Events and effects of the client's core: plain values, no socket, no clock.
 The core is a state machine, `receive(event, now_ms) -> list[ClientEffect]`. Its shell owes it:
 
 1. events one at a time, with a time (ms) that never goes back; effects carried out in order;
-2. every `SendRequest` to its node, those to one node over one connection, in order; the answer comes back
-   as `RequestAnswered`, or its loss as `Disconnected`, after which no answer over that connection
+2. every `SendRequest` to its node, those to one node over one connection, in order; the answer
+   comes back as `RequestAnswered`, or its loss as `Disconnected`, after which no answer over that connection
    comes any more; after a `HangUp` likewise, and the next `SendRequest` opens another one;
 3. a `Poll` whenever the application asks for records, or waits for some;
 4. what it owes the consuming parts of every core (`herdproof.consuming.events`).
@@ -164,7 +164,7 @@ class Polled:
     ok: bool
 
 
-class OffsetCommitOutcome(Enum):
+class CommitResult(Enum):
     """What came of a user's commit."""
 
     STORED = "stored"
@@ -191,8 +191,8 @@ class EndClient:
 
 
 ClientEffect: TypeAlias = (
-    SendRequest | HangUp | Polled | WakeAt | StopFetchers | StartFetchers | Deliver | Revoked | Assigned
-    | Committed | Fail | EndClient | Report
+    SendRequest | HangUp | Polled | WakeAt | StopFetchers | StartFetchers | Deliver | Revoked
+    | Assigned | Committed | Fail | EndClient | Report
 )  # fmt: skip
 
 # ── Errors ──────────────────────────────────────────────────────────────────────────────────

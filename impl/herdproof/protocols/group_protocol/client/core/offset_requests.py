@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from herdproof.consuming.events import Deliver
 from herdproof.consuming.offsets import NamedPartition, Offset, number_of
 from herdproof.protocols.group_protocol.client.core.events import (
+    CommitResult,
     CoordinatorUnknown,
-    OffsetCommitOutcome,
     RefusedBy,
 )
 from herdproof.protocols.group_protocol.client.core.futures import RequestFuture, failed
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
         ConsumerCoordinator,
     )
 
-OUTCOMES: Mapping[Error, OffsetCommitOutcome] = {
-    Error.NONE: OffsetCommitOutcome.STORED,
-    Error.REBALANCE_IN_PROGRESS: OffsetCommitOutcome.REBALANCING,
-    Error.NOT_COORDINATOR: OffsetCommitOutcome.NOT_SENT,
-    Error.COORDINATOR_NOT_AVAILABLE: OffsetCommitOutcome.NOT_SENT,
-    Error.COORDINATOR_LOAD_IN_PROGRESS: OffsetCommitOutcome.NOT_SENT,
+OUTCOMES: Mapping[Error, CommitResult] = {
+    Error.NONE: CommitResult.STORED,
+    Error.REBALANCE_IN_PROGRESS: CommitResult.REBALANCING,
+    Error.NOT_COORDINATOR: CommitResult.NOT_SENT,
+    Error.COORDINATOR_NOT_AVAILABLE: CommitResult.NOT_SENT,
+    Error.COORDINATOR_LOAD_IN_PROGRESS: CommitResult.NOT_SENT,
 }
 """What comes of a commit by its error; of all others it was refused."""
 
@@ -59,25 +59,23 @@ class OffsetRequests:
 
     # ── Commits ─────────────────────────────────────────────────────────────────────────────
 
-    def commit_fresh(self) -> RequestFuture[OffsetCommitOutcome]:
+    def commit_fresh(self) -> RequestFuture[CommitResult]:
         """Commit all that is finished and not stored."""
         return self.commit(self._member.subscriptions.fresh())
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> RequestFuture[OffsetCommitOutcome]:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> RequestFuture[CommitResult]:
         """Send OffsetCommit to the present coordinator; what comes of it, later."""
-        future: RequestFuture[OffsetCommitOutcome] = RequestFuture()
+        future: RequestFuture[CommitResult] = RequestFuture()
         member = self._member
         generation = NO_MEMBER if member.subscriptions.by_hand else member.generation
         if not offsets:
-            future.complete(OffsetCommitOutcome.STORED)
+            future.complete(CommitResult.STORED)
         elif not member.subscriptions.by_hand and member.state is not MemberState.STABLE:
             joining = member.state is MemberState.REBALANCING
-            future.complete(
-                OffsetCommitOutcome.REBALANCING if joining else OffsetCommitOutcome.REFUSED
-            )
+            future.complete(CommitResult.REBALANCING if joining else CommitResult.REFUSED)
         elif member.coordinator is None:
             member.ensure_coordinator_ready()
-            future.complete(OffsetCommitOutcome.NOT_SENT)
+            future.complete(CommitResult.NOT_SENT)
         else:
             request = OffsetCommitRequest(
                 version=9, client_id=member.settings.client_id,
@@ -90,10 +88,10 @@ class OffsetRequests:
 
     def _committed(
         self, done: RequestFuture[OffsetCommitResponse], generation: Generation,
-        offsets: Mapping[TopicPartition, int], future: RequestFuture[OffsetCommitOutcome],
+        offsets: Mapping[TopicPartition, int], future: RequestFuture[CommitResult],
     ) -> None:  # fmt: skip
         if not done.succeeded:
-            future.complete(OffsetCommitOutcome.UNKNOWN)
+            future.complete(CommitResult.UNKNOWN)
             return
         results = [(t.name, p) for t in done.value.topics for p in t.partitions]
         for topic, result in results:
@@ -103,9 +101,9 @@ class OffsetRequests:
         error = next((result.error for _, result in results if result.error), Error.NONE)
         if error and not self._member.subscriptions.by_hand:
             self._member.refused("OffsetCommit", error, generation)
-        elif error in OUTCOMES and OUTCOMES[error] is OffsetCommitOutcome.NOT_SENT:
+        elif error in OUTCOMES and OUTCOMES[error] is CommitResult.NOT_SENT:
             self._member.mark_coordinator_unknown()
-        future.complete(OUTCOMES.get(error, OffsetCommitOutcome.REFUSED))
+        future.complete(OUTCOMES.get(error, CommitResult.REFUSED))
 
     # ── Where partitions begin ──────────────────────────────────────────────────────────────
 
@@ -170,11 +168,11 @@ class OffsetRequests:
         self.commit(starts).add_listener(lambda done: self._stored(done, starts, generation))
 
     def _stored(
-        self, done: RequestFuture[OffsetCommitOutcome], starts: Mapping[TopicPartition, int],
+        self, done: RequestFuture[CommitResult], starts: Mapping[TopicPartition, int],
         generation: int,
     ) -> None:  # fmt: skip
         self._storing_starts = False
-        if done.value is not OffsetCommitOutcome.STORED:
+        if done.value is not CommitResult.STORED:
             self._starts_from_ms = self._member.context.after_backoff()
             return
         for (topic, number), offset in starts.items():

@@ -27,12 +27,12 @@ from herdproof.protocols.group_protocol.client.core.events import (
     AssignTo,
     ClientEvent,
     ClientResponse,
+    CommitResult,
     Disconnected,
     EndClient,
     Fail,
     HangUp,
     Node,
-    OffsetCommitOutcome,
     Poll,
     Polled,
     RequestAnswered,
@@ -50,24 +50,24 @@ LOOK_S = 0.1
 POLL_MS = 1_000
 """How long each poll of the application may bring its assignment about."""
 WHY_NOT = {
-    OffsetCommitOutcome.REFUSED: "the commit was refused: the partition is not (or no longer) this"
+    CommitResult.REFUSED: "the commit was refused: the partition is not (or no longer) this"
     " consumer's; its records are delivered again by whom it has now",
-    OffsetCommitOutcome.REBALANCING: "the commit was not taken: the group is in a rebalance; what was"
+    CommitResult.REBALANCING: "the commit was not taken: the group is in a rebalance; what was"
     " finished before is committed already, or its records are delivered again",
-    OffsetCommitOutcome.NOT_SENT: "the commit was not taken: nobody is known who coordinates the group"
+    CommitResult.NOT_SENT: "the commit was not taken: nobody is known who coordinates the group"
     " (it is looked for)",
-    OffsetCommitOutcome.UNKNOWN: "nobody knows whether the commit was stored: no answer came; commit"
+    CommitResult.UNKNOWN: "nobody knows whether the commit was stored: no answer came; commit"
     " again if the partition is still this consumer's",
 }
 """Why a commit was not stored."""
 
 
-class GroupSession(MemberSession[GroupConsumer, OffsetCommitOutcome]):
+class GroupSession(MemberSession[GroupConsumer, CommitResult]):
     """A client's core with its thread, whose events wait in `_inbox`."""
 
-    stale = OffsetCommitOutcome.REFUSED
-    unsent = OffsetCommitOutcome.NOT_SENT
-    unanswered = OffsetCommitOutcome.UNKNOWN
+    stale = CommitResult.REFUSED
+    unsent = CommitResult.NOT_SENT
+    unanswered = CommitResult.UNKNOWN
 
     def __init__(
         self, core: GroupConsumer, first: SubscribeTo | AssignTo, streams: Streams, *,
@@ -99,7 +99,7 @@ class GroupSession(MemberSession[GroupConsumer, OffsetCommitOutcome]):
         self._is_to_end.set()
         self.post(Tick())
 
-    def _reason(self, outcome: OffsetCommitOutcome) -> str | None:
+    def _reason(self, outcome: CommitResult) -> str | None:
         return WHY_NOT.get(outcome)
 
     # ── The thread ──────────────────────────────────────────────────────────────────────────
