@@ -5,8 +5,8 @@ The core is a state machine, `receive(event, now_ms) -> list[ClientEffect]`. Its
 
 1. events one at a time, with a time (ms) that never goes back; effects carried out in order;
 2. every `SendRequest` to its node, those to one node over one connection, in order; the answer
-   comes back as `RequestAnswered`, or its loss as `Disconnected`, after which no answer over that connection
-   comes any more; after a `HangUp` likewise, and the next `SendRequest` opens another one;
+   comes back as `RequestAnswered`, or its loss as `Disconnected`, after which no answer over that
+   connection comes any more; after a `HangUp` likewise, and the next request opens another one;
 3. a `Poll` whenever the application asks for records, or waits for some;
 4. what it owes the consuming parts of every core (`herdproof.consuming.events`).
 """
