@@ -77,7 +77,10 @@ class ConsumerArguments:
     def reset(self) -> OffsetReset:
         """Where to begin without an offset; `BadArgument` for nowhere, in most protocols."""
         if self.auto_offset_reset is None:
-            raise BadArgument("auto_offset_reset is 'none', which this protocol does not have")
+            raise BadArgument(
+                "auto_offset_reset is 'none': it must be one of 'smallest' and 'largest' (also "
+                "'earliest' and 'latest') in this protocol"
+            )
         return self.auto_offset_reset
 
     def options_for(self, protocol: str, **defaults: Any) -> dict[str, Any]:
