@@ -6,6 +6,7 @@ Alone, and in one group with confluent-kafka and kafka-python, whichever of them
 
 from __future__ import annotations
 
+import ssl
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from herdproof import Consumer
 from herdproof.consumer import CommitFailed, Misused, RebalanceListener
@@ -249,10 +251,35 @@ def test_nothing_of_a_client_outlives_it(ground: OwnGround) -> None:
     eventually(lambda: {t for t in threading.enumerate() if t.is_alive()} <= before)
 
 
+@pytest.mark.long
+def test_a_client_speaks_tls(tmp_path: Path) -> None:
+    """With the coordinator by `tls`, to fetch records by librdkafka's own settings."""
+    authority, files = trustme.CA(), {name: tmp_path / name for name in ("chain", "key", "ca")}
+    server = authority.issue_cert("localhost")
+    server.cert_chain_pems[0].write_to_path(files["chain"])
+    server.private_key_pem.write_to_path(files["key"])
+    authority.cert_pem.write_to_path(files["ca"])
+    settings = tmp_path / "broker.toml"
+    settings.write_text(
+        f'[tls]\ncertificate = "{files["chain"]}"\nkey = "{files["key"]}"\n'
+        '[listener]\nadvertised_host = "localhost"\n'
+        "[groups]\ngroup_initial_rebalance_delay_ms = 0\n"
+    )
+    command = ("broker", "--port", "0", "--config", str(settings), "--topic", "t:1")
+    secured = {"security.protocol": "ssl", "ssl.ca.location": str(files["ca"])}
+    with Command(tmp_path / "complaints", *command) as running:
+        (line,) = running.await_lines(1)
+        with Consumer(
+            "secret", protocol="group_protocol", bootstrap_servers=line.removeprefix("listening "),
+            auto_offset_reset="smallest", kafka=secured,
+            tls=ssl.create_default_context(cafile=str(files["ca"])),
+        ) as consumer:  # fmt: skip
+            consumer.subscribe("t")
+            eventually(lambda: numbers(consumer) == [0])
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(
-    "leader", [OURS, *(pytest.param(p, marks=pytest.mark.long) for p in PYTHON)]
-)
+@pytest.mark.parametrize("leader", LEADERS)
 def test_ours_and_others_are_one_group_on_a_real_kafka(
     zookeeper: EmbeddedZooKeeper, leader: str
 ) -> None:
