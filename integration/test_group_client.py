@@ -125,9 +125,11 @@ def test_nothing_is_taken_away_from_an_application_at_work(ground: OwnGround) ->
         """Notes what it is told."""
 
         def on_assigned(self, partitions: Sequence[Any]) -> None:
+            """So many have come."""
             told.append(f"+{len(partitions)}")
 
         def on_revoked(self, partitions: Sequence[Any]) -> None:
+            """So many have gone."""
             told.append(f"-{len(partitions)}")
 
     first = ground.member("at-work", listener=Tells())
@@ -191,6 +193,7 @@ def test_an_assignor_of_ones_own_that_raises_is_told_of(ground: OwnGround) -> No
         name = "raises"
 
         def assign(self, topics: Any, members: Any) -> Any:
+            """It has none for anybody."""
             raise LookupError(f"{len(topics)} topic, {len(members)} member")
 
     consumer = ground.member("own-assignor", assignors=[Raises()])
@@ -219,6 +222,7 @@ def test_cooperative_members_keep_what_is_theirs(ground: OwnGround) -> None:
         """Notes what is taken away."""
 
         def on_revoked(self, partitions: Sequence[Any]) -> None:
+            """These have gone."""
             lost.extend(place.partition for place in partitions)
 
     first = ground.member("cooperative", listener=Notes(), assignors="cooperative-sticky")
