@@ -23,6 +23,7 @@ from herdproof.servers import Servers
 
 HERE = Path(__file__).parent
 JAVA = "java"
+OURS = "herdproof"
 PYTHON = tuple(
     kind
     for kind in ("confluent-kafka", "kafka-python", "aiokafka")

@@ -1,7 +1,9 @@
 """
 A member of a group, as a process: one of three unmodified clients, none of which knows of us.
 
-    python broker_member.py confluent-kafka|kafka-python|aiokafka BOOTSTRAP GROUP TOPIC
+    python broker_member.py confluent-kafka|kafka-python|aiokafka|herdproof BOOTSTRAP GROUP TOPIC
+
+The fourth is ours.
 
 Each record that it gets is a line on stdout, `PARTITION VALUE`, and committed once it is printed.
 SIGTERM lets it leave.
@@ -91,6 +93,23 @@ async def aiokafka(bootstrap: str, group: str, topic: str) -> None:
     await consumer.stop()
 
 
+def herdproof(bootstrap: str, group: str, topic: str) -> None:
+    """Our own."""
+    from herdproof import Consumer
+
+    with Consumer(
+        group, protocol="group_protocol", bootstrap_servers=bootstrap, auto_offset_reset="earliest",
+        assignors="range", session_timeout_s=SESSION_MS / 1000,
+        heartbeat_interval_s=HEARTBEAT_MS / 1000, auto_commit=False,
+    ) as consumer:  # fmt: skip
+        consumer.subscribe(topic)
+        while not over:
+            record = consumer.poll(POLL_MS / 1000)
+            if record is not None and record.value is not None:
+                got(record.partition, record.value)
+                commit(partial(consumer.commit, record))
+
+
 def commit(deed: Any) -> None:
     """Commit; who is a member no longer is told so, and its successor gets the records again."""
     try:
@@ -106,4 +125,8 @@ if __name__ == "__main__":
     if kind == "aiokafka":
         asyncio.run(aiokafka(*where))
     else:
-        {"confluent-kafka": confluent_kafka, "kafka-python": kafka_python}[kind](*where)
+        {
+            "confluent-kafka": confluent_kafka,
+            "kafka-python": kafka_python,
+            "herdproof": herdproof,
+        }[kind](*where)

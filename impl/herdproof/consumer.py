@@ -72,11 +72,12 @@ __all__ = [
 CLOSED = "the consumer is closed: make a new one"
 _UNRESOLVED = "where {}-{} begins is not known yet: ask again when its first record has come"
 
-RESETS = {
+RESETS: Mapping[str, OffsetReset | None] = {
     "smallest": OffsetReset.SMALLEST,
     "earliest": OffsetReset.SMALLEST,
     "largest": OffsetReset.LARGEST,
     "latest": OffsetReset.LARGEST,
+    "none": None,
 }
 """What `auto_offset_reset` may be: the documents' names, and those of today's Kafka."""
 
@@ -123,10 +124,16 @@ class Consumer:
       `rebalance_max_retries`, `rebalance_backoff_s`, `auto_commit_interval_s`, with Kafka 0.8's
       defaults, as `session_timeout_s` (6), ZooKeeper's.
 
+    - "group_protocol": Kafka's own, whose coordinator is found through `bootstrap_servers`;
+      `assignors` ("range", "roundrobin", "sticky", "cooperative-sticky", or a user's own),
+      `heartbeat_interval_s`, `max_poll_interval_s`, `auto_commit_interval_s`, `request_timeout_s`,
+      `metadata_max_age_s`, with Kafka's defaults, as `session_timeout_s` (45); `tls`.
+
     What all have:
 
     - `auto_offset_reset` ("smallest" or "largest", also "earliest" or "latest"): where to begin
-      where no offset is stored, or where it is out of range.
+      where no offset is stored, or where it is out of range; "none", in the group protocol: an
+      error where none is stored.
     - `auto_commit`: finished records are stored every now and then; else `commit` does.
     - `session_timeout_s`: after so long unheard it stops by itself, and the others take over.
     - `kafka`: further settings of librdkafka, as "security.protocol".
@@ -173,6 +180,7 @@ class Consumer:
                 listens=listener is not None,
                 trace=self._trace,
                 run=run,
+                bootstrap=tuple(servers),
                 options=options,
             )
         )
@@ -211,19 +219,48 @@ class Consumer:
         """
         subscription = read_topics(topics, streams)
         with self._lock:
-            if self._closed:
-                raise Misused(CLOSED)
-            if self._session is not None:
-                raise Misused("the consumer has subscribed before: make another one for these")
+            self._refuse_another()
             self._session = self._begin(subscription)
 
-    def _begin(self, subscription: Subscription) -> GroupMembership:
-        listener = None
+    def assign(self, partitions: Iterable[Place]) -> None:
+        """
+        Consume these partitions, whoever else does, with the group's offsets; once.
+
+        Only where the protocol has it: in the group protocol.
+        """
+        places = tuple(partitions)
+        with self._lock:
+            self._refuse_another()
+            begin = getattr(self._candidate, "begin_by_hand", None)
+            if begin is None:
+                raise Misused("in this protocol the group shares all partitions: subscribe")
+            listener = self._listener_thread()
+            self._session = self._run(begin(places, self._streams, listener, self._observe))
+
+    def _refuse_another(self) -> None:
+        if self._closed:
+            raise Misused(CLOSED)
+        if self._session is not None:
+            raise Misused("the consumer has subscribed before: make another one for these")
+
+    def _listener_thread(self) -> ListenerThread | None:
         if self._rebalance_listener is not None:
-            listener = self._listener = ListenerThread(self._rebalance_listener)
-        session = self._candidate.begin(subscription, self._streams, listener, self._observe)
+            self._listener = ListenerThread(self._rebalance_listener)
+        return self._listener
+
+    def _begin(self, subscription: Subscription) -> GroupMembership:
+        listener = self._listener_thread()
+        return self._run(
+            self._candidate.begin(subscription, self._streams, listener, self._observe)
+        )
+
+    def _run(self, session: GroupMembership) -> GroupMembership:
         session.fetchers = Fetchers(
-            self._kafka, self._reset, self._streams, session.post, session.fail
+            self._kafka,
+            self._reset,
+            self._streams,
+            session.post,
+            session.fail,
         )
         session.start()
         session.fetchers.start()  # if they die at once, there is a session that can be ended

@@ -150,10 +150,12 @@ def read_answer(head: RequestHead, frame: bytes) -> ApiMessage:
     return read_message(kind, head.version, frame, at)
 
 
-def write_request(head: RequestHead, request: ApiMessage) -> bytes:
+def write_request(
+    head: RequestHead, request: ApiMessage, client_id: str = "herdproof"
+) -> bytes:  # fmt: skip
     """A request's frame, without its size."""
     request.API_VERSION = head.version
-    request.with_header(correlation_id=head.correlation_id, client_id="herdproof")
+    request.with_header(correlation_id=head.correlation_id, client_id=client_id)
     return bytes(request.encode(header=True))
 
 

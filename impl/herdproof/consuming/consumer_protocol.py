@@ -52,23 +52,37 @@ def read_assignment(data: bytes) -> list[tuple[str, int]]:
     return [(topic["topic"], number) for topic in topics for number in topic["partitions"]]
 
 
-def write_subscription(topics: Sequence[str]) -> bytes:
-    """What a member wants, in version 0."""
+def write_subscription(
+    topics: Sequence[str], user_data: bytes | None = None,
+    owned: Iterable[tuple[str, int]] | None = None, generation: int = -1,
+) -> bytes:  # fmt: skip
+    """What a member wants, in version 0; with what it owns, and since when, in version 2."""
     names = b"".join(_string(topic) for topic in topics)
-    return _VERSION_0 + _INT32.pack(len(topics)) + names + _NO_USER_DATA
+    wants = _INT32.pack(len(topics)) + names + _bytes(user_data)
+    if owned is None:
+        return _VERSION_0 + wants
+    return _VERSION_2 + wants + write_partitions(owned) + _INT32.pack(generation)
 
 
 def write_assignment(partitions: Iterable[tuple[str, int]]) -> bytes:
     """What a member is to have, in version 0; the partitions of a topic stand together."""
+    return _VERSION_0 + write_partitions(partitions) + _bytes(None)
+
+
+def write_partitions(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """An array of topics, each with its partitions."""
     topics = [
         (topic, [number for _, number in found])
         for topic, found in groupby(sorted(partitions), key=lambda partition: partition[0])
     ]
-    written = b"".join(
+    return _INT32.pack(len(topics)) + b"".join(
         _string(topic) + _INT32.pack(len(numbers)) + b"".join(map(_INT32.pack, numbers))
         for topic, numbers in topics
     )
-    return _VERSION_0 + _INT32.pack(len(topics)) + written + _NO_USER_DATA
+
+
+def _bytes(data: bytes | None) -> bytes:
+    return _INT32.pack(-1) if data is None else _INT32.pack(len(data)) + data
 
 
 def _string(text: str) -> bytes:
@@ -78,7 +92,7 @@ def _string(text: str) -> bytes:
 
 _INT32 = struct.Struct(">i")
 _VERSION_0 = struct.pack(">h", 0)
-_NO_USER_DATA = _INT32.pack(-1)
+_VERSION_2 = struct.pack(">h", 2)
 
 
 def _embedded(layout: Layout, data: bytes) -> Values:

@@ -7,7 +7,7 @@ it has to tell the core it posts. It never decides: whether a record may still b
 streams say.
 
 A partition without a stored offset, or whose offset is out of range, begins where the reset says:
-that is looked up, told as `Resolved`, and waits for `Deliver`.
+that is looked up, told as `Resolved`, and waits for `Deliver`. With no reset it is an error.
 
 Source: `004` (ConsumerFetcherManager) and `002` (start fetchers); *ours*: manual assignment.
 """
@@ -99,7 +99,7 @@ class Fetchers:
     """
 
     def __init__(
-        self, settings: Mapping[str, str | int | float | bool], reset: OffsetReset,
+        self, settings: Mapping[str, str | int | float | bool], reset: OffsetReset | None,
         streams: Streams, post: Callable[[Resolved], None], fail: Callable[[HerdError], None],
     ) -> None:  # fmt: skip
         self._reset = reset
@@ -295,6 +295,10 @@ class Fetchers:
 
     def _out_of_range(self, place: Place) -> None:
         """The offset to fetch from does not exist any more, or not yet."""
+        if self._reset is None:
+            what = "{}-{}: the offset to go on from is out of range".format(*place)
+            self._fail(KafkaUnusable(f"{what}, and auto_offset_reset is none"))
+            return
         log.warning(
             "%s-%d: the offset to go on from is out of range: it begins at the %s one",
             *place, self._reset.value,

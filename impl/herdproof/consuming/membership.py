@@ -62,13 +62,26 @@ class ConsumerArguments:
 
     group: str
     consumer_id: str | None
-    auto_offset_reset: OffsetReset
+    auto_offset_reset: OffsetReset | None
+    """None: without an offset, it is an error."""
     auto_commit: bool
     session_timeout_s: float | None
     listens: bool
     trace: TextIO | None
     run: str | None
+    bootstrap: tuple[tuple[str, int], ...] = ()
+    """Where Kafka's brokers listen."""
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reset(self) -> OffsetReset:
+        """Where to begin without an offset; `BadArgument` for nowhere, in most protocols."""
+        if self.auto_offset_reset is None:
+            raise BadArgument(
+                "auto_offset_reset is 'none': it must be one of 'smallest' and 'largest' (also "
+                "'earliest' and 'latest') in this protocol"
+            )
+        return self.auto_offset_reset
 
     def options_for(self, protocol: str, **defaults: Any) -> dict[str, Any]:
         """The protocol's options, each with its default; `BadArgument` for one that it has not."""

@@ -67,6 +67,8 @@ class Streams:
         self._finished: dict[Place, int] = {}
         self._stored: dict[Place, int] = {}
         self._consumed: dict[tuple[str, str, int], int] = {}
+        self._asked = self._held = 0
+        """How often a record was asked for, and how many are held by readers."""
         self._ended = False
         self._error: HerdError | None = None
 
@@ -180,10 +182,12 @@ class Streams:
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
+            self._asked += 1
             self._finish(reader)
             while not self._ended:
                 if (record := self._next(reader)) is not None:
                     reader.held = record
+                    self._held += 1
                     return record
                 left_s = None if deadline is None else deadline - time.monotonic()
                 if left_s is not None and left_s <= 0:
@@ -192,6 +196,11 @@ class Streams:
             if self._error is not None:
                 raise self._error
             return None
+
+    def polls(self) -> tuple[int, bool]:
+        """How often a record was asked for, and whether the application is at work on any."""
+        with self._changed:
+            return self._asked, self._held > 0
 
     def position(self, place: Place) -> int | None:
         """The offset of the next record of a partition; None where nobody knows, or has it."""
@@ -269,6 +278,7 @@ class Streams:
         record, reader.held = reader.held, None
         if record is None:
             return
+        self._held -= 1
         # Whether the assignment still stands is for the core to say.
         name = self._names.get((record.topic, record.partition), str(record.partition))
         self._consumed[record.topic, name, record.generation] = record.offset + 1

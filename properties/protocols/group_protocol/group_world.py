@@ -83,8 +83,12 @@ class CoordinatorAlone:
     def elected(self, epoch: int = 1) -> CoordinatorAlone:
         """It leads, with what is stored."""
         self._perform(self.coordinator.load(self.now_ms, epoch))
-        self._perform(self.coordinator.lead(self.now_ms, self.store.groups))
+        self.lead()
         return self
+
+    def lead(self) -> None:
+        """All that is stored is read."""
+        self._perform(self.coordinator.lead(self.now_ms, self.store.groups))
 
     # ── What happens ────────────────────────────────────────────────────────────────────────
 

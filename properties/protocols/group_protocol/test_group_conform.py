@@ -35,8 +35,8 @@ def conform(lines: list[TraceLine], *, invariants: bool = False) -> Outcome:
 
 def of_flawed(name: str, seed: int) -> list[TraceLine]:
     """The trace of a coordinator with a mistake, and of clients that show it."""
-    coordinator, member = FLAWS[name]
-    return traced_groups(seed, coordinator=coordinator, member=member)
+    coordinator, client = FLAWS[name]
+    return traced_groups(seed, coordinator=coordinator, client=client)
 
 
 def check(seed: int, lines: list[TraceLine], *, invariants: bool = False) -> None:

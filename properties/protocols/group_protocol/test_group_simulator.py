@@ -6,8 +6,16 @@ from collections import Counter
 
 import pytest
 
+from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
+from herdproof.protocols.group_protocol.client.assignors.plain import RoundRobinAssignor
+from herdproof.protocols.group_protocol.client.assignors.sticky import (
+    CooperativeStickyAssignor,
+    StickyAssignor,
+)
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import GroupAnswer
+from herdproof.protocols.group_protocol.held.drafted_client import DraftedClient, printed_client
 from herdproof.protocols.group_protocol.held.flawed import (
     CommitsWhatItHad,
     TakesAnyCommit,
@@ -22,7 +30,6 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupResponse,
 )
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
-from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
 from herdproof.protocols.group_protocol.simulated.world import GroupRun
 from herdspec.check.observation.observed import Ruling
 
@@ -30,15 +37,15 @@ SEEDS = range(300)
 BLOCK = 25
 BLOCKS = range(SEEDS.start, SEEDS.stop, BLOCK)
 SEARCHED = range(200)
-CALM = GroupRunConfig(kinds=())
+CALM = GroupRunConfig(kinds=(), late=0.0)
 
 
 def broken_first(
-    coordinator: type[GroupCoordinator], member: type[SimulatedGroupMember] = SimulatedGroupMember
+    coordinator: type[GroupCoordinator], client: type[GroupConsumer] = GroupConsumer
 ) -> set[str]:
     """What is broken in the first run in which anything is."""
     for seed in SEARCHED:
-        found = judged_group_run(seed, coordinator=coordinator, member=member)
+        found = judged_group_run(seed, coordinator=coordinator, client=client)
         if found.broken:
             return found.broken
     return set()
@@ -138,8 +145,43 @@ def test_a_commit_for_a_partition_of_another_member_is_found() -> None:
     assert found & {"exclusive_fenced", "committed_offsets_never_go_back"}
 
 
+@pytest.mark.parametrize(
+    "assignor", [RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor]
+)
+def test_nothing_goes_wrong_with_other_assignors(assignor: type[PartitionAssignor]) -> None:
+    """Also where members keep their partitions through a rebalance."""
+    for seed in range(12):
+        found = judged_group_run(seed, assignors=lambda: (assignor(),))
+        assert not found.broken, "\n".join(found.story)
+
+
+@pytest.mark.parametrize(
+    ("habit", "broken"),
+    [
+        ("join_future_never_reset", {"settles"}),
+        ("errors_complete_nothing", {"settles"}),
+        ("ghost_member", {"who_consumes_owns", "exclusive_fenced"}),
+        ("leave_while_processing", {"only_one_is_handed_records"}),
+        ("joins_with_partitions", {"only_one_is_handed_records"}),
+    ],
+)
+def test_the_printed_clients_habits_are_found(habit: str, broken: set[str]) -> None:
+    """Each alone; those that cost time alone, or one rare moment, have tests of their own."""
+    found: set[str] = set()
+    for seed in range(40):
+        found |= judged_group_run(seed, client=printed_client(habit)).broken
+        if broken <= found:
+            return
+    raise AssertionError(f"{habit} has broken {found}")
+
+
+def test_the_printed_client_is_found() -> None:
+    """With all its habits: the first run that goes on for long enough."""
+    assert "settles" in broken_first(GroupCoordinator, DraftedClient)
+
+
 def test_a_client_that_commits_what_it_had_does_no_harm() -> None:
     """Here such a commit is refused."""
     for seed in range(40):
-        found = judged_group_run(seed, member=CommitsWhatItHad)
+        found = judged_group_run(seed, client=CommitsWhatItHad)
         assert not found.broken, "\n".join(found.story)

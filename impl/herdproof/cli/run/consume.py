@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from herdproof.record import TopicPartition
 
 ProtocolOption = Annotated[
-    str, typer.Option(metavar="NAME", help="The group's: central, self_rebalancing.")
+    str,
+    typer.Option(metavar="NAME", help="The group's: central, self_rebalancing, group_protocol."),
 ]
 CoordinatorsOption = Annotated[
     str | None,

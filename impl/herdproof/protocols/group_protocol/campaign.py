@@ -7,11 +7,11 @@ from functools import partial
 
 from herdproof.pipeline.campaign.judged import JudgedRun
 from herdproof.pipeline.campaign.runs import Asked, Configured, Ran
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.judged.eyes import WATCHES, judged_group_run
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
-from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
 from herdproof.protocols.group_protocol.simulated.traced import GroupRunTracers
 from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
 
@@ -37,7 +37,7 @@ class FlawedGroups:
 
     world: GroupRunConfig = DEFAULT
     coordinator: type[GroupCoordinator] = GroupCoordinator
-    member: type[SimulatedGroupMember] = SimulatedGroupMember
+    client: type[GroupConsumer] = GroupConsumer
 
 
 class GroupRuns(Configured[FlawedGroups]):
@@ -47,8 +47,8 @@ class GroupRuns(Configured[FlawedGroups]):
 
     def __init__(self) -> None:
         flaws = {
-            name: partial(replace, coordinator=coordinator, member=member)
-            for name, (coordinator, member) in FLAWS.items()
+            name: partial(replace, coordinator=coordinator, client=client)
+            for name, (coordinator, client) in FLAWS.items()
         }
         configs = {name: FlawedGroups(config) for name, config in MIXES.items()}
         super().__init__(FlawedGroups(), configs, flaws, f"{DEFAULT.troubles} troubles")
@@ -56,7 +56,7 @@ class GroupRuns(Configured[FlawedGroups]):
     def _judged(self, asked: Asked, tracers: GroupRunTracers | None = None) -> JudgedRun[GroupRun]:
         of = self.config(asked)
         return judged_group_run(
-            asked.seed, of.world, of.coordinator, member=of.member, observe=tracers
+            asked.seed, of.world, of.coordinator, client=of.client, observe=tracers
         )
 
     def run(self, asked: Asked) -> Ran:

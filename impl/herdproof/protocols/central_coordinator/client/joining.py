@@ -33,7 +33,7 @@ class CoordinatedConsumer:
         self._arguments = arguments
         self._settings = ConsumerSettings(
             auto_commit=arguments.auto_commit,
-            auto_offset_reset=arguments.auto_offset_reset,
+            auto_offset_reset=arguments.reset,
             ping_interval_ms=round(options["ping_interval_s"] * 1000),
             max_ping_retries=options["max_ping_retries"],
             session_timeout_ms=round(timeout_s * 1000),

@@ -77,6 +77,8 @@ class GroupCoordinator:
         self._memberships = self.memberships_class(context, self._rebalancer)
         self._offsets = self.offsets_class(context, self._rebalancer.sessions)
         self._admin = GroupAdmin(context, self._offsets)
+        self._early: list[tuple[int, HeartbeatRequest]] = []
+        """Heartbeats that came while it loads: whom they are of, nobody knows yet."""
 
     @property
     def next_deadline(self) -> int | None:
@@ -90,7 +92,9 @@ class GroupCoordinator:
         self._outbox.begin(now_ms)
         self._outbox.received(caller, request)
         error = _malformed(request, self.settings) or self._absent(request)
-        if error is not None:
+        if self.reign is Reign.LOADING and isinstance(request, HeartbeatRequest) and not error:
+            self._early.append((caller, request))
+        elif error is not None:
             self._outbox.answer(caller, refusal(request, error))
         else:
             self._route(caller, request)
@@ -136,6 +140,9 @@ class GroupCoordinator:
             elif group.is_in(GroupState.COMPLETING_REBALANCE):
                 self._rebalancer.wait_for_syncs(group)
         self._admin.look_again()
+        early, self._early = self._early, []
+        for caller, request in early:
+            self._route(caller, request)
         return self._outbox.effects
 
     def resign(self, now_ms: int) -> list[GroupEffect]:
@@ -148,6 +155,7 @@ class GroupCoordinator:
             self._outbox.answer(caller, refusal(request, Error.NOT_COORDINATOR))
         for group in self.groups.values():
             group.go_to(GroupState.DEAD, now_ms)
+        self._early.clear()
         self.groups.clear()
         self.context.queues.clear()
         self._offsets.clear()
@@ -158,7 +166,7 @@ class GroupCoordinator:
     # ── Requests ────────────────────────────────────────────────────────────────────────────
 
     def _absent(self, request: GroupRequest) -> Error | None:
-        """What whoever does not coordinate, or not yet, answers; a heartbeat is nobody's loss."""
+        """What whoever does not coordinate, or not yet, answers; a heartbeat can wait."""
         match self.reign:
             case Reign.LEADING:
                 return None
@@ -167,7 +175,7 @@ class GroupCoordinator:
                 return Error.NONE if is_list else Error.NOT_COORDINATOR
             case Reign.LOADING:
                 is_heartbeat = isinstance(request, HeartbeatRequest)
-                return Error.NONE if is_heartbeat else Error.COORDINATOR_LOAD_IN_PROGRESS
+                return None if is_heartbeat else Error.COORDINATOR_LOAD_IN_PROGRESS
             case _:
                 assert_never(self.reign)
 

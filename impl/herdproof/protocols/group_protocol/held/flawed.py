@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
+from herdproof.protocols.group_protocol.client.core.consumer_coordinator import ConsumerCoordinator
+from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
+from herdproof.protocols.group_protocol.client.core.states import Generation
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, StoredThen
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
@@ -22,11 +26,9 @@ from herdproof.protocols.group_protocol.coordinator.stored import as_stored
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import (
     Error,
-    GroupResponse,
     OffsetCommitRequest,
     PartitionToCommit,
 )
-from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
 from herdproof.protocols.group_protocol.steps import GroupAction
 
 
@@ -98,29 +100,35 @@ class ExpelsWhoWaits(GroupCoordinator):
     rebalancer_class: ClassVar[type[GroupRebalancer]] = ExpelsAnybody
 
 
-class CommitsWhatItHad(SimulatedGroupMember):
-    """A client that commits what it had, under the generation that it has joined since."""
+class CommitsItsFormer(ConsumerCoordinator):
+    """Commits what it had, under the generation that it has joined since."""
 
     had: tuple[int, Mapping[TopicPartition, int]] = (0, MappingProxyType({}))
     """In which generation, and how far it was."""
 
-    def _stop(self) -> None:
-        self.had = (self.generation, dict(self.fresh))
-        super()._stop()
+    def give_up(self, *, is_member: bool) -> RequestFuture[None]:
+        """Remember how far it is."""
+        self.had = (self.generation.generation_id, self.subscriptions.finished())
+        return super().give_up(is_member=is_member)
 
-    def _synced(self, told: GroupResponse) -> None:
-        generation, fresh = self.had
-        if fresh and self.generation == generation + 1:
-            self.fresh = dict(fresh)
-            self._commit(None)
-            self.fresh = {}
-        super()._synced(told)
+    def on_join_complete(self, generation: Generation, assignment: bytes) -> None:
+        """Commit that before anything else."""
+        former, offsets = self.had
+        if generation.generation_id == former + 1:
+            self.offsets.commit(offsets)
+        super().on_join_complete(generation, assignment)
 
 
-Flawed = tuple[type[GroupCoordinator], type[SimulatedGroupMember]]
+class CommitsWhatItHad(GroupConsumer):
+    """A client that commits what it had, under the generation that it has joined since."""
+
+    coordinator_class: ClassVar[type[ConsumerCoordinator]] = CommitsItsFormer
+
+
+Flawed = tuple[type[GroupCoordinator], type[GroupConsumer]]
 FLAWS: Mapping[str, Flawed] = {
-    "generation_unstored": (TellsBeforeStoring, SimulatedGroupMember),
+    "generation_unstored": (TellsBeforeStoring, GroupConsumer),
     "commit_by_generation": (TakesAnyMembersCommit, CommitsWhatItHad),
-    "expels_who_waits": (ExpelsWhoWaits, SimulatedGroupMember),
+    "expels_who_waits": (ExpelsWhoWaits, GroupConsumer),
 }
 """Cores by the names of the spec's variants, each with the clients that show its mistake."""

@@ -10,22 +10,29 @@ one whose assignments are stored; who goes on longer is not seen, and what it sa
 What lies before a start that the reset has found counts as finished. Of the sentences, those are
 left out that speak of what a coordinator knows, and of stores of which there is one step here
 (`stored_as_taken`, `what_was_taken_is_stored_at_the_handover`). Two of the protocol's own are
-added: `one_leader` and `what_is_handed_out_is_stored`.
+added: `one_leader` and `what_is_handed_out_is_stored`; and one of our client, which holds a lease:
+`only_one_is_handed_records`, of a partition at a time, without any assumption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from herdproof.consuming.consumer_protocol import read_assignment
 from herdproof.pipeline.campaign.judged import BrokenPromise, JudgedRun
+from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import StoredClassicGroup, TopicPartition
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
-from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
-from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun, Observes
+from herdproof.protocols.group_protocol.simulated.world import (
+    DEFAULT,
+    GroupRun,
+    Observes,
+    only_range,
+)
 from herdspec.check.observation.observed import Observed
 from herdspec.check.observation.watches import watches_of
 from herdspec.protocols.contract.properties import CONTRACT
@@ -162,6 +169,13 @@ class GroupContractEyes(GroupEyes):
         """What lies before a start that the reset has found counts as finished."""
         self._is_at(member, where, offset + 1)
 
+    def delivers(self, member: str, where: TopicPartition) -> None:
+        """Whoever gets a record, nobody else may: the lease keeps that, whoever is counted."""
+        assert self.run is not None
+        for other in self.run.members:
+            if other.name != member and other.may_deliver(where):
+                self._own("only_one_is_handed_records", m=member, other=other.name, p=where)
+
     def finishes(self, member: str, where: TopicPartition, offset: int) -> None:
         """A record is finished with."""
         self._is_at(member, where, offset + 2)
@@ -194,12 +208,13 @@ def judged_group_run(
     seed: int, config: GroupRunConfig = DEFAULT,
     coordinator: type[GroupCoordinator] = GroupCoordinator,
     troubles: Sequence[GroupTrouble] | None = None,
-    member: type[SimulatedGroupMember] = SimulatedGroupMember,
+    client: type[GroupConsumer] = GroupConsumer,
+    assignors: Callable[[], tuple[PartitionAssignor, ...]] = only_range,
     observe: Observes | None = None,
 ) -> JudgedRun[GroupRun]:  # fmt: skip
     """Live through a run, and judge it."""
     eyes = GroupContractEyes()
-    run = GroupRun(seed, config, eyes, coordinator, troubles, member, observe)
+    run = GroupRun(seed, config, eyes, coordinator, troubles, client, assignors, observe)
     eyes.run = run
     run.live()
     rulings = {j.promise.name: j for j in eyes.seen.judgements()}

@@ -14,6 +14,14 @@ from typing import Any, Protocol, TypeAlias
 
 from herdproof.protocols.election.elector import Elector, LeaderChanged, LinkChanged, Resign, Stand
 from herdproof.protocols.election.gate import Shell
+from herdproof.protocols.group_protocol.client.core.events import (
+    ClientResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+    Node,
+)
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import (
     GroupAnswer,
@@ -21,12 +29,13 @@ from herdproof.protocols.group_protocol.effects import (
     StoredClassicGroup,
     StoreGroup,
 )
-from herdproof.protocols.group_protocol.messages import GroupRequest, GroupResponse
+from herdproof.protocols.group_protocol.messages import Error
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
 from herdproof.protocols.group_protocol.stores.port import WriteOutcome
 from herdproof.protocols.group_protocol.stores.zookeeper import GroupPaths, ZooKeeperGroupStore
 from herdproof.simulator.clock import Clock
+from herdproof.simulator.kafka import Kafka
 from herdproof.simulator.network import Connection, Pipe
 from herdproof.simulator.process import Process, World
 from herdproof.simulator.session import SimulatedClient, SimulatedService
@@ -38,7 +47,7 @@ STAND_AGAIN_MS = 300.0
 LATE_MS = 900.0
 """How late the core may hear of the election."""
 
-Frame: TypeAlias = tuple[int, GroupRequest | GroupResponse]
+Frame: TypeAlias = tuple[int, Any]
 """A request or a response, with the number that its client gave it."""
 
 
@@ -50,7 +59,14 @@ class GroupBrokerWorld(World, Protocol):
     paths: GroupPaths
     service: SimulatedService
     settings: GroupSettings
+    kafka: Kafka
     zookeeper_timeout_ms: int
+
+    def leader(self) -> Node | None:
+        """The broker that the election's node names, if any."""
+
+    def nodes(self) -> list[Node]:
+        """The brokers."""
 
 
 class SimulatedGroupBroker(Process):
@@ -116,7 +132,7 @@ class SimulatedGroupBroker(Process):
         if self.core.next_deadline is not None:
             self.wake_at(self.core.next_deadline)
 
-    def _answer(self, caller: int, response: GroupResponse) -> None:
+    def _answer(self, caller: int, response: ClientResponse) -> None:
         channel, number = self.callers.pop(caller)
         if channel in self.ends:
             connection, end = self.ends[channel]
@@ -219,4 +235,13 @@ class SimulatedGroupBroker(Process):
         number, request = frame
         self._last_caller += 1
         self.callers[self._last_caller] = (channel, number)
+        if isinstance(request, FindCoordinatorRequest):
+            leader = self.here.leader()
+            error = Error.COORDINATOR_NOT_AVAILABLE if leader is None else Error.NONE
+            self._answer(self._last_caller, FindCoordinatorResponse(error, leader))
+            return
+        if isinstance(request, MetadataRequest):
+            topics = tuple(self.here.kafka.topics.items())
+            self._answer(self._last_caller, MetadataResponse(tuple(self.here.nodes()), topics))
+            return
         self._give(request, self.core.handle, self._last_caller, request)

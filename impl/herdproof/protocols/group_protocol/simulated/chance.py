@@ -63,6 +63,8 @@ class GroupRunConfig:
     session_timeout_ms: int = 6_000
     rebalance_timeout_ms: int = 10_000
     commits_as_kafka: bool = False
+    late: float = 0.03
+    """How often an application is at work on a record for longer, up to more than it may be."""
 
 
 def draw_group_settings(config: GroupRunConfig, seed: int) -> GroupSettings:

@@ -42,6 +42,9 @@ class GroupEyes:
     def resolves(self, member: str, where: TopicPartition, offset: int) -> None:
         """A partition without a stored offset begins here."""
 
+    def delivers(self, member: str, where: TopicPartition) -> None:
+        """The application gets a record."""
+
     def finishes(self, member: str, where: TopicPartition, offset: int) -> None:
         """The application has finished with a record."""
 

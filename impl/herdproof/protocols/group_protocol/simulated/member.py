@@ -1,50 +1,63 @@
 """
-A simulated member: a simple client of the group protocol, with an application that consumes.
+A simulated member: the very core that the real client runs, with fetchers and an application.
 
-It does what clients owe: it stops consuming, and commits what is finished, before it joins anew; it
-begins where its SyncGroup and OffsetFetch say. Who was paused may consume on for a while as what it
-is no longer: nothing that it says then is accepted. A broker that does not coordinate is left for
-the next; a request that is not answered in time ends its connection, with all that is under way.
+What its shell owes the core it does as the real one: a connection for each node, requests in order;
+nothing is handed out once the core's time is over; the application polls when it has finished with
+a record, and now and then is at work on one for longer than it may be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from functools import partial
 from random import Random
-from typing import Protocol, TypeAlias
+from typing import Protocol, assert_never
 
-from herdproof.consuming.consumer_protocol import (
-    read_assignment,
-    write_assignment,
-    write_subscription,
+from herdproof.consuming.events import (
+    Assigned,
+    Committed,
+    Consumed,
+    Deliver,
+    Report,
+    Resolved,
+    RevocationHandled,
+    Revoked,
+    Shutdown,
+    StartFetchers,
+    StopFetchers,
+    Tick,
+    WakeAt,
 )
-from herdproof.consuming.offsets import NamedPartition
-from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER
+from herdproof.consuming.offsets import (
+    NO_OFFSET,
+    NamedPartition,
+    Offset,
+    OffsetReset,
+    number_of,
+    text_of,
+)
+from herdproof.consuming.subscription import named
+from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
+from herdproof.protocols.group_protocol.client.core.events import (
+    ClientEffect,
+    ClientEvent,
+    Disconnected,
+    EndClient,
+    Fail,
+    HangUp,
+    Node,
+    Poll,
+    Polled,
+    RequestAnswered,
+    SendRequest,
+    SubscribeTo,
+)
+from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import (
-    NO_OFFSET,
-    Error,
-    GroupProtocol,
-    GroupRequest,
-    GroupResponse,
-    GroupToFetch,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
     JoinGroupResponse,
-    LeaveGroupRequest,
-    LeavingMember,
-    MemberAssignment,
     OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    PartitionToCommit,
-    SyncGroupRequest,
-    SyncGroupResponse,
-    TopicToCommit,
 )
 from herdproof.protocols.group_protocol.simulated.broker import Frame
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig
@@ -56,37 +69,26 @@ from herdproof.simulator.process import Process, World
 GROUP = "g"
 THINKS_MS = (80.0, 420.0)
 """How long the application thinks about a record, or waits before it asks again."""
-HEARTBEAT_MS = 1_000.0
-COMMIT_MS = 1_500.0
-BACKOFF_MS = 200.0
-REQUEST_MS = 2_500.0
-"""How long a request is waited for that is not parked."""
-
-Heard: TypeAlias = Callable[[GroupResponse], None]
-OVER = (Error.UNKNOWN_MEMBER_ID, Error.ILLEGAL_GENERATION, Error.FENCED_INSTANCE_ID)
-"""Whoever hears this is no member, or not of this generation."""
-ELSEWHERE = (Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE)
-"""Whoever hears this looks for the coordinator elsewhere."""
-
-
-class JoinState(Enum):
-    """How far a member is with its group."""
-
-    UNJOINED = "unjoined"
-    REBALANCING = "rebalancing"
-    STABLE = "stable"
+POLLS_MS = 500
+LISTENS_SHARE = 0.5
+"""How many members have a rebalance listener."""
 
 
 class GroupMemberWorld(World, Protocol):
     """What a member needs of its world."""
 
+    client: type[GroupConsumer]
     config: GroupRunConfig
     eyes: GroupEyes
     kafka: Kafka
     names: dict[str, str]
+    quiet: bool
 
-    def hosts(self) -> list[str]:
-        """The brokers' names."""
+    def nodes(self) -> list[Node]:
+        """The brokers."""
+
+    def assignors(self) -> tuple[PartitionAssignor, ...]:
+        """A member's assignors, in order."""
 
 
 class SimulatedGroupMember(Process):
@@ -97,30 +99,46 @@ class SimulatedGroupMember(Process):
         self.here = world
         self.number = number
         self.chance = Random(f"{world.chance.random()}/{number}/{life}")
-        self.state = JoinState.UNJOINED
-        self.member_id = ""
-        self.generation = -1
-        self.leads_over: dict[str, int] | None = None
-        """The topics that it has shared out as the leader."""
+        self.settings = ClientSettings(
+            group_id=GROUP, client_id=self.name, heartbeat_interval_ms=1_000,
+            session_timeout_ms=world.config.session_timeout_ms, request_timeout_ms=2_500,
+            max_poll_interval_ms=world.config.rebalance_timeout_ms, retry_backoff_ms=200,
+            auto_commit_interval_ms=1_500, metadata_max_age_ms=2_000,
+            auto_offset_reset=OffsetReset.SMALLEST,
+            listens=self.chance.random() < LISTENS_SHARE,
+        )  # fmt: skip
+        self.core = world.client(self.settings, world.nodes(), world.assignors())
+        self.fetchers = 0
+        """The generation of the fetchers; 0: none run."""
         self.positions: dict[TopicPartition, int] = {}
-        self.fresh: dict[TopicPartition, int] = {}
-        """Of what is consumed: the offset behind what is finished, and not committed yet."""
+        """The next offset to deliver, of each partition that may be delivered."""
         self.held: tuple[TopicPartition, int, int] | None = None
-        """The record that the application has taken: partition, offset, generation."""
+        """The record that the application has taken: partition, offset, generation of fetchers."""
+        self._resolved: dict[TopicPartition, Callable[[], None]] = {}
+        """What is to be done once the start of a partition is stored."""
         self.leaving = False
-        self._host = number
-        self._channel = self._numbers = self._tries = 0
-        self._is_open = False
-        self._sent: dict[int, tuple[GroupRequest, Heard]] = {}
-        self._unsent: list[tuple[int, GroupRequest]] = []
+        self._channels: dict[Node, int] = {}
+        self._open: set[int] = set()
+        self._unsent: dict[int, list[SendRequest]] = {}
+        self._last_channel = 0
         world.eyes.enters(self.name)
-        self._later(300.0, self._rejoin)
-        self._later(300.0, self._think)
-        self._later(HEARTBEAT_MS, self._beat)
-        self._later(COMMIT_MS, self._commit_now_and_then)
+        self._later(300.0, self._begin)
+
+    @property
+    def generation(self) -> int:
+        """The generation that it is in."""
+        return self.core.coordinator.generation.generation_id
+
+    def give(self, event: ClientEvent) -> None:
+        """Give the core an event, and carry its effects out."""
+        effects = self.core.receive(event, self.clock.now_ms())
+        self.world.note(self, event, effects)
+        for effect in effects:
+            self._carry_out(effect)
 
     def tick(self) -> None:
-        """It has no alarm of its own."""
+        """The core asked to be woken."""
+        self.give(Tick())
 
     def kill(self) -> None:
         """The process is no more."""
@@ -135,7 +153,8 @@ class SimulatedGroupMember(Process):
 
     def consumes(self, where: TopicPartition) -> bool:
         """Whether it hands out records of a partition."""
-        return self.alive and where in self.positions
+        subscriptions = self.core.subscriptions
+        return self.alive and subscriptions.is_consuming and where in subscriptions.assignment
 
     # ── The network ─────────────────────────────────────────────────────────────────────────
 
@@ -159,298 +178,168 @@ class SimulatedGroupMember(Process):
         """Nobody connects to a member."""
         raise AssertionError(f"{self.name} listens to nobody: {connection}")
 
-    def _ask(self, request: GroupRequest, heard: Heard, patience_ms: float = REQUEST_MS) -> None:
+    def _send(self, send: SendRequest) -> None:
         """Send a request, over a new connection if there is none."""
-        self._numbers += 1
-        number = self._numbers
-        self._sent[number] = (request, heard)
-        if not self._channel:
-            self._connect()
-        if self._is_open:
-            self._send(number, request)
+        if send.node not in self._channels:
+            self._connect(send.node)
+        channel = self._channels[send.node]
+        if channel in self._open:
+            connection, end = self.ends[channel]
+            connection.send(end, (send.number, send.request))
         else:
-            self._unsent.append((number, request))
-        self.timeline.after(patience_ms, self.post, "timer", self._lose_patience, number)
+            self._unsent.setdefault(channel, []).append(send)
+        if isinstance(send.request, OffsetCommitRequest):
+            said = {
+                (topic.name, p.partition): p.offset
+                for topic in send.request.topics for p in topic.partitions
+            }  # fmt: skip
+            self.here.eyes.commits(self.name, said)
 
-    def _connect(self) -> None:
-        hosts = self.here.hosts()
-        self._tries += 1
-        self._channel = self._tries
-        host = hosts[self._host % len(hosts)]
-        connection = self.world.network.connect(self, self._channel, host, 1)
+    def _connect(self, node: Node) -> None:
+        self._last_channel += 1
+        self._channels[node] = self._last_channel
+        connection = self.world.network.connect(self, self._last_channel, node.host, node.port)
         if connection is not None:
-            self.ends[self._channel] = (connection, connection.client)
+            self.ends[self._last_channel] = (connection, connection.client)
 
     def _send_waiting(self, channel: int) -> None:
-        if channel == self._channel:
-            self._is_open = True
-            unsent, self._unsent = self._unsent, []
-            for number, request in unsent:
-                self._send(number, request)
-
-    def _send(self, number: int, request: GroupRequest) -> None:
-        connection, end = self.ends[self._channel]
-        connection.send(end, (number, request))
+        if channel in self._channels.values():
+            self._open.add(channel)
+            connection, end = self.ends[channel]
+            for send in self._unsent.pop(channel, []):
+                connection.send(end, (send.number, send.request))
 
     def _hear(self, channel: int, frame: Frame) -> None:
         number, response = frame
-        if channel == self._channel and number in self._sent:
-            _, heard = self._sent.pop(number)
-            assert not isinstance(response, GroupRequest)
-            heard(response)
-
-    def _lose_patience(self, number: int) -> None:
-        if number in self._sent:
-            self._hang_up()
+        if channel not in self._channels.values():
+            return
+        if isinstance(response, JoinGroupResponse) and response.member_id:
+            self.here.names[response.member_id] = self.name
+            if not response.error:
+                self.here.eyes.joins(self.name, response.generation_id, response.leader)
+        self.give(RequestAnswered(number, response))
 
     def _lost(self, channel: int) -> None:
-        if channel == self._channel:
-            self._hang_up()
+        for node in [node for node, its in self._channels.items() if its == channel]:
+            self._hang_up(node)
+            self.give(Disconnected(node))
 
-    def _hang_up(self) -> None:
-        """Leave this broker for the next; what was asked is not answered any more."""
-        connection, _ = self.ends.pop(self._channel, (None, None))
+    def _hang_up(self, node: Node) -> None:
+        channel = self._channels.pop(node, 0)
+        self._open.discard(channel)
+        self._unsent.pop(channel, None)
+        connection, _ = self.ends.pop(channel, (None, None))
         if connection is not None:
             connection.cut(0.0, 0.0)
-        self._channel, self._is_open = 0, False
-        self._host += 1
-        self._unsent.clear()
-        sent, self._sent = self._sent, {}
-        if any(
-            isinstance(request, JoinGroupRequest | SyncGroupRequest) for request, _ in sent.values()
-        ):
-            self._rejoin_later()
-        for request, heard in sent.values():
-            if isinstance(request, OffsetFetchRequest):
-                self._again(self._fetch)
-            elif isinstance(request, OffsetCommitRequest):
-                heard(OffsetCommitResponse())
 
-    # ── Joining ─────────────────────────────────────────────────────────────────────────────
+    # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
-    def _rejoin_later(self) -> None:
-        self.state = JoinState.UNJOINED
-        self._again(self._rejoin)
+    def _carry_out(self, effect: ClientEffect) -> None:
+        match effect:
+            case SendRequest():
+                self._send(effect)
+            case HangUp(node):
+                self._hang_up(node)
+            case WakeAt(time_ms):
+                self.wake_at(time_ms)
+            case StopFetchers():
+                self.fetchers = 0
+                self.positions.clear()
+                self.here.eyes.stops(self.name)
+            case StartFetchers():
+                self._start_fetchers(effect)
+            case Deliver(NamedPartition(topic, partition), generation):
+                if generation == self.fetchers:
+                    self._resolved[topic, number_of(partition)]()
+            case Revoked():
+                if self.settings.listens:
+                    slow = self.chance.random() < 0.1
+                    self._later(3_000.0 if slow else 60.0, partial(self.give, RevocationHandled()))
+            case Fail(error):
+                raise AssertionError(f"{self.name} is told of {error}")
+            case EndClient():
+                self.kill()
+            case Polled() | Committed() | Assigned() | Report():
+                pass
+            case _:
+                assert_never(effect)
 
-    def _again(self, deed: Callable[[], None]) -> None:
-        self.timeline.after(BACKOFF_MS * (0.5 + self.chance.random()), self.post, "group", deed)
-
-    def _rejoin(self) -> None:
-        """Stop, commit what is finished, then join."""
-        if self.leaving or self.state is not JoinState.UNJOINED:
-            return
-        self.state = JoinState.REBALANCING
-        self._finish()
-        if self.fresh and self.generation >= 0:
-            self._commit(self._stop_and_join)
-        else:
-            self._stop_and_join()
-
-    def _stop_and_join(self) -> None:
-        self._stop()
-        if not self.leaving:
-            self._join()
-
-    def _stop(self) -> None:
-        if self.positions:
-            self.here.eyes.stops(self.name)
-        self.positions.clear()
-        self.fresh.clear()
-        self.held = None
-
-    def _join(self) -> None:
-        config = self.here.config
-        topics = tuple(sorted(self.here.kafka.topics))
-        request = JoinGroupRequest(
-            version=9, client_id=self.name, group_id=GROUP, member_id=self.member_id,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.rebalance_timeout_ms, protocol_type=CONSUMER,
-            protocols=(GroupProtocol("range", write_subscription(topics)),),
-        )  # fmt: skip
-        self._ask(request, self._joined, config.rebalance_timeout_ms + 5_000)
-
-    def _joined(self, told: GroupResponse) -> None:
-        assert isinstance(told, JoinGroupResponse)
-        if told.member_id:
-            self.here.names[told.member_id] = self.name
-        if told.error is Error.MEMBER_ID_REQUIRED:
-            self.member_id = told.member_id
-            self._join()
-        elif told.error:
-            self._refused(told.error)
-        else:
-            self.member_id, self.generation = told.member_id, told.generation_id
-            self.here.eyes.joins(self.name, told.generation_id, told.leader)
-            self._sync(told)
-
-    def _sync(self, told: JoinGroupResponse) -> None:
-        """Ask for the assignment; the leader shares the partitions out, in turn."""
-        shares: dict[str, list[TopicPartition]] = {m.member_id: [] for m in told.members}
-        self.leads_over = dict(self.here.kafka.topics) if shares else None
-        ids = sorted(shares)
-        for place, where in enumerate(self._partitions() if ids else ()):
-            shares[ids[place % len(ids)]].append(where)
-        request = SyncGroupRequest(
-            version=5, group_id=GROUP, generation_id=self.generation, member_id=self.member_id,
-            assignments=tuple(MemberAssignment(m, write_assignment(w)) for m, w in shares.items()),
-        )  # fmt: skip
-        self._ask(request, self._synced, self.here.config.rebalance_timeout_ms + 5_000)
-
-    def _partitions(self) -> list[TopicPartition]:
-        topics = self.here.kafka.topics
-        return [(topic, number) for topic in sorted(topics) for number in range(topics[topic])]
-
-    def _synced(self, told: GroupResponse) -> None:
-        assert isinstance(told, SyncGroupResponse)
-        if told.error:
-            self._refused(told.error)
-            return
-        self.state = JoinState.STABLE
-        self.assigned = read_assignment(told.assignment)
-        self._fetch()
-
-    def _refused(self, error: Error) -> None:
-        """Whatever it was asking for, it begins anew."""
-        if error in OVER:
-            self.generation = -1
-        if error is Error.UNKNOWN_MEMBER_ID:
-            self.member_id = ""
-        if error in ELSEWHERE:
-            self._hang_up()
-        if self.state is not JoinState.UNJOINED:
-            self._rejoin_later()
-
-    def _fetch(self) -> None:
-        """Ask where to begin."""
-        if self.state is JoinState.STABLE and not self.positions and self.assigned:
-            generation = self.generation
-            request = OffsetFetchRequest(version=9, groups=(GroupToFetch(GROUP, None),))
-            self._ask(request, partial(self._fetched, generation))
-
-    def _fetched(self, generation: int, told: GroupResponse) -> None:
-        assert isinstance(told, OffsetFetchResponse)
-        if generation != self.generation or self.state is not JoinState.STABLE or self.positions:
-            return
-        (group,) = told.groups
-        if group.error:
-            if group.error in ELSEWHERE:
-                self._hang_up()
-            self._again(self._fetch)
-            return
-        found = {(t.name, p.partition): p.offset for t in group.topics for p in t.partitions}
-        starts = {where: found.get(where, NO_OFFSET) for where in self.assigned}
+    def _start_fetchers(self, start: StartFetchers) -> None:
+        self.fetchers = start.generation
+        self._resolved = {}
+        starts = {(o.topic, number_of(o.partition)): o.offset for o in start.partitions}
         self.here.eyes.begins(self.name, self.generation, starts)
         for where, offset in starts.items():
             if offset == NO_OFFSET:
-                self.here.eyes.resolves(self.name, where, 0)
-            self.positions[where] = max(offset, 0)
+                self._later(120.0, partial(self._resolve, where, start.generation))
+            else:
+                self.positions[where] = offset
 
-    # ── Being a member ──────────────────────────────────────────────────────────────────────
-
-    def _beat(self) -> None:
-        """Send heartbeats, and have a look at the topics as the leader."""
-        if self.leaving:
+    def _resolve(self, where: TopicPartition, fetchers: int) -> None:
+        """A fetcher has looked up where a partition begins that had no offset."""
+        if fetchers != self.fetchers:
             return
-        self._later(HEARTBEAT_MS, self._beat, at_least_ms=HEARTBEAT_MS / 2)
-        if self.state is not JoinState.STABLE:
-            return
-        if self.leads_over is not None and self.leads_over != self.here.kafka.topics:
-            self.state = JoinState.UNJOINED
-            self._rejoin()
-            return
-        request = HeartbeatRequest(
-            version=4, group_id=GROUP, generation_id=self.generation, member_id=self.member_id
-        )
-        self._ask(request, partial(self._beaten, self.generation))
+        place = NamedPartition(where[0], text_of(where[1]))
+        offset = self.here.kafka.reset(place, OffsetReset.SMALLEST)
+        self._resolved[where] = partial(self.positions.__setitem__, where, offset)
+        self.here.eyes.resolves(self.name, where, offset)
+        self.give(Resolved(Offset(place.topic, place.partition, offset), fetchers))
 
-    def _beaten(self, generation: int, told: GroupResponse) -> None:
-        assert isinstance(told, HeartbeatResponse)
-        self._heard_of_membership(generation, told.error)
+    # ── The application ─────────────────────────────────────────────────────────────────────
 
-    def _heard_of_membership(self, generation: int, error: Error) -> None:
-        """Something was said of a generation: if it is still that, it may be over."""
-        if generation == self.generation and self.state is JoinState.STABLE and error:
-            if error is Error.COORDINATOR_LOAD_IN_PROGRESS:
-                return
-            if error in ELSEWHERE:
-                self._hang_up()
-                return
-            self._refused(error)
-
-    def _leave(self) -> None:
-        self._finish()
-        self._stop()
-        if self.member_id:
-            leaving = LeavingMember(self.member_id)
-            request = LeaveGroupRequest(version=5, group_id=GROUP, members=(leaving,))
-            self._ask(request, _ignore)
-
-    # ── Consuming ───────────────────────────────────────────────────────────────────────────
+    def _begin(self) -> None:
+        self.give(SubscribeTo(named(dict.fromkeys(sorted(self.here.kafka.topics), 1))))
+        self._later(300.0, self._think)
 
     def _think(self) -> None:
         """The application asks for the next record, and so has finished with the last."""
         if self.leaving:
             return
         self._finish()
+        self.give(Poll(POLLS_MS))
         self._deliver()
-        self._later(THINKS_MS[1], self._think, at_least_ms=THINKS_MS[0])
+        low, high = THINKS_MS
+        late = (
+            self.held is not None
+            and not self.here.quiet
+            and self.chance.random() < self.here.config.late
+        )
+        longest_ms = 1.4 * self.settings.max_poll_interval_ms if late else high
+        self._later(longest_ms, self._think, at_least_ms=low)
+
+    def may_deliver(self, where: TopicPartition) -> bool:
+        """Whether its application may get a record of a partition now."""
+        in_time = self.clock.now_ms() < self.core.delivers_until_ms
+        return self.alive and in_time and where in self.positions
 
     def _deliver(self) -> None:
         logs = self.here.kafka.logs
         ready = [
             where
             for where, position in self.positions.items()
-            if position < logs[NamedPartition(where[0], str(where[1]))].end
+            if self.may_deliver(where)
+            and position < logs[NamedPartition(where[0], str(where[1]))].end
         ]
-        if ready and self.state is JoinState.STABLE:
+        if ready:
             where = ready[self.chance.randrange(len(ready))]
-            self.held = (where, self.positions[where], self.generation)
+            self.held = (where, self.positions[where], self.fetchers)
+            self.positions[where] += 1
+            self.here.eyes.delivers(self.name, where)
+            self.give(Poll(POLLS_MS, at_work=True))
 
     def _finish(self) -> None:
         if self.held is None:
             return
-        (where, offset, _), self.held = self.held, None
-        self.positions[where] = self.fresh[where] = offset + 1
+        (where, offset, fetchers), self.held = self.held, None
         self.here.eyes.finishes(self.name, where, offset)
+        self.give(Consumed(Offset(where[0], text_of(where[1]), offset + 1), fetchers))
 
-    def _commit_now_and_then(self) -> None:
-        if self.leaving:
-            return
-        self._later(COMMIT_MS, self._commit_now_and_then, at_least_ms=COMMIT_MS / 2)
-        is_committing = any(isinstance(r, OffsetCommitRequest) for r, _ in self._sent.values())
-        if self.state is JoinState.STABLE and self.fresh and not is_committing:
-            self._commit(None)
-
-    def _commit(self, then: Callable[[], None] | None) -> None:
-        """Commit what is finished, and go on when it is answered, or not in time."""
-        self.here.eyes.commits(self.name, self.fresh)
-        topics: dict[str, list[PartitionToCommit]] = {}
-        for (topic, number), offset in self.fresh.items():
-            topics.setdefault(topic, []).append(PartitionToCommit(number, offset))
-        request = OffsetCommitRequest(
-            version=9, group_id=GROUP, generation_id=self.generation, member_id=self.member_id,
-            topics=tuple(TopicToCommit(name, tuple(found)) for name, found in topics.items()),
-        )  # fmt: skip
-        self._ask(request, partial(self._committed, self.generation, then))
-
-    def _committed(
-        self, generation: int, then: Callable[[], None] | None, told: GroupResponse
-    ) -> None:
-        assert isinstance(told, OffsetCommitResponse)
-        if then is not None:
-            then()
-            return
-        errors = [each.error for topic in told.topics for each in topic.partitions if each.error]
-        for error in errors[:1]:
-            self._heard_of_membership(generation, error)
+    def _leave(self) -> None:
+        self._finish()
+        self.give(Shutdown())
 
     def _later(
         self, at_most_ms: float, happen: Callable[[], None], *, at_least_ms: float = 0.0
-    ) -> None:
+    ) -> None:  # fmt: skip
         wait_ms = at_least_ms + (at_most_ms - at_least_ms) * self.chance.random()
         self.timeline.after(wait_ms, self.post, "application", happen)
-
-
-def _ignore(told: GroupResponse) -> None:
-    """Go on with nothing, whatever was answered."""
-    del told

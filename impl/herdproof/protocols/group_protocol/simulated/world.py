@@ -13,6 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from herdproof.protocols.election.elector import read_leader
+from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
+from herdproof.protocols.group_protocol.client.assignors.plain import RangeAssignor
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
+from herdproof.protocols.group_protocol.client.core.events import Node
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.simulated.broker import SimulatedGroupBroker
@@ -37,6 +42,18 @@ Observes = Callable[[Process, object, Sequence[object]], None]
 """Told of a process of a broker, of what its core was given, and of what that has led to."""
 DEFAULT = GroupRunConfig()
 NOBODY = GroupEyes()
+
+
+def only_range() -> tuple[PartitionAssignor, ...]:
+    """The assignors of a member, unless a run has others."""
+    return (RangeAssignor(),)
+
+
+def node_of(number: int) -> Node:
+    """A broker, as clients know it."""
+    return Node(number, f"broker{number}", 1)
+
+
 PRODUCE_MS = 700.0
 """Every so often, about, a record is produced somewhere."""
 MOST_PARTITIONS = 6
@@ -49,14 +66,16 @@ class GroupRun:
         self, seed: int, config: GroupRunConfig = DEFAULT, eyes: GroupEyes = NOBODY,
         coordinator: type[GroupCoordinator] = GroupCoordinator,
         troubles: Sequence[GroupTrouble] | None = None,
-        member: type[SimulatedGroupMember] = SimulatedGroupMember,
+        client: type[GroupConsumer] = GroupConsumer,
+        assignors: Callable[[], tuple[PartitionAssignor, ...]] = only_range,
         observe: Observes | None = None,
     ) -> None:  # fmt: skip
         self.seed = seed
         self.config = config
         self.eyes = eyes
         self.coordinator = coordinator
-        self.member = member
+        self.client = client
+        self.assignors = assignors
         self.observe = observe
         self.troubles = draw_group_troubles(config, seed) if troubles is None else tuple(troubles)
         self.settings = draw_group_settings(config, seed)
@@ -104,9 +123,15 @@ class GroupRun:
             self.timeline.at(trouble.at_ms, self.strike, trouble)
         self.timeline.after(PRODUCE_MS, self._produce)
 
-    def hosts(self) -> list[str]:
-        """The brokers' names."""
-        return [f"broker{number}" for number in range(1, self.config.brokers + 1)]
+    def nodes(self) -> list[Node]:
+        """The brokers."""
+        return [node_of(number) for number in range(1, self.config.brokers + 1)]
+
+    def leader(self) -> Node | None:
+        """The broker that the election's node names, if any."""
+        nodes = self.service.zookeeper.snapshot().nodes
+        leader = nodes.get(self.paths.election.leader)
+        return None if leader is None else node_of(int(read_leader(leader.data)[0]))
 
     def note(self, who: Process, event: object, effects: Sequence[object]) -> None:
         """Something happened to a process."""
@@ -136,7 +161,7 @@ class GroupRun:
     def start_member(self, number: int) -> None:
         """A member's process starts, in the place of the one that was."""
         self._lives += 1
-        member = self.member(self, number, self._lives, self._clock())
+        member = SimulatedGroupMember(self, number, self._lives, self._clock())
         if number > len(self.members):
             self.members.append(member)
         else:

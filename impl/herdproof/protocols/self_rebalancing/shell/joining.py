@@ -46,7 +46,7 @@ class SelfRebalancingConsumer:
             rebalance_backoff_ms=round(options["rebalance_backoff_s"] * 1000),
             auto_commit_enable=arguments.auto_commit,
             auto_commit_interval_ms=round(options["auto_commit_interval_s"] * 1000),
-            auto_offset_reset=arguments.auto_offset_reset,
+            auto_offset_reset=arguments.reset,
             listens=arguments.listens,
         )
 

@@ -1,0 +1,331 @@
+"""
+ConsumerCoordinator: what a consumer is a member for: topics, assignors, offsets, and its poll.
+
+Source: `003` (ConsumerCoordinator.poll; commits); *ours*: commits before a join, and that nothing
+is handed out while one is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from herdproof.consuming.consumer_protocol import (
+    read_assignment,
+    write_assignment,
+    write_subscription,
+)
+from herdproof.consuming.events import Assigned, Revoked, StartFetchers, StopFetchers
+from herdproof.consuming.offsets import NO_OFFSET, NamedPartition
+from herdproof.protocols.group_protocol.client.assignors.assignor import (
+    AssignorFailed,
+    MemberSubscription,
+    PartitionAssignor,
+    RebalanceProtocol,
+    checked_plan,
+    chosen,
+    read_member,
+)
+from herdproof.protocols.group_protocol.client.core.abstract_coordinator import AbstractCoordinator
+from herdproof.protocols.group_protocol.client.core.context import ClientContext, Timer
+from herdproof.protocols.group_protocol.client.core.events import (
+    Fail,
+    MetadataResponse,
+    NoOffsetForPartition,
+)
+from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
+from herdproof.protocols.group_protocol.client.core.metadata import Metadata
+from herdproof.protocols.group_protocol.client.core.network import ConsumerNetworkClient
+from herdproof.protocols.group_protocol.client.core.offset_requests import OffsetRequests
+from herdproof.protocols.group_protocol.client.core.states import Generation, MemberState
+from herdproof.protocols.group_protocol.client.core.subscriptions import (
+    SubscriptionState,
+    places,
+)
+from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER
+from herdproof.protocols.group_protocol.effects import TopicPartition
+from herdproof.protocols.group_protocol.messages import GroupProtocol, JoinGroupResponse
+
+
+class ConsumerCoordinator(AbstractCoordinator):
+    """A consumer's part in its group; in `assign` mode it has none, and commits all the same."""
+
+    def __init__(
+        self, context: ClientContext, client: ConsumerNetworkClient, metadata: Metadata,
+        subscriptions: SubscriptionState, assignors: Sequence[PartitionAssignor],
+    ) -> None:  # fmt: skip
+        super().__init__(context, client)
+        self.cluster = metadata
+        self.subscriptions = subscriptions
+        self.assignors = tuple(assignors)
+        self.offsets = OffsetRequests(self)
+        self.joined_topics: tuple[str, ...] = ()
+        """What it wanted when it joined."""
+        self.assignment_snapshot: Mapping[str, int] | None = None
+        """The topics that it has assigned as the leader; None: it does not lead."""
+        self.user_at_work = False
+        self.was_held_back = False
+        """Nothing was handed out even before the present event."""
+        self._awaited_calls = 0
+        """Revocations that the rebalance listener has not returned from."""
+        self._listened: RequestFuture[None] | None = None
+        """What goes on once it has."""
+        self._prepared: RequestFuture[None] | None = None
+        self._fetch_future: RequestFuture[Mapping[TopicPartition, int]] | None = None
+        self._fetch_from_ms = self._commit_from_ms = 0
+
+    # ── Poll ────────────────────────────────────────────────────────────────────────────────
+
+    def poll(self) -> bool:
+        """ConsumerCoordinator.poll: False while there is anything to wait for, or no time left."""
+        if self.subscriptions.partitions_auto_assigned():
+            self.poll_heartbeat(self.context.now_ms)
+            if self.coordinator_unknown() and not self.ensure_coordinator_ready():
+                return False
+            if self.rejoin_needed_or_pending() and not self.ensure_active_group():
+                return False
+        elif self.cluster.update_requested and not self.client.has_ready_nodes():
+            self.cluster.maybe_update()
+            return False
+        self.maybe_auto_commit_offsets_async(self.context.now_ms)
+        return True
+
+    def update_fetch_positions(self) -> bool:
+        """Begin where the group left off: OffsetFetch into SubscriptionState; False until then."""
+        if self.subscriptions.is_consuming:
+            return True
+        missing = self.subscriptions.missing()
+        if not missing:
+            self._start_fetchers()
+            return True
+        if self._fetch_future is None:
+            ready = self.ensure_coordinator_ready()
+            if not ready or self.context.now_ms < self._fetch_from_ms:
+                return False
+            self._fetch_future = self.offsets.fetch_committed(missing)
+        future = self._fetch_future
+        if not future.is_done:
+            return False
+        self._fetch_future = None
+        if not future.succeeded:
+            self._fetch_from_ms = self.context.after_backoff()
+            return False
+        for where in missing:
+            state = self.subscriptions.assignment[where]
+            state.position = state.committed = future.value.get(where, NO_OFFSET)
+        if self._lacks_a_reset(missing):
+            return False
+        self._start_fetchers()
+        return True
+
+    def _lacks_a_reset(self, missing: Sequence[TopicPartition]) -> bool:
+        """NONE: where nothing is stored, the user is told, and nothing is consumed."""
+        if self.settings.auto_offset_reset is not None:
+            return False
+        for where in missing:
+            state = self.subscriptions.assignment[where]
+            if state.position == NO_OFFSET:
+                state.position = None
+                self._fetch_from_ms = self.context.after_backoff()
+                why = f"nothing is committed of {where[0]}-{where[1]}: commit where to begin"
+                what = f"{why}, or set auto_offset_reset to other than none"
+                self.context.emit(Fail(NoOffsetForPartition(what)))
+                return True
+        return False
+
+    def _start_fetchers(self) -> None:
+        subscriptions = self.subscriptions
+        subscriptions.generation += 1
+        subscriptions.is_consuming = True
+        self.context.emit(
+            StartFetchers(subscriptions.starts(), subscriptions.generation, subscriptions.queues()),
+            Assigned(subscriptions.named()),
+        )
+
+    def maybe_auto_commit_offsets_async(self, now_ms: int) -> None:
+        """Commit what is finished, if it is time; in both modes."""
+        if self.settings.auto_commit and now_ms >= self._commit_from_ms and self.is_committable():
+            self._commit_from_ms = now_ms + self.settings.auto_commit_interval_ms
+            self.offsets.commit_fresh()
+
+    def is_committable(self) -> bool:
+        """Whether there is a generation to commit in, or none needed, and a coordinator."""
+        if self.subscriptions.by_hand:
+            return self.ensure_coordinator_ready()
+        return self.state is MemberState.STABLE and not self.coordinator_unknown()
+
+    # ── The protocol ────────────────────────────────────────────────────────────────────────
+
+    def protocol_type(self) -> str:
+        """Kafka's name for groups of consumers."""
+        return CONSUMER
+
+    def metadata(self) -> tuple[GroupProtocol, ...]:
+        """Of each assignor, in order: the topics that are wanted, and what it adds to them."""
+        topics = self.joined_topics = self.subscriptions.topics(self.cluster.topics)
+        owned = tuple(self.subscriptions.assignment)
+        return tuple(
+            GroupProtocol(
+                assignor.name,
+                write_subscription(
+                    topics, assignor.subscription_user_data(topics),
+                    owned if assignor.protocol is RebalanceProtocol.COOPERATIVE else None,
+                    self.generation.generation_id,
+                ),
+            )
+            for assignor in self.assignors
+        )  # fmt: skip
+
+    def perform_assignment(self, told: JoinGroupResponse) -> RequestFuture[dict[str, bytes]]:
+        """The chosen assignor's plan, for the topics as they are now; its exception fails it."""
+        future: RequestFuture[dict[str, bytes]] = RequestFuture()
+        try:
+            members = {each.member_id: read_member(each) for each in told.members}
+        except AssignorFailed as problem:
+            future.fail(problem)
+            return future
+        wanted = sorted({topic for member in members.values() for topic in member.topics})
+        if self.subscriptions.metadata_topics() is not None:
+            self.cluster.want(tuple(wanted))
+
+        def known(done: RequestFuture[MetadataResponse]) -> None:
+            if done.error is not None:
+                future.fail(done.error)
+                return
+            topics = {t: self.cluster.topics[t] for t in wanted if t in self.cluster.topics}
+            self._assign(told.protocol_name, members, topics, future)
+
+        self.cluster.fresh().add_listener(known)
+        return future
+
+    def _assign(
+        self, protocol: str | None, members: Mapping[str, MemberSubscription],
+        topics: Mapping[str, int], future: RequestFuture[dict[str, bytes]],
+    ) -> None:  # fmt: skip
+        try:
+            plan = checked_plan(chosen(self.assignors, protocol), topics, members)
+        except AssignorFailed as problem:
+            future.fail(problem)
+            return
+        self.assignment_snapshot = topics
+        future.complete({member: write_assignment(places) for member, places in plan.items()})
+
+    def joined(self, told: JoinGroupResponse) -> None:
+        """Who leads now."""
+        if told.member_id != told.leader:
+            self.assignment_snapshot = None
+            self.cluster.want(self.subscriptions.metadata_topics())
+
+    def look_at_topics(self) -> None:
+        """The leader joins again when partitions appear; whoever has a pattern, when topics do."""
+        if self.state is not MemberState.STABLE:
+            return
+        topics, snapshot = self.cluster.topics, self.assignment_snapshot
+        if snapshot is not None and self.partitions_changed(snapshot, topics):
+            self.request_rejoin()
+        if self.subscriptions.topics(topics) != self.joined_topics:
+            self.request_rejoin()
+
+    def partitions_changed(self, snapshot: Mapping[str, int], topics: Mapping[str, int]) -> bool:
+        """Whether topics that were assigned are otherwise now, or have come to be."""
+        wanted = topics if self.cluster.wanted is None else self.cluster.wanted
+        now = {topic: topics[topic] for topic in wanted if topic in topics}
+        return any(snapshot.get(topic) != count for topic, count in now.items()
+                   if topic in snapshot or self.cluster.wanted is not None)  # fmt: skip
+
+    # ── Before and after a join ─────────────────────────────────────────────────────────────
+
+    def on_join_prepare(self) -> bool:
+        """
+        Give the partitions up: what is finished is committed, and the listener told, before others
+        may have them. It waits for the application, which may be at work on a record.
+        """
+        if self._prepared is None:
+            if self.subscriptions.is_consuming and (self.user_at_work or not self.was_held_back):
+                return False
+            if self._awaited_calls or (self.is_cooperative() and self.generation.protocol):
+                return not self._awaited_calls
+            self._prepared = self.give_up(is_member=self.state is MemberState.STABLE)
+        if not self._prepared.is_done:
+            return False
+        self._prepared = None
+        return True
+
+    def is_cooperative(self) -> bool:
+        """Whether partitions are kept through a rebalance, unless they are taken away by it."""
+        return all(a.protocol is RebalanceProtocol.COOPERATIVE for a in self.assignors)
+
+    def give_up(self, *, is_member: bool) -> RequestFuture[None]:
+        """Consume no more; commit, where a commit would be taken, then tell the listener."""
+        done: RequestFuture[None] = RequestFuture()
+        revoked = self.subscriptions.partitions()
+        self._stop_fetchers()
+
+        def committed(_outcome: object) -> None:
+            self._listened = done
+            self._tell_revoked(revoked)
+            if not self._awaited_calls:
+                self._revoked(done)
+
+        if is_member and self.settings.auto_commit and self.is_committable():
+            self.offsets.commit_fresh().add_listener(committed)
+        else:
+            committed(None)
+        return done
+
+    def listener_returned(self) -> None:
+        """The rebalance listener has returned from a revocation."""
+        self._awaited_calls = max(0, self._awaited_calls - 1)
+        if not self._awaited_calls and self._listened is not None:
+            self._revoked(self._listened)
+
+    def _tell_revoked(self, revoked: tuple[NamedPartition, ...]) -> None:
+        if revoked:
+            self._awaited_calls += self.settings.listens
+            self.context.emit(Revoked(revoked))
+
+    def _revoked(self, done: RequestFuture[None]) -> None:
+        self._listened = None
+        self.subscriptions.revoke()
+        self._fetch_future = None
+        done.complete(None)
+
+    def _stop_fetchers(self) -> None:
+        if self.subscriptions.is_consuming:
+            self.subscriptions.is_consuming = False
+            self.context.emit(StopFetchers())
+
+    def is_lost(self) -> None:
+        """Others may have the partitions already: nothing of them is committed any more."""
+        revoked = self.subscriptions.partitions()
+        self._stop_fetchers()
+        self._tell_revoked(revoked)
+        self.subscriptions.revoke()
+        self._fetch_future = None
+
+    def on_join_complete(self, generation: Generation, assignment: bytes) -> None:
+        """Take the assignment; the listener is told once every partition's start is known."""
+        partitions = read_assignment(assignment)
+        assignor = chosen(self.assignors, generation.protocol)
+        assignor.on_assignment(partitions, generation.generation_id)
+        self._commit_from_ms = self.context.now_ms + self.settings.auto_commit_interval_ms
+        owned, given = self.subscriptions.assignment, set(partitions)
+        if self.subscriptions.is_consuming and given == set(owned):
+            return
+        if self.subscriptions.is_consuming:
+            if self.settings.auto_commit:
+                self.offsets.commit_fresh()
+            self._stop_fetchers()
+        lost = [where for where in owned if where not in given]
+        self._tell_revoked(places(lost))
+        self.subscriptions.assign_from_subscribed(partitions)
+        if lost:
+            self.request_rejoin()  # others get them in the generation after
+
+    def next_deadline(self, timer: Timer | None) -> int | None:
+        """When something is to be done, if nothing comes before."""
+        times = [super().next_deadline(timer), self.cluster.next_deadline()]
+        if timer is not None and not self.subscriptions.is_consuming:
+            times.append(self._fetch_from_ms)
+        if self.settings.auto_commit and self.subscriptions.fresh():
+            times.append(self._commit_from_ms)
+        return min((time for time in times if time is not None), default=None)

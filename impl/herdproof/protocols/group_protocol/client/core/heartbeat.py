@@ -1,0 +1,70 @@
+"""The times by which heartbeats go, and the lease that their answers give."""
+
+from __future__ import annotations
+
+from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
+
+
+class Heartbeat:
+    """When something was sent, heard and polled last; all times in ms."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self.last_send_ms = 0
+        self.last_poll_ms = 0
+        self.session_reset_ms = 0
+        """When the coordinator was heard last."""
+        self.lease_until_ms = 0
+        """Until then the coordinator counts this member, whatever has happened since."""
+
+    def poll(self, now_ms: int) -> None:
+        """The application has polled."""
+        self.last_poll_ms = now_ms
+
+    def reset_timeouts(self, now_ms: int) -> None:
+        """A join begins, or has ended: all times count from now on."""
+        self.session_reset_ms = self.last_poll_ms = self.last_send_ms = now_ms
+
+    def sent(self, now_ms: int) -> None:
+        """A heartbeat is sent."""
+        self.last_send_ms = now_ms
+
+    def received(self, now_ms: int) -> None:
+        """One was answered: the receive time is set, and the next round begins."""
+        self.session_reset_ms = now_ms
+
+    def is_counted(self, sent_ms: int) -> None:
+        """What was sent then was answered well: the coordinator's session began after it."""
+        until_ms = sent_ms + self._settings.lease_ms
+        self.lease_until_ms = max(self.lease_until_ms, until_ms)
+
+    def ends_lease(self) -> None:
+        """The coordinator counts this member no more, or may not."""
+        self.lease_until_ms = 0
+
+    def session_timeout_expired(self, now_ms: int) -> bool:
+        """Whether the coordinator was silent for the whole of a session."""
+        return now_ms >= self.session_expires_ms
+
+    def poll_timeout_expired(self, now_ms: int) -> bool:
+        """Whether the application has not polled for too long."""
+        return now_ms >= self.poll_expires_ms
+
+    def should_heartbeat(self, now_ms: int) -> bool:
+        """Whether the next one is due."""
+        return now_ms >= self.next_due_ms
+
+    @property
+    def session_expires_ms(self) -> int:
+        """When the session is over, unless something is heard."""
+        return self.session_reset_ms + self._settings.session_timeout_ms
+
+    @property
+    def poll_expires_ms(self) -> int:
+        """When the application has to have polled."""
+        return self.last_poll_ms + self._settings.max_poll_interval_ms
+
+    @property
+    def next_due_ms(self) -> int:
+        """When the next heartbeat is due."""
+        return self.last_send_ms + self._settings.heartbeat_interval_ms

@@ -1,0 +1,72 @@
+"""The settings of a client of the group protocol, under Kafka's names and with its defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from herdproof.consuming.offsets import OffsetReset
+from herdproof.errors import CallerError
+
+JOIN_GROUP_SLACK_MS = 5_000
+"""How much longer a JoinGroup is waited for than the coordinator waits for everybody."""
+LEASE_SHARE = 4 / 5
+"""Of the time after which the coordinator counts a member no more, so much is handed out in; the
+rest is for clocks that drift, and for a coordinator that learns late of its successor."""
+
+
+class BadClientSettings(CallerError):
+    """A setting that cannot work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Raises `BadClientSettings`, which names the setting and says what it must be."""
+
+    group_id: str
+    client_id: str = "herdproof"
+    session_timeout_ms: int = 45_000
+    """`session.timeout.ms`: after so long unheard the others take over."""
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    """`max.poll.interval.ms`: so long the application may be at work on what it has; also how long
+    the coordinator waits for everybody in a rebalance."""
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    metadata_max_age_ms: int = 300_000
+    """`metadata.max.age.ms`: how often topics are looked at again."""
+    auto_offset_reset: OffsetReset | None = OffsetReset.LARGEST
+    """LATEST, EARLIEST, or NONE: an error where nothing is stored."""
+    listens: bool = False
+    """There is a rebalance listener, which is waited for."""
+
+    def __post_init__(self) -> None:
+        least = {
+            "session_timeout_ms": 1,
+            "heartbeat_interval_ms": 1,
+            "max_poll_interval_ms": 1,
+            "request_timeout_ms": 1,
+            "retry_backoff_ms": 1,
+            "auto_commit_interval_ms": 1,
+            "metadata_max_age_ms": 1,
+        }
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise BadClientSettings(f"{name} is {getattr(self, name)}: at least {bound}")
+        if 3 * self.heartbeat_interval_ms > self.session_timeout_ms:
+            raise BadClientSettings(
+                f"heartbeat_interval_ms is {self.heartbeat_interval_ms}: at most a third of the "
+                f"session timeout, which is {self.session_timeout_ms}"
+            )
+
+    @property
+    def lease_ms(self) -> int:
+        """How long an answered heartbeat lets records be handed out, from its sending on."""
+        return int(LEASE_SHARE * min(self.session_timeout_ms, self.max_poll_interval_ms))
+
+    @property
+    def join_group_timeout_ms(self) -> int:
+        """How long the answer to a JoinGroup, or to a SyncGroup, is waited for."""
+        rebalance_timeout_ms = self.max_poll_interval_ms
+        return max(rebalance_timeout_ms, rebalance_timeout_ms + JOIN_GROUP_SLACK_MS)

@@ -1,0 +1,1 @@
+"""What runs the client's core: its thread, its connections, and the wire of Kafka."""

@@ -1,0 +1,235 @@
+"""
+Connections to Kafka's brokers: one for each node, with a thread that opens it and reads answers.
+
+The first request over each is ApiVersions; every other one is sent in the newest version that both
+sides speak. Whatever goes wrong ends the connection, and is told once.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from kafka.protocol.api_key import ApiKey
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from herdproof.broker.codec import (
+    CORRELATION,
+    SIZE,
+    RequestHead,
+    framed,
+    read_answer,
+    write_request,
+)
+from herdproof.broker.reading import MalformedRequest
+from herdproof.broker.upstream import MOST_READ_BYTES
+from herdproof.protocols.group_protocol.client.core.events import (
+    ClientRequest,
+    ClientResponse,
+    Node,
+)
+from herdproof.protocols.group_protocol.client.shell import wire
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 10.0
+SEND_S = 10
+"""How long a broker that does not read may hold a request up."""
+VERSIONS_HEAD = RequestHead(ApiKey.ApiVersions, 0, 0)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Whom a connection tells, in its own thread: of an answer by its number, and of its end."""
+
+    answered: Callable[[int, ClientResponse], None]
+    ended: Callable[[str], None]
+
+
+class BrokerConnection:
+    """A connection to one node; it is opened at once, and ended by `close`."""
+
+    def __init__(self, node: Node, client_id: str, tls: ssl.SSLContext | None, told: Told) -> None:
+        self._node = node
+        self._client_id = client_id
+        self._tls = tls
+        self._told = told
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._waiting: list[tuple[int, ClientRequest]] = []
+        self._versions: dict[int, tuple[int, int]] | None = None
+        self._heads: dict[int, RequestHead] = {}
+        """Of each request that is not answered: what it was sent as."""
+        self._closed = False
+        self._thread = threading.Thread(
+            target=self._run, name=f"herdproof-node-{node.host}:{node.port}", daemon=True
+        )
+        self._thread.start()
+
+    def send(self, number: int, request: ClientRequest) -> None:
+        """Send a request, now or once it stands; should that fail, the connection ends."""
+        with self._lock:
+            if self._versions is None:
+                self._waiting.append((number, request))
+                return
+            try:
+                self._send(number, request)
+            except (OSError, NotSpoken) as problem:
+                log.debug("%s: %s", self._node, problem)
+                self._shut()
+
+    def close(self) -> None:
+        """End it; nothing of it is told any more."""
+        self._closed = True
+        with self._lock:
+            self._shut()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until its thread has ended."""
+        self._thread.join(timeout_s)
+
+    # ── The thread ──────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        why = "it was closed"
+        try:
+            self._open()
+            while not self._closed:
+                self._read()
+        except (OSError, EOFError, MalformedRequest, NotSpoken) as problem:
+            why = str(problem) or type(problem).__name__
+        except Exception as problem:
+            log.exception("A connection to %s:%d failed.", self._node.host, self._node.port)
+            why = repr(problem)
+        with self._lock:
+            self._shut()
+        if not self._closed:
+            self._told.ended(why)
+
+    def _open(self) -> None:
+        plain = socket.create_connection((self._node.host, self._node.port), CONNECT_S)
+        made = plain if self._tls is None else self._tls.wrap_socket(
+            plain, server_hostname=self._node.host
+        )  # fmt: skip
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._lock:
+            self._socket = made
+            if self._closed:
+                raise EOFError("it was closed")
+        request = ApiVersionsRequest(version=0)
+        made.sendall(framed(write_request(VERSIONS_HEAD, request, self._client_id)))
+        told = read_answer(VERSIONS_HEAD, self._frame(made))
+        made.settimeout(None)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
+        with self._lock:
+            self._versions = {e.api_key: (e.min_version, e.max_version) for e in told.api_keys}
+            waiting, self._waiting = self._waiting, []
+            for number, asked in waiting:
+                self._send(number, asked)
+
+    def _read(self) -> None:
+        made = self._socket
+        if made is None:
+            raise EOFError("it was closed")
+        frame = self._frame(made)
+        (number,) = CORRELATION.unpack_from(frame)
+        with self._lock:
+            head = self._heads.pop(number, None)
+        if head is None:
+            raise MalformedRequest(f"an answer to request {number}, which was not asked")
+        response = wire.read(head.api, read_answer(head, frame), head.version)
+        if not self._closed:
+            self._told.answered(number, response)
+
+    def _frame(self, made: socket.socket) -> bytes:
+        (size,) = SIZE.unpack(_exactly(made, SIZE.size))
+        if not CORRELATION.size <= size <= MOST_READ_BYTES:
+            raise MalformedRequest(f"an answer of {size} bytes")
+        return _exactly(made, size)
+
+    # ── Parts, under the lock ───────────────────────────────────────────────────────────────
+
+    def _send(self, number: int, request: ClientRequest) -> None:
+        if self._socket is None:
+            return
+        assert self._versions is not None
+        api = wire.api_of(request)
+        head = RequestHead(api, version_for(api, self._versions), number)
+        self._heads[number] = head
+        written = write_request(head, wire.write(request, head.version), self._client_id)
+        self._socket.sendall(framed(written))
+
+    def _shut(self) -> None:
+        made, self._socket = self._socket, None
+        if made is not None:
+            with suppress(OSError):  # it may have ended by itself
+                made.shutdown(socket.SHUT_RDWR)
+            made.close()
+
+
+class NotSpoken(Exception):
+    """A broker does not speak what is to be asked of it."""
+
+
+def version_for(api: int, spoken: dict[int, tuple[int, int]]) -> int:
+    """The newest version that both sides speak; raises `NotSpoken`."""
+    oldest, newest = wire.SPOKEN[api]
+    theirs = spoken.get(api, (0, -1))
+    found = min(newest, theirs[1])
+    if found < max(oldest, theirs[0]):
+        raise NotSpoken(f"it speaks no version of {ApiKey(api).name} from {oldest} to {newest}")
+    return found
+
+
+class BrokerConnections:
+    """The connections of one client, by node."""
+
+    def __init__(
+        self, client_id: str, tls: ssl.SSLContext | None,
+        answered: Callable[[int, ClientResponse], None], ended: Callable[[Node, str], None],
+    ) -> None:  # fmt: skip
+        self._client_id = client_id
+        self._tls = tls
+        self._answered = answered
+        self._ended = ended
+        self._open: dict[Node, BrokerConnection] = {}
+
+    def send(self, number: int, node: Node, request: ClientRequest) -> None:
+        """Send a request to a node."""
+        if node not in self._open:
+            told = Told(self._answered, partial(self._ended, node))
+            self._open[node] = BrokerConnection(node, self._client_id, self._tls, told)
+        self._open[node].send(number, request)
+
+    def hang_up(self, node: Node) -> None:
+        """End the connection to a node, if there is one."""
+        found = self._open.pop(node, None)
+        if found is not None:
+            found.close()
+
+    def close(self) -> None:
+        """End all."""
+        ended = list(self._open.values())
+        self._open.clear()
+        for connection in ended:
+            connection.close()
+        for connection in ended:
+            connection.join(1.0)
+
+
+def _exactly(made: socket.socket, size: int) -> bytes:
+    """So many bytes; raises `EOFError` where the connection ends before."""
+    parts = bytearray()
+    while len(parts) < size:
+        part = made.recv(min(size - len(parts), 1 << 16))
+        if not part:
+            raise EOFError("the broker ended the connection")
+        parts += part
+    return bytes(parts)

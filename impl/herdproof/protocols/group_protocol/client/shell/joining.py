@@ -1,0 +1,117 @@
+"""How a client of the group protocol joins: its arguments, its core, its session."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+
+from herdproof.consuming.listener import ListenerThread
+from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe
+from herdproof.consuming.streams import Streams
+from herdproof.consuming.subscription import Subscription
+from herdproof.protocols.group_protocol.client.assignors.assignor import (
+    PartitionAssignor,
+    RebalanceProtocol,
+)
+from herdproof.protocols.group_protocol.client.assignors.plain import (
+    RangeAssignor,
+    RoundRobinAssignor,
+)
+from herdproof.protocols.group_protocol.client.assignors.sticky import (
+    CooperativeStickyAssignor,
+    StickyAssignor,
+)
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
+from herdproof.protocols.group_protocol.client.core.events import AssignTo, Node, SubscribeTo
+from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
+from herdproof.protocols.group_protocol.client.shell.session import GroupSession
+from herdproof.protocols.group_protocol.effects import TopicPartition
+
+ASSIGNORS: Mapping[str, Callable[[], PartitionAssignor]] = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+"""The assignors that can be named."""
+
+
+class GroupProtocolConsumer:
+    """Who may join; raises `BadArgument` or `BadClientSettings`."""
+
+    core_class: type[GroupConsumer] = GroupConsumer
+
+    def __init__(self, arguments: ConsumerArguments) -> None:
+        options = arguments.options_for(
+            "the group protocol",
+            assignors=("range", "roundrobin"), heartbeat_interval_s=None, max_poll_interval_s=300.0,
+            auto_commit_interval_s=5.0, request_timeout_s=30.0, metadata_max_age_s=300.0, tls=None,
+        )  # fmt: skip
+        if arguments.trace is not None:
+            raise BadArgument(
+                "trace: a client of the group protocol writes none; its coordinator does, with "
+                "`herdproof broker --trace`"
+            )
+        timeout_s = 45.0 if arguments.session_timeout_s is None else arguments.session_timeout_s
+        beats_s = options["heartbeat_interval_s"] or min(3.0, timeout_s / 4)
+        self.consumer_id = arguments.consumer_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._settings = ClientSettings(
+            group_id=arguments.group, client_id=self.consumer_id,
+            session_timeout_ms=round(timeout_s * 1000),
+            heartbeat_interval_ms=round(beats_s * 1000),
+            max_poll_interval_ms=round(options["max_poll_interval_s"] * 1000),
+            request_timeout_ms=round(options["request_timeout_s"] * 1000),
+            auto_commit=arguments.auto_commit,
+            auto_commit_interval_ms=round(options["auto_commit_interval_s"] * 1000),
+            metadata_max_age_ms=round(options["metadata_max_age_s"] * 1000),
+            auto_offset_reset=arguments.auto_offset_reset, listens=arguments.listens,
+        )  # fmt: skip
+        self._assignors = assignors_of(options["assignors"])
+        # Until they have told their own ids: no broker has one below zero.
+        self._nodes = [
+            Node(-1 - place, host, port) for place, (host, port) in enumerate(arguments.bootstrap)
+        ]
+        self._tls: ssl.SSLContext | None = options["tls"]
+
+    def begin(
+        self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
+        observe: Observe,
+    ) -> GroupSession:  # fmt: skip
+        """A session, to be started."""
+        return self._begin(SubscribeTo(subscription), streams, listener, observe)
+
+    def begin_by_hand(
+        self, partitions: Sequence[TopicPartition], streams: Streams,
+        listener: ListenerThread | None, observe: Observe,
+    ) -> GroupSession:  # fmt: skip
+        """A session that consumes these partitions, whoever else does."""
+        return self._begin(AssignTo(tuple(partitions)), streams, listener, observe)
+
+    def _begin(
+        self, first: SubscribeTo | AssignTo, streams: Streams, listener: ListenerThread | None,
+        observe: Observe,
+    ) -> GroupSession:  # fmt: skip
+        core = self.core_class(self._settings, self._nodes, self._assignors)
+        return GroupSession(
+            core, first, streams, tls=self._tls, listener=listener, observe=observe
+        )  # fmt: skip
+
+
+def assignors_of(given: Sequence[str | PartitionAssignor]) -> tuple[PartitionAssignor, ...]:
+    """Assignors by their names, or as they are; raises `BadArgument`."""
+    listed = [given] if isinstance(given, str) else list(given)
+    for name in listed:
+        if isinstance(name, str) and name not in ASSIGNORS:
+            raise BadArgument(f"assignors: {name!r} is none of {', '.join(ASSIGNORS)}")
+    found = tuple(ASSIGNORS[each]() if isinstance(each, str) else each for each in listed)
+    if not found:
+        raise BadArgument("assignors is empty: name at least one, as range")
+    if len({assignor.name for assignor in found}) < len(found):
+        raise BadArgument("assignors: two have the same name, by which members agree on one")
+    if len({assignor.protocol for assignor in found} & set(RebalanceProtocol)) > 1:
+        raise BadArgument(
+            "assignors: cooperative ones and others do not go together; name either kind"
+        )
+    return found
