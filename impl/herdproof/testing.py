@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from herdproof.conformance.traces.tracer import Tracer as Tracer
     from herdproof.conformance.walks.stateful import stateful as stateful
     from herdproof.conformance.walks.walk import walk as walk
+    from herdproof.protocols.group_protocol.judged.delivered import (
+        ContractBroken as ContractBroken,
+    )
     from herdproof.protocols.group_protocol.testing.broker import LocalBroker as LocalBroker
     from herdproof.protocols.group_protocol.testing.errors import BadBrokerUse as BadBrokerUse
     from herdproof.protocols.group_protocol.testing.errors import FaultNeverCame as FaultNeverCame
@@ -57,6 +60,7 @@ PUBLIC = {
     "AdapterError": "herdproof.conformance.adapter",
     "BadBrokerUse": "herdproof.protocols.group_protocol.testing.errors",
     "CannotLoad": "herdproof.conformance.adapter",
+    "ContractBroken": "herdproof.protocols.group_protocol.judged.delivered",
     "Coverage": "herdproof.conformance.graphs.edges",
     "Differs": "herdproof.conformance.holding.held",
     "FaultNeverCame": "herdproof.protocols.group_protocol.testing.errors",
@@ -227,6 +231,9 @@ def herdproof_kafka(_herdproof_kafka: KafkaService) -> Iterator[KafkaService]:
 def herdproof_brokers(request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalBroker]]:
     """Makes brokers in this process, as `LocalBroker` does; each ends with the test."""
     from herdproof.errors import HerdError
+    from herdproof.protocols.group_protocol.judged.delivered import (
+        ContractBroken as ContractBroken,
+    )
     from herdproof.protocols.group_protocol.testing.broker import LocalBroker
 
     with ExitStack() as stack:

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.consumer import LeaveGroupRequest
@@ -53,6 +53,9 @@ from herdproof.protocols.group_protocol.testing.happened import (
     assigned_to,
 )
 
+if TYPE_CHECKING:
+    from herdproof.protocols.group_protocol.judged.delivered import GroupVerdict
+
 T = TypeVar("T")
 NODE_ID = 1
 SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1)
@@ -69,6 +72,9 @@ class RecordPlace(NamedTuple):
     topic: str
     partition: int
     offset: int
+
+
+PLACE = RecordPlace._fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +342,38 @@ class LocalBroker:
         """The exchanges of one kind, of one client or of all."""
         return [e for e in self.history if e.api == api and client in (None, e.client)]
 
+    # ── What was delivered, and what comes of it ────────────────────────────────────────────
+
+    def delivered(self, member: str, record: Any) -> None:
+        """
+        Say that the consumer of this `client.id` was given a record, before it is committed.
+
+        A record is one of confluent-kafka's, kafka-python's or aiokafka's, or where it stands.
+        """
+        topic, partition, offset = place_of(record)
+        self._do(partial(self._happened.delivered, member, (topic, partition), offset))
+
+    def undelivered(self, group: str, topic: str) -> Mapping[TopicPartition, Sequence[int]]:
+        """The offsets of a topic's records that nobody of a group was given, by partition."""
+        if topic not in self._do(lambda: list(self._alone.log.topics)):
+            raise BadBrokerUse(f"undelivered of topic {topic!r}: there is no such topic")
+        return self._do(partial(self._happened.undelivered, group, topic))
+
+    def judge(
+        self, group: str | None = None, *, fenced: bool = False,
+        reset: Literal["earliest", "latest"] = "earliest",
+    ) -> GroupVerdict:  # fmt: skip
+        """
+        Hold all that happened to a group (None: the only one) against the contract.
+
+        `fenced`: who reads on in a partition that was given to another counts no more, if its
+        commits are refused; else both count. `reset` is where the consumers begin with nothing
+        committed.
+        """
+        from herdproof.protocols.group_protocol.judged.delivered import judged
+
+        return judged(self._do(lambda: list(self._happened.events)), group, fenced, reset)
+
     def group(self, name: str) -> GroupNow:
         """A group as it is now; one that there is not is Dead, as DescribeGroups has it."""
         return self._do(partial(self._group, name))
@@ -347,6 +385,20 @@ class LocalBroker:
         members = {m.client_id: assigned_to(m.assignment) for m in group.members.values()}
         offsets = {where: stored.offset for where, stored in group.offsets.items()}
         return GroupNow(group.state.value, group.generation, members, offsets)
+
+
+def place_of(record: Any) -> RecordPlace:
+    """Where a client's record stands; raises `BadBrokerUse` for what is none."""
+    if isinstance(record, tuple) and len(record) == len(PLACE):
+        return RecordPlace(*record)
+    is_text = isinstance(record, (str, bytes))  # which has a `partition`, too
+    told: list[Any] = [None if is_text else getattr(record, name, None) for name in PLACE]
+    told = [each() if callable(each) else each for each in told]
+    if not isinstance(told[0], str) or not all(isinstance(each, int) for each in told[1:]):
+        raise BadBrokerUse(
+            f"delivered {record!r}: say a client's record, or (topic, partition, offset)"
+        )
+    return RecordPlace(*told)
 
 
 def batch_of(key: bytes | None, value: bytes) -> bytes:

@@ -91,6 +91,8 @@ class Happened:
     """Those of the log, as they are."""
     events: list[tuple[int, BrokerEvent]] = field(default_factory=list)
     groups: dict[str, str] = field(default_factory=dict)
+    done: dict[tuple[str, TopicPartition], set[int]] = field(default_factory=dict)
+    """By group and partition, the offsets of what was delivered."""
     _partitions: dict[str, int] = field(default_factory=dict)
 
     def note(self, event: BrokerEvent) -> None:
@@ -135,7 +137,19 @@ class Happened:
             raise BadBrokerUse(
                 f"delivered record {offset} of {topic}-{number}, where {produced} were produced"
             )
-        self.note(RecordDelivered(self.groups[member], member, where, offset))
+        group = self.groups[member]
+        self.done.setdefault((group, where), set()).add(offset)
+        self.note(RecordDelivered(group, member, where, offset))
+
+    def undelivered(self, group: str, topic: str) -> dict[TopicPartition, list[int]]:
+        """The offsets of a topic's records that nobody of a group was given."""
+        found = {}
+        for number, partition in enumerate(self.topics[topic].partitions):
+            done = self.done.get((group, (topic, number)), set())
+            left = [offset for offset in range(partition.next_offset) if offset not in done]
+            if left:
+                found[topic, number] = left
+        return found
 
 
 class WatchedStore(MemoryGroupStore):
