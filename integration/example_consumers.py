@@ -7,8 +7,9 @@ Each handles a record by telling the broker, and commits it before the next one.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,16 +20,17 @@ from kafka.errors import KafkaError
 from herdproof.testing import LocalBroker
 
 TOPIC, GROUP = "orders", "billing"
-HEARTBEAT_MS, SESSION_MS = 100, 10_000
+HEARTBEAT_MS, SESSION_MS, POLL_MS = 100, 10_000, 30_000
 TURN_S = 0.05
 """How long a turn waits for records."""
+HELD_UP_S = 0.5
 
 
 class ExampleConsumers:
     """Two consumers, `a` and `b`; a subclass knows the library."""
 
     def __init__(self, broker: LocalBroker) -> None:
-        self.names = ("a", "b")
+        self.names: Sequence[str] = ("a", "b")
         self.topic, self.group = TOPIC, GROUP
         self.broker = broker
         self.running: dict[str, Any] = {}
@@ -40,6 +42,23 @@ class ExampleConsumers:
 
     def made(self, name: str) -> Any:
         """A consumer of this library, which has subscribed."""
+        raise NotImplementedError
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """The settings as kafka-python and aiokafka call them; commits are by hand."""
+        return {
+            "bootstrap_servers": self.broker.bootstrap, "group_id": GROUP, "client_id": name,
+            "auto_offset_reset": "earliest", "enable_auto_commit": False,
+            "heartbeat_interval_ms": HEARTBEAT_MS, "session_timeout_ms": SESSION_MS,
+            "max_poll_interval_ms": POLL_MS, "retry_backoff_ms": 50,
+        }  # fmt: skip
+
+    def turn(self, name: str) -> None:
+        """Poll for one record."""
+        raise NotImplementedError
+
+    def stop(self, name: str) -> None:
+        """Close a consumer."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -55,6 +74,7 @@ class ConfluentConsumers(ExampleConsumers):
             "bootstrap.servers": self.broker.bootstrap, "group.id": GROUP, "client.id": name,
             "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0,
             "heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": SESSION_MS,
+            "max.poll.interval.ms": POLL_MS,
             "reconnect.backoff.max.ms": 200,
             "retry.backoff.ms": 50,
         })  # fmt: skip
@@ -80,12 +100,7 @@ class KafkaPythonConsumers(ExampleConsumers):
 
     def made(self, name: str) -> KafkaConsumer:
         """A consumer that commits by hand."""
-        return KafkaConsumer(
-            TOPIC, bootstrap_servers=self.broker.bootstrap, group_id=GROUP, client_id=name,
-            auto_offset_reset="earliest", enable_auto_commit=False,
-            heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS,
-            retry_backoff_ms=50,
-        )  # fmt: skip
+        return KafkaConsumer(TOPIC, **self.settings(name))
 
     def turn(self, name: str) -> None:
         """Poll for one record."""
@@ -120,11 +135,7 @@ class AiokafkaConsumers(ExampleConsumers):
     async def _made(self, name: str) -> Any:
         from aiokafka import AIOKafkaConsumer
 
-        consumer = AIOKafkaConsumer(
-            TOPIC, bootstrap_servers=self.broker.bootstrap, group_id=GROUP, client_id=name,
-            auto_offset_reset="earliest", enable_auto_commit=False,
-            heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, retry_backoff_ms=50,
-        )  # fmt: skip
+        consumer = AIOKafkaConsumer(TOPIC, **self.settings(name))
         return consumer, asyncio.ensure_future(consumer.start())
 
     def turn(self, name: str) -> None:
@@ -138,12 +149,14 @@ class AiokafkaConsumers(ExampleConsumers):
         if not starting.done():
             await asyncio.sleep(TURN_S)
             return
-        found = await consumer.getmany(timeout_ms=int(TURN_S * 1000), max_records=1)
-        for records in found.values():
-            for record in records:
+        with suppress(TimeoutError):  # a rebalance that waits for others holds up both calls
+            found = await asyncio.wait_for(
+                consumer.getmany(timeout_ms=50, max_records=1), HELD_UP_S
+            )
+            for record in itertools.chain.from_iterable(found.values()):
                 self.broker.delivered(name, record)
                 with suppress(AiokafkaError):  # it is another's now, or goes with the next one
-                    await consumer.commit()
+                    await asyncio.wait_for(consumer.commit(), HELD_UP_S)
 
     def stop(self, name: str) -> None:
         """Close it."""

@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from herdproof.protocols.group_protocol.testing.broker import LocalBroker as LocalBroker
     from herdproof.protocols.group_protocol.testing.errors import BadBrokerUse as BadBrokerUse
     from herdproof.protocols.group_protocol.testing.errors import FaultNeverCame as FaultNeverCame
+    from herdproof.protocols.group_protocol.testing.scenarios import SCENARIOS as SCENARIOS
+    from herdproof.protocols.group_protocol.testing.scenarios import (
+        ScenarioConsumers as ScenarioConsumers,
+    )
+    from herdproof.protocols.group_protocol.testing.scenarios import play as play
     from herdproof.services import KafkaService as KafkaService
     from herdproof.services import ZooKeeperService as ZooKeeperService
 
@@ -69,12 +74,15 @@ PUBLIC = {
     "KafkaService": "herdproof.services",
     "LocalBroker": "herdproof.protocols.group_protocol.testing.broker",
     "Refused": "herdproof.conformance.adapter",
+    "SCENARIOS": "herdproof.protocols.group_protocol.testing.scenarios",
+    "ScenarioConsumers": "herdproof.protocols.group_protocol.testing.scenarios",
     "TooManyStates": "herdproof.conformance.holding.held",
     "TraceMap": "herdproof.conformance.traces.mapping",
     "Tracer": "herdproof.conformance.traces.tracer",
     "ZooKeeperService": "herdproof.services",
     "cover": "herdproof.conformance.graphs.edges",
     "edges": "herdproof.conformance.suites",
+    "play": "herdproof.protocols.group_protocol.testing.scenarios",
     "solved": "herdproof.conformance.solver.solved",
     "stateful": "herdproof.conformance.walks.stateful",
     "states": "herdproof.conformance.solver.solved_report",

@@ -23,6 +23,7 @@ from herdproof.protocols.group_protocol.testing.errors import BadBrokerUse
 
 RECORDS = 12
 """How many records are produced at a time."""
+ZOMBIES_TURNS = 4
 SPEED = 5
 """
 How much faster than the day's the coordinator's time passes in a scenario: a member that is gone
@@ -162,10 +163,11 @@ def zombie(stage: Stage) -> None:
     name = stage.consumers.names[0]
     stage.produce()
     stage.consumers.turn(name)
-    mute = stage.broker.fault("drop", api="Heartbeat", client=name, times=3, must_come=False)
+    stage.broker.fault("drop", api="Heartbeat", client=name, times=3, must_come=False)
     stage.broker.expire(name)
     stage.go_on_without(name)
-    stage.go_on([name], lambda: bool(mute.struck))
+    for _ in range(ZOMBIES_TURNS):
+        stage.consumers.turn(name)
     stage.produce()
     stage.settle()
 
