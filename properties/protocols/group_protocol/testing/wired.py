@@ -24,11 +24,13 @@ PATIENCE_S = 10.0
 class WiredClient:
     """A client of this name; `member_id` and `generation` are what it was told last."""
 
-    def __init__(self, bootstrap: str, name: str = "a", group: str = "g") -> None:
+    def __init__(self, bootstrap: str, name: str = "a", instance: str | None = None) -> None:
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         self.name = name
-        self.group = group
+        self.instance = instance
+        self.group = "g"
+        self.topics = ["t"]
         self.member_id = ""
         self.generation = -1
         self.is_leader = False
@@ -67,22 +69,21 @@ class WiredClient:
 
     # ── A member of a group ─────────────────────────────────────────────────────────────────
 
-    def joining(self, instance: str | None = None, rebalance_ms: int = 60_000) -> JoinGroupRequest:
-        """A JoinGroup, as a consumer of topic `t` sends it."""
+    def joining(self, rebalance_ms: int = 60_000, session_ms: int = 45_000) -> JoinGroupRequest:
+        """A JoinGroup, as a consumer of its topics sends it."""
         made = JoinGroupRequest.JoinGroupRequestProtocol
         return JoinGroupRequest(
-            group_id=self.group, session_timeout_ms=45_000, rebalance_timeout_ms=rebalance_ms,
-            member_id=self.member_id, group_instance_id=instance, protocol_type="consumer",
-            protocols=[made(name="range", metadata=write_subscription(["t"]))], reason=None,
+            group_id=self.group, session_timeout_ms=session_ms, rebalance_timeout_ms=rebalance_ms,
+            member_id=self.member_id, group_instance_id=self.instance, protocol_type="consumer",
+            protocols=[made(name="range", metadata=write_subscription(self.topics))], reason=None,
         )  # fmt: skip
 
-    def join(self, instance: str | None = None) -> Any:
+    def join(self, version: int = 9) -> Any:
         """Join, under the id that is required if one is; the answer."""
-        told = self.ask(self.joining(instance))
+        told = self.ask(self.joining(), version)
         self.take(told)
         if told.error_code == MEMBER_ID_REQUIRED:
-            told = self.ask(self.joining(instance))
-            self.take(told)
+            return self.join(version)
         return told
 
     def take(self, told: Any) -> None:
@@ -99,13 +100,13 @@ class WiredClient:
         ]
         return self.ask(SyncGroupRequest(
             group_id=self.group, generation_id=self.generation, member_id=self.member_id,
-            group_instance_id=None, protocol_type="consumer", protocol_name="range",
+            group_instance_id=self.instance, protocol_type="consumer", protocol_name="range",
             assignments=assignments,
         ))  # fmt: skip
 
-    def own(self, *partitions: int) -> None:
+    def own(self, *partitions: int, version: int = 9) -> None:
         """Be the only member, and own these partitions of topic `t`."""
-        assert self.join().error_code == 0
+        assert self.join(version).error_code == 0
         told = self.sync({self.member_id: [("t", number) for number in partitions]})
         assert told.error_code == 0
 
@@ -113,11 +114,11 @@ class WiredClient:
         """Send a heartbeat; its error."""
         told = self.ask(HeartbeatRequest(
             group_id=self.group, generation_id=self.generation, member_id=self.member_id,
-            group_instance_id=None,
+            group_instance_id=self.instance,
         ))  # fmt: skip
         return int(told.error_code)
 
-    def commit(self, offset: int, partition: int = 0) -> int:
+    def commit(self, offset: int, partition: int = 0, topic_name: str = "t") -> int:
         """Commit an offset; its error."""
         topic = OffsetCommitRequest.OffsetCommitRequestTopic
         part = topic.OffsetCommitRequestPartition(
@@ -125,8 +126,8 @@ class WiredClient:
         )
         told = self.ask(OffsetCommitRequest(
             group_id=self.group, generation_id_or_member_epoch=self.generation,
-            member_id=self.member_id, group_instance_id=None,
-            topics=[topic(name="t", partitions=[part])],
+            member_id=self.member_id, group_instance_id=self.instance,
+            topics=[topic(name=topic_name, partitions=[part])],
         ))  # fmt: skip
         return int(told.topics[0].partitions[0].error_code)
 

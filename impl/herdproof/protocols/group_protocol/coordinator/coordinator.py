@@ -54,7 +54,11 @@ class GroupCoordinator:
     """One coordinator of all groups; its fields may be read at any time."""
 
     context_class: ClassVar[type[GroupContext]] = GroupContext
+    rebalancer_class: ClassVar[type[GroupRebalancer]] = GroupRebalancer
+    joins_class: ClassVar[type[Joins]] = Joins
+    memberships_class: ClassVar[type[Memberships]] = Memberships
     offsets_class: ClassVar[type[CommittedOffsets]] = CommittedOffsets
+    admin_class: ClassVar[type[GroupAdmin]] = GroupAdmin
     """What these parts are made by; a subclass may name others."""
 
     def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
@@ -66,11 +70,11 @@ class GroupCoordinator:
         self.groups = context.groups
         self._outbox = context.outbox
         self._purgatory = context.purgatory
-        self._rebalancer = GroupRebalancer(context)
-        self._joins = Joins(context, self._rebalancer)
-        self._memberships = Memberships(context, self._rebalancer)
+        self._rebalancer = self.rebalancer_class(context)
+        self._joins = self.joins_class(context, self._rebalancer)
+        self._memberships = self.memberships_class(context, self._rebalancer)
         self._offsets = self.offsets_class(context, self._rebalancer.sessions)
-        self._admin = GroupAdmin(context, self._offsets)
+        self._admin = self.admin_class(context, self._offsets)
 
     @property
     def next_deadline(self) -> int | None:

@@ -5,7 +5,8 @@ It begins with `prepare`: members are told by their heartbeats to join anew, and
 parked. Once all have joined, or the longest rebalance timeout is over, `complete` makes the next
 generation of those that have; dynamic members that have not are members no longer, static ones
 remain. The joins are answered when that generation is stored, so that none is ever handed out
-twice. Then each member is to ask for its assignment (`syncs.py`) before the time is over once more.
+twice. Then each member is to ask for its assignment (`memberships.py`) before the time is over once
+more.
 
 A group that was empty waits for more to join, as long as new ones come: the initial delay, extended
 up to the rebalance timeout.
@@ -16,6 +17,7 @@ Source: apache/kafka, `GroupMetadataManager` (prepareRebalance, completeClassicG
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from herdproof.protocols.group_protocol.coordinator.context import GroupContext, GroupPart
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
@@ -35,9 +37,11 @@ SYNC = "sync"
 class GroupRebalancer(GroupPart):
     """Rebalances of all groups."""
 
+    sessions_class: ClassVar[type[Sessions]] = Sessions
+
     def __init__(self, context: GroupContext) -> None:
         super().__init__(context)
-        self.sessions = Sessions(context, self.remove, self.forget_pending)
+        self.sessions = self.sessions_class(context, self.remove, self.forget_pending)
 
     # ── Joining ─────────────────────────────────────────────────────────────────────────────
 
@@ -76,7 +80,7 @@ class GroupRebalancer(GroupPart):
         """The next generation is that of those who have joined."""
         self._never(JOIN, group.name)
         for member in list(group.members.values()):
-            if member.group_instance_id is None and member.member_id not in group.joining:
+            if self._is_left_behind(group, member):
                 self.drop(group, member.member_id)
         if group.members and not group.elect():
             self._wait_for_joins(group)
@@ -87,6 +91,10 @@ class GroupRebalancer(GroupPart):
         next_state = GroupState.COMPLETING_REBALANCE if group.members else GroupState.EMPTY
         group.go_to(next_state, self._outbox.now_ms)
         self._context.store_group(group, partial(self._joined, group))
+
+    def _is_left_behind(self, group: ClassicGroup, member: ClassicMember) -> bool:
+        """Whether a member is one no longer since it has not joined in time; static ones stay."""
+        return member.group_instance_id is None and member.member_id not in group.joining
 
     def _complete_without_delay(self, group: ClassicGroup) -> None:
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.have_all_joined():

@@ -94,10 +94,11 @@ class SimulatedGroupBroker(Process):
         self.client.paused()
 
     def resume(self) -> None:
-        """It goes on."""
-        if self.paused:
-            self.client.resumed()
+        """It goes on, and is heard again."""
+        was_paused = self.paused
         super().resume()
+        if was_paused:
+            self.client.resumed()
 
     # ── The core ────────────────────────────────────────────────────────────────────────────
 

@@ -90,17 +90,21 @@ class GroupNow:
 
 
 class LocalBroker:
-    """One broker, as long as the context lasts; `bootstrap` is where clients find it."""
+    """
+    One broker, as long as the context lasts; `bootstrap` is where clients find it.
+
+    `bug` is one of Kafka's historical ones, such as KAFKA-9801, that its coordinator is to have.
+    """
 
     def __init__(
         self, topics: Mapping[str, int] | None = None, *, settings: GroupSettings = SETTINGS,
-        records: RecordLimits | None = None, coordinator: type[GroupCoordinator] = GroupCoordinator,
+        records: RecordLimits | None = None, bug: str | None = None,
     ) -> None:  # fmt: skip
         self.bootstrap = ""
         self._topics = dict(topics or {})
         self._settings = settings
         self._limits = records or RecordLimits()
-        self._coordinator = coordinator
+        self._coordinator = GroupCoordinator if bug is None else coordinator_with(bug)
         self._clock = HeldClock()
         self._happened = Happened(self._clock.now_ms)
         self._exchanges = Exchanges(
@@ -385,6 +389,13 @@ class LocalBroker:
         members = {m.client_id: assigned_to(m.assignment) for m in group.members.values()}
         offsets = {where: stored.offset for where, stored in group.offsets.items()}
         return GroupNow(group.state.value, group.generation, members, offsets)
+
+
+def coordinator_with(bug: str) -> type[GroupCoordinator]:
+    """A coordinator with one of Kafka's historical bugs, which are imported now."""
+    from herdproof.protocols.group_protocol.bugs.registry import bug_named
+
+    return bug_named(bug)
 
 
 def place_of(record: Any) -> RecordPlace:
