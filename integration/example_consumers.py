@@ -34,6 +34,8 @@ class ExampleConsumers:
         self.topic, self.group = TOPIC, GROUP
         self.broker = broker
         self.running: dict[str, Any] = {}
+        self.is_static = False
+        """Whether a consumer's name is its `group.instance.id`, too."""
         broker.create_topic(TOPIC, partitions=4)
 
     def start(self, name: str) -> None:
@@ -46,11 +48,12 @@ class ExampleConsumers:
 
     def settings(self, name: str) -> dict[str, Any]:
         """The settings as kafka-python and aiokafka call them; commits are by hand."""
+        instance = {"group_instance_id": name} if self.is_static else {}
         return {
             "bootstrap_servers": self.broker.bootstrap, "group_id": GROUP, "client_id": name,
             "auto_offset_reset": "earliest", "enable_auto_commit": False,
             "heartbeat_interval_ms": HEARTBEAT_MS, "session_timeout_ms": SESSION_MS,
-            "max_poll_interval_ms": POLL_MS, "retry_backoff_ms": 50,
+            "max_poll_interval_ms": POLL_MS, "retry_backoff_ms": 50, **instance,
         }  # fmt: skip
 
     def turn(self, name: str) -> None:
@@ -70,13 +73,14 @@ class ConfluentConsumers(ExampleConsumers):
 
     def made(self, name: str) -> Consumer:
         """A consumer that commits by hand."""
+        instance = {"group.instance.id": name} if self.is_static else {}
         consumer = Consumer({
             "bootstrap.servers": self.broker.bootstrap, "group.id": GROUP, "client.id": name,
             "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0,
             "heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": SESSION_MS,
             "max.poll.interval.ms": POLL_MS,
             "reconnect.backoff.max.ms": 200,
-            "retry.backoff.ms": 50,
+            "retry.backoff.ms": 50, **instance,
         })  # fmt: skip
         consumer.subscribe([TOPIC])
         return consumer

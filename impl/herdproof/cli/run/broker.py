@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from herdproof.broker.metrics import BrokerMetrics
     from herdproof.broker.server import BrokerServer
     from herdproof.broker.upstream import Address
+    from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,10 @@ def broker(
         int | None,
         typer.Option(metavar="MS", help="How long an empty group waits for more to join (3000)."),
     ] = None,
+    bug: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="For tests: have this bug of Kafka's (KAFKA-9801, say)."),
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics to Prometheus on this port.")
     ] = None,
@@ -69,6 +74,7 @@ def broker(
 
     from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
+    from herdproof.protocols.group_protocol.server.cores import core_with
     from herdproof.shells.logs import log_to_stderr
     from herdproof.shells.metrics import MetricsServer
 
@@ -82,6 +88,7 @@ def broker(
         "log.form": log_form, "groups.group_initial_rebalance_delay_ms": rebalance_delay,
     }  # fmt: skip
     configuration = read_broker(config, said)
+    coordinator = core_with(bug)
     disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
     log_to_stderr(configuration.log.form, configuration.log.level)
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
@@ -91,13 +98,14 @@ def broker(
             where = (configuration.metrics.host, configuration.metrics.port)
             served = stack.enter_context(MetricsServer(metrics.registry, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
-        code = asyncio.run(until_signalled(serve(configuration, metrics, kafka, topics)))
+        serving = serve(configuration, metrics, kafka, topics, coordinator)
+        code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
 
 
 async def serve(
     configuration: BrokerConfiguration, metrics: BrokerMetrics, kafka: list[Address] | None,
-    topics: dict[str, int],
+    topics: dict[str, int], coordinator: type[GroupCoordinator],
 ) -> None:  # fmt: skip
     """Serve until the server fails, or this is cancelled."""
     from herdproof.broker.alone import AloneBroker
@@ -109,12 +117,12 @@ async def serve(
         if kafka is None:
             alone = AloneBroker(server, configuration.broker_id, configuration.records)
             knows = alone.log.topics.__contains__
-            async with coordinating(configuration, server, knows) as (groups, stand):
+            async with coordinating(configuration, server, coordinator, knows) as (groups, stand):
                 here = await alone.open(listener, topics, groups)
                 await stand((here.host, here.port))
                 await served(server, (here.host, here.port))
         else:
-            async with coordinating(configuration, server) as (groups, stand):
+            async with coordinating(configuration, server, coordinator) as (groups, stand):
                 front = FrontBroker(server, kafka, listener, groups)
                 address = await front.open()
                 found = front.here()
@@ -132,6 +140,7 @@ async def served(server: BrokerServer, address: Address) -> None:
 @asynccontextmanager
 async def coordinating(
     configuration: BrokerConfiguration, server: BrokerServer,
+    coordinator: type[GroupCoordinator],
     knows_topic: Callable[[str], bool] = lambda _topic: True,
 ) -> AsyncIterator[tuple[GroupApis, Callable[[Address], Awaitable[None]]]]:  # fmt: skip
     """A coordinator, and what lets it coordinate once clients can find it; its groups' place."""
@@ -141,7 +150,10 @@ async def coordinating(
 
     settings = configuration.groups
     if configuration.zookeeper is None:
-        alone = GroupShell(settings, MemoryGroupStore(), fail=server.fail, knows_topic=knows_topic)
+        alone = GroupShell(
+            settings, MemoryGroupStore(), fail=server.fail, knows_topic=knows_topic,
+            coordinator=coordinator,
+        )  # fmt: skip
 
         async def lead(_address: Address) -> None:
             alone.elected(epoch=1)
@@ -150,7 +162,7 @@ async def coordinating(
         return
     groups = StandingGroups(
         settings, configuration.zookeeper, configuration.broker_id,
-        fail=server.fail, knows_topic=knows_topic,
+        fail=server.fail, knows_topic=knows_topic, coordinator=coordinator,
     )  # fmt: skip
     try:
         await groups.start()

@@ -36,6 +36,7 @@ from herdproof.broker.server import BrokerServer
 from herdproof.broker.settings import KafkaListener, RecordLimits
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.effects import GroupEffect, TopicPartition
+from herdproof.protocols.group_protocol.server.cores import core_with
 from herdproof.protocols.group_protocol.server.shell import GroupShell
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.testing.clock import START_MS, HeldClock
@@ -104,7 +105,7 @@ class LocalBroker:
         self._topics = dict(topics or {})
         self._settings = settings
         self._limits = records or RecordLimits()
-        self._coordinator = GroupCoordinator if bug is None else coordinator_with(bug)
+        self._coordinator = core_with(bug)
         self._clock = HeldClock()
         self._happened = Happened(self._clock.now_ms)
         self._exchanges = Exchanges(
@@ -389,13 +390,6 @@ class LocalBroker:
         members = {m.client_id: assigned_to(m.assignment) for m in group.members.values()}
         offsets = {where: stored.offset for where, stored in group.offsets.items()}
         return GroupNow(group.state.value, group.generation, members, offsets)
-
-
-def coordinator_with(bug: str) -> type[GroupCoordinator]:
-    """A coordinator with one of Kafka's historical bugs, which are imported now."""
-    from herdproof.protocols.group_protocol.bugs.registry import bug_named
-
-    return bug_named(bug)
 
 
 def place_of(record: Any) -> RecordPlace:
