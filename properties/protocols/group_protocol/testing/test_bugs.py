@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from herdproof.testing import LocalBroker
 from properties.protocols.group_protocol.testing.wired import WiredClient
 
 UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED = 25, 27, 82
+PAGE = Path(__file__).parents[4] / "docs" / "testing_consumers.md"
 SETTINGS = GroupSettings(
     group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1, offsets_retention_minutes=60
 )
@@ -261,6 +263,14 @@ def test_each_bug_has_its_story() -> None:
     assert set(STORIES) == set(BUGS)
     assert not set(STORIES) & set(ELSEWHERE)
     assert len(BUGS) >= 12
+
+
+def test_the_page_tells_of_each_bug() -> None:
+    """docs/testing_consumers.md has the sentence of each bug, and why others cannot be had."""
+    page = PAGE.read_text(encoding="utf-8")
+    rows = {name: str(core.__doc__).strip().rstrip(".") for name, core in BUGS.items()}
+
+    assert [n for n, told in {**rows, **ELSEWHERE}.items() if f"| {n} | {told} |" not in page] == []
 
 
 @pytest.mark.parametrize("bug", STORIES)
