@@ -72,11 +72,9 @@ def broker(
     """Coordinate consumer groups for any Kafka client: by itself, or in front of a real Kafka."""
     from prometheus_client import disable_created_metrics
 
-    from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
     from herdproof.protocols.group_protocol.server.cores import core_with
     from herdproof.shells.logs import log_to_stderr
-    from herdproof.shells.metrics import MetricsServer
 
     if in_front_of is not None and topic:
         raise UsageError("--topic and --in-front-of: a real Kafka's topics are created there")
@@ -92,6 +90,17 @@ def broker(
     disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
     log_to_stderr(configuration.log.form, configuration.log.level)
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
+    raise typer.Exit(run(configuration, kafka, topics, coordinator))
+
+
+def run(
+    configuration: BrokerConfiguration, kafka: list[Address] | None, topics: dict[str, int],
+    coordinator: type[GroupCoordinator],
+) -> int:  # fmt: skip
+    """Serve clients, and metrics to Prometheus, until a signal; the code to exit by."""
+    from herdproof.broker.metrics import BrokerMetrics
+    from herdproof.shells.metrics import MetricsServer
+
     with ExitStack() as stack:
         metrics = BrokerMetrics()
         if configuration.metrics.port is not None:
@@ -99,8 +108,7 @@ def broker(
             served = stack.enter_context(MetricsServer(metrics.registry, *where))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
         serving = serve(configuration, metrics, kafka, topics, coordinator)
-        code = asyncio.run(until_signalled(serving))
-    raise typer.Exit(code)
+        return asyncio.run(until_signalled(serving))
 
 
 async def serve(
