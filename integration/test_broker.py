@@ -259,6 +259,7 @@ def test_the_broker_serves_tls_and_metrics_and_ends_by_a_signal(tmp_path: Path) 
     ("arguments", "why"),
     [
         (["--topic", "t:1", "--in-front-of", "a:1"], "a real Kafka's topics are created there"),
+        (["--bug", "KAFKA-1"], "there is no bug 'KAFKA-1': one of KAFKA-2557"),
         (["--topic", "t"], "write NAME:PARTITIONS"),
         (["--topic", "no/slash:1", "--port", "0"], "a topic's name is"),
         (["--in-front-of", "127.0.0.1:1", "--port", "0"], "No Kafka answers at 127.0.0.1:1"),

@@ -16,7 +16,7 @@ The plugin comes with the package; nothing of the checkers is imported before it
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -44,6 +44,17 @@ if TYPE_CHECKING:
     from herdproof.conformance.traces.tracer import Tracer as Tracer
     from herdproof.conformance.walks.stateful import stateful as stateful
     from herdproof.conformance.walks.walk import walk as walk
+    from herdproof.protocols.group_protocol.judged.delivered import (
+        ContractBroken as ContractBroken,
+    )
+    from herdproof.protocols.group_protocol.testing.broker import LocalBroker as LocalBroker
+    from herdproof.protocols.group_protocol.testing.errors import BadBrokerUse as BadBrokerUse
+    from herdproof.protocols.group_protocol.testing.errors import FaultNeverCame as FaultNeverCame
+    from herdproof.protocols.group_protocol.testing.scenarios import SCENARIOS as SCENARIOS
+    from herdproof.protocols.group_protocol.testing.scenarios import (
+        ScenarioConsumers as ScenarioConsumers,
+    )
+    from herdproof.protocols.group_protocol.testing.scenarios import play as play
     from herdproof.services import KafkaService as KafkaService
     from herdproof.services import ZooKeeperService as ZooKeeperService
 
@@ -52,19 +63,26 @@ _S = TypeVar("_S")
 PUBLIC = {
     "Adapter": "herdproof.conformance.adapter",
     "AdapterError": "herdproof.conformance.adapter",
+    "BadBrokerUse": "herdproof.protocols.group_protocol.testing.errors",
     "CannotLoad": "herdproof.conformance.adapter",
+    "ContractBroken": "herdproof.protocols.group_protocol.judged.delivered",
     "Coverage": "herdproof.conformance.graphs.edges",
     "Differs": "herdproof.conformance.holding.held",
+    "FaultNeverCame": "herdproof.protocols.group_protocol.testing.errors",
     "Hangs": "herdproof.conformance.holding.held",
     "Held": "herdproof.conformance.holding.held",
     "KafkaService": "herdproof.services",
+    "LocalBroker": "herdproof.protocols.group_protocol.testing.broker",
     "Refused": "herdproof.conformance.adapter",
+    "SCENARIOS": "herdproof.protocols.group_protocol.testing.scenarios",
+    "ScenarioConsumers": "herdproof.protocols.group_protocol.testing.scenarios",
     "TooManyStates": "herdproof.conformance.holding.held",
     "TraceMap": "herdproof.conformance.traces.mapping",
     "Tracer": "herdproof.conformance.traces.tracer",
     "ZooKeeperService": "herdproof.services",
     "cover": "herdproof.conformance.graphs.edges",
     "edges": "herdproof.conformance.suites",
+    "play": "herdproof.protocols.group_protocol.testing.scenarios",
     "solved": "herdproof.conformance.solver.solved",
     "stateful": "herdproof.conformance.walks.stateful",
     "states": "herdproof.conformance.solver.solved_report",
@@ -111,6 +129,8 @@ class StoryModule(pytest.File):
         yield StoryItem.from_parent(self, name=name)
 
 
+_PASSED = pytest.StashKey[bool]()
+"""Whether a test's own part has passed, for fixtures that end after it."""
 NOT_SHOWN = "herdproof: not shown"
 """Under which name a test's report carries what the test does not show."""
 
@@ -122,6 +142,8 @@ def pytest_runtest_makereport(
     """Put what a generated test does not show into its report; workers of xdist send it on."""
     report = yield
     gaps = getattr(getattr(item, "cls", None), "gaps", None)
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
     if report.when == "call" and callable(gaps):
         report.user_properties.extend((NOT_SHOWN, gap) for gap in gaps())
     return report
@@ -211,6 +233,41 @@ def herdproof_kafka(_herdproof_kafka: KafkaService) -> Iterator[KafkaService]:
     """A real Kafka of one broker, and a network to it: `bootstrap`, `proxy`, `create_topic`."""
     yield _herdproof_kafka
     _herdproof_kafka.mend()
+
+
+@pytest.fixture
+def herdproof_brokers(request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalBroker]]:
+    """Makes brokers in this process, as `LocalBroker` does; each ends with the test."""
+    from herdproof.errors import HerdError
+    from herdproof.protocols.group_protocol.judged.delivered import (
+        ContractBroken as ContractBroken,
+    )
+    from herdproof.protocols.group_protocol.testing.broker import LocalBroker
+
+    with ExitStack() as stack:
+        made: list[LocalBroker] = []
+
+        def make(*args: Any, **more: Any) -> LocalBroker:
+            broker = LocalBroker(*args, **more).start()
+            stack.callback(broker.close)
+            made.append(broker)
+            return broker
+
+        yield make
+        stack.close()
+        try:
+            for broker in made if request.node.stash.get(_PASSED, False) else ():
+                broker.check_faults()
+        except HerdError as error:
+            pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def herdproof_broker(
+    request: pytest.FixtureRequest, herdproof_brokers: Callable[..., LocalBroker]
+) -> LocalBroker:
+    """A broker in this process; an indirect parameter is a mapping of `LocalBroker`'s options."""
+    return herdproof_brokers(**getattr(request, "param", {}))
 
 
 def _where(config: pytest.Config) -> str:

@@ -30,8 +30,8 @@ JUDGES = ("entry.py", "campaign.py", "held", "judged", "traces")
 TRIALS = ("simulated", "simulated.py", "gated.py", "real")
 """The worlds in which code is tried, in a protocol's room."""
 PRODUCTION = ("impl/herdproof/zookeeper", "impl/herdproof/consumer.py", str(ROOMS))
-DOORS = ("impl/herdproof/cli/run", "impl/herdproof/consumer.py")
-"""What a user starts: commands of one protocol, and the consumer, which picks one."""
+DOORS = ("impl/herdproof/cli/run", "impl/herdproof/consumer.py", "impl/herdproof/testing.py")
+"""What users start: commands of one protocol, the consumer, which picks one, a broker for tests."""
 KNOW_KAZOO = (
     "impl/herdproof/zookeeper/client.py",
     "impl/herdproof/zookeeper/kazoo_frames.py",

@@ -107,9 +107,23 @@ class BrokerPort:
     def hand(self, handler: Handler, request: KafkaRequest, connection: KafkaConnection) -> None:
         """Have a handler answer a request."""
         try:
-            handler.answer(request, partial(self._reply, connection, request.head))
+            handler.answer(request, partial(self.reply, connection, request.head))
         except Exception:
             self._failed(connection, request.head)
+
+    def reply(
+        self, connection: KafkaConnection, head: RequestHead, answer: ApiMessage | None
+    ) -> None:
+        """Send an answer; None: there is none to be sent."""
+        if answer is None:
+            connection.reply_nothing()
+            return
+        try:
+            data = write_answer(head, answer)
+        except Exception:
+            self._failed(connection, head)
+            return
+        connection.reply(data)
 
     def cut(self, connection: KafkaConnection, reason: str, error: MalformedRequest | None) -> None:
         """A connection ended itself."""
@@ -122,20 +136,6 @@ class BrokerPort:
         self._server.closed(connection)
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
-
-    def _reply(
-        self, connection: KafkaConnection, head: RequestHead, answer: ApiMessage | None
-    ) -> None:
-        """Send an answer."""
-        if answer is None:
-            connection.reply_nothing()
-            return
-        try:
-            data = write_answer(head, answer)
-        except Exception:
-            self._failed(connection, head)
-            return
-        connection.reply(data)
 
     def _failed(self, connection: KafkaConnection, head: RequestHead) -> None:
         """A mistake of this end's own: nobody else is to notice."""
@@ -163,12 +163,20 @@ def versions_handler(spoken: Versions, more: dict[str, Any]) -> Handler:
 
 
 class BrokerServer:
-    """All ports of a broker, in the loop that it is made in; `metrics` are its figures."""
+    """
+    All ports of a broker, in the loop that it is made in; `metrics` are its figures.
 
-    def __init__(self, limits: KafkaListener, tls: Tls | None, metrics: BrokerMetrics) -> None:
+    Ports are made by `make_port`, so that one can be made that does more than answer.
+    """
+
+    def __init__(
+        self, limits: KafkaListener, tls: Tls | None, metrics: BrokerMetrics,
+        make_port: Callable[[BrokerServer], BrokerPort] = BrokerPort,
+    ) -> None:  # fmt: skip
         self.metrics = metrics
         self._limits = limits
         self._tls = tls
+        self._make_port = make_port
         self._loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[None] = self._loop.create_future()
         self._listening: list[asyncio.Server] = []
@@ -179,7 +187,7 @@ class BrokerServer:
 
     async def open_port(self, port: int) -> BrokerPort:
         """Listen on a port (0: a free one); raises `CannotListen` and `BadTls`."""
-        opened = BrokerPort(self)
+        opened = self._make_port(self)
         limits = self._limits
         listening = await listen(
             lambda: KafkaConnection(opened, limits), replace(limits, port=port), self._tls

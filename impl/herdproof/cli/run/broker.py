@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from herdproof.broker.server import BrokerServer
     from herdproof.broker.upstream import Address
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
+    from herdproof.protocols.group_protocol.server.cores import GroupCore
     from herdproof.protocols.group_protocol.server.shell import ObserveGroups
     from herdproof.shells.configuration import MetricsSection
 
@@ -65,6 +66,10 @@ def broker(
         int | None,
         typer.Option(metavar="MS", help="How long an empty group waits for more to join (3000)."),
     ] = None,
+    bug: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="For tests: have this bug of Kafka's (KAFKA-9801, say)."),
+    ] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics to Prometheus on this port.")
     ] = None,
@@ -77,11 +82,11 @@ def broker(
     """Coordinate consumer groups for any Kafka client: by itself, or in front of a real Kafka."""
     from prometheus_client import disable_created_metrics
 
-    from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
+    from herdproof.protocols.group_protocol.server.cores import GroupCore, core_with
     from herdproof.shells.logs import log_to_stderr
 
-    check_together(in_front_of, topic, observe, zookeeper, trace)
+    check_together(in_front_of, topic, observe, zookeeper, trace or bug)
     kafka = None if in_front_of is None else addresses_of(in_front_of)
     topics = dict(map(topic_of, topic or []))
     said = {
@@ -90,6 +95,7 @@ def broker(
         "log.form": log_form, "groups.group_initial_rebalance_delay_ms": rebalance_delay,
     }  # fmt: skip
     configuration = read_broker(config, said)
+    coordinator = core_with(bug)
     disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
     log_to_stderr(configuration.log.form, configuration.log.level)
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
@@ -101,7 +107,7 @@ def broker(
             serving = serve_observed(configuration, metrics, kafka, stream)
         else:
             tracer = stack.enter_context(traced(trace, configuration.broker_id, run))
-            serving = serve(configuration, metrics, kafka, topics, tracer)
+            serving = serve(configuration, metrics, kafka, topics, GroupCore(coordinator, tracer))
         code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
 
@@ -131,20 +137,20 @@ def show_metrics(stack: ExitStack, section: MetricsSection, metrics: BrokerMetri
 
 def check_together(
     in_front_of: str | None, topic: list[str] | None, observe: Path | None,
-    zookeeper: str | None, trace: Path | None,
+    zookeeper: str | None, ours: Path | str | None,
 ) -> None:  # fmt: skip
     """Raises `UsageError` for options that do not go together."""
     if in_front_of is not None and topic:
         raise UsageError("--topic and --in-front-of: a real Kafka's topics are created there")
     if observe is not None and (in_front_of is None or zookeeper is not None):
         raise UsageError("--observe goes with --in-front-of, and not with --zookeeper")
-    if observe is not None and trace is not None:
-        raise UsageError("--observe and --trace: it is Kafka that coordinates")
+    if observe is not None and ours is not None:
+        raise UsageError("--trace and --bug do not go with --observe: there Kafka coordinates")
 
 
 async def serve(
     configuration: BrokerConfiguration, metrics: BrokerMetrics, kafka: list[Address] | None,
-    topics: dict[str, int], tracer: ObserveGroups,
+    topics: dict[str, int], core: GroupCore,
 ) -> None:  # fmt: skip
     """Serve until the server fails, or this is cancelled."""
     from herdproof.broker.alone import AloneBroker
@@ -160,12 +166,12 @@ async def serve(
             users = None if configuration.sasl is None else SaslUsers(configuration.sasl)
             alone = AloneBroker(server, configuration.broker_id, configuration.records)
             knows = alone.log.has
-            async with coordinating(configuration, server, tracer, knows) as (groups, stand):
+            async with coordinating(configuration, server, core, knows) as (groups, stand):
                 here = await alone.open(listener, topics, groups, users)
                 await stand((here.host, here.port))
                 await served(server, (here.host, here.port))
         else:
-            async with coordinating(configuration, server, tracer) as (groups, stand):
+            async with coordinating(configuration, server, core) as (groups, stand):
                 front = FrontBroker(server, kafka, listener, groups, configuration.kafka)
                 address = await front.open()
                 found = front.here()
@@ -206,7 +212,7 @@ async def served(server: BrokerServer, address: Address) -> None:
 
 @asynccontextmanager
 async def coordinating(
-    configuration: BrokerConfiguration, server: BrokerServer, tracer: ObserveGroups,
+    configuration: BrokerConfiguration, server: BrokerServer, core: GroupCore,
     knows: Callable[[str, int], bool] = lambda _topic, _partition: True,
 ) -> AsyncIterator[tuple[GroupApis, Callable[[Address], Awaitable[None]]]]:  # fmt: skip
     """A coordinator, and what lets it coordinate once clients can find it; its groups' place."""
@@ -217,8 +223,9 @@ async def coordinating(
     settings = configuration.groups
     if configuration.zookeeper is None:
         alone = GroupShell(
-            settings, MemoryGroupStore(), fail=server.fail, knows_partition=knows, observe=tracer
-        )
+            settings, MemoryGroupStore(), fail=server.fail, knows_partition=knows,
+            coordinator=core.coordinator, observe=core.observe,
+        )  # fmt: skip
 
         async def lead(_address: Address) -> None:
             alone.elected(epoch=1)
@@ -227,7 +234,8 @@ async def coordinating(
         return
     groups = StandingGroups(
         settings, configuration.zookeeper, configuration.broker_id,
-        fail=server.fail, knows_partition=knows, observe=tracer,
+        fail=server.fail, knows_partition=knows, coordinator=core.coordinator,
+        observe=core.observe,
     )  # fmt: skip
     try:
         await groups.start()

@@ -126,7 +126,8 @@ class GroupAdmin(GroupPart):
         expired = [
             where
             for where, offset in group.offsets.items()
-            if not group.is_subscribed_to(where[0]) and _is_expired(group, offset, now_ms, kept_ms)
+            if not group.is_subscribed_to(where[0])
+            and self._is_expired(group, offset, now_ms, kept_ms)
         ]
         if len(expired) == len(group.offsets) and group.is_in(GroupState.EMPTY):
             if not group.pending:
@@ -134,23 +135,27 @@ class GroupAdmin(GroupPart):
         elif expired:
             self._offsets.forget(group, expired)
 
+    def _is_expired(
+        self, group: ClassicGroup, offset: StoredCommit, now_ms: int, kept_ms: int
+    ) -> bool:
+        """
+        Whether an offset has been kept long enough.
 
-def _is_expired(group: ClassicGroup, offset: StoredCommit, now_ms: int, kept_ms: int) -> bool:
-    """
-    Whether an offset has been kept long enough.
-
-    That of a group without members counts from when the last one left; that of a stable group of
-    consumers, or of one that never had members, from its commit. A commit may have said how long.
-    """
-    if group.protocol_type is None or (group.is_of_consumers() and group.is_in(GroupState.STABLE)):
-        since_ms = offset.committed_ms
-    elif group.is_in(GroupState.EMPTY):
-        since_ms = group.since_ms
-    else:
-        return False
-    if offset.expires_ms is not None:
-        return now_ms >= offset.expires_ms
-    return now_ms - since_ms >= kept_ms
+        That of a group without members counts from when the last one left; that of a stable group
+        of consumers, or of one that never had members, from its commit. A commit may have said how
+        long.
+        """
+        if group.protocol_type is None or (
+            group.is_of_consumers() and group.is_in(GroupState.STABLE)
+        ):
+            since_ms = offset.committed_ms
+        elif group.is_in(GroupState.EMPTY):
+            since_ms = group.since_ms
+        else:
+            return False
+        if offset.expires_ms is not None:
+            return now_ms >= offset.expires_ms
+        return now_ms - since_ms >= kept_ms
 
 
 def _unknown(name: str, version: int) -> DescribedGroup:

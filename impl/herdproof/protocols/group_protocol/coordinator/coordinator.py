@@ -61,6 +61,7 @@ class GroupCoordinator:
     joins_class: ClassVar[type[Joins]] = Joins
     memberships_class: ClassVar[type[Memberships]] = Memberships
     offsets_class: ClassVar[type[CommittedOffsets]] = CommittedOffsets
+    admin_class: ClassVar[type[GroupAdmin]] = GroupAdmin
     """What these parts are made by; a subclass may name others."""
 
     def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
@@ -76,7 +77,7 @@ class GroupCoordinator:
         self._joins = self.joins_class(context, self._rebalancer)
         self._memberships = self.memberships_class(context, self._rebalancer)
         self._offsets = self.offsets_class(context, self._rebalancer.sessions)
-        self._admin = GroupAdmin(context, self._offsets)
+        self._admin = self.admin_class(context, self._offsets)
         self._early: list[tuple[int, HeartbeatRequest]] = []
         """Heartbeats that came while it loads: whom they are of, nobody knows yet."""
 

@@ -87,7 +87,7 @@ class GroupRebalancer(GroupPart):
         """The next generation is that of those who have joined."""
         self._never(JOIN, group.name)
         for member in list(group.members.values()):
-            if member.group_instance_id is None and member.member_id not in group.joining:
+            if self._is_left_behind(group, member):
                 self.expel(group, member.member_id)
         if group.members and not group.elect():
             self._wait_for_joins(group)
@@ -98,6 +98,10 @@ class GroupRebalancer(GroupPart):
         next_state = GroupState.COMPLETING_REBALANCE if group.members else GroupState.EMPTY
         group.go_to(next_state, self._outbox.now_ms)
         self._context.store_group("complete_join", group, partial(self._joined, group))
+
+    def _is_left_behind(self, group: ClassicGroup, member: ClassicMember) -> bool:
+        """Whether a member is one no longer since it has not joined in time; static ones stay."""
+        return member.group_instance_id is None and member.member_id not in group.joining
 
     def _complete_without_delay(self, group: ClassicGroup) -> None:
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.have_all_joined():

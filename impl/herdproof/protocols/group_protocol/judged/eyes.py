@@ -50,8 +50,8 @@ JUDGED = (
     "an_epoch_is_won_by_one", "only_the_present_epoch_writes",
 )  # fmt: skip
 """The contract's sentences that a run is held against."""
-_PROMISES = {promise.name: promise for promise in CONTRACT.properties}
-WATCHES = watches_of(CONTRACT, INITIAL, [_PROMISES[name] for name in JUDGED])
+PROMISES = {promise.name: promise for promise in CONTRACT.properties}
+WATCHES = watches_of(CONTRACT, INITIAL, [PROMISES[name] for name in JUDGED])
 
 
 class GroupContractEyes(GroupEyes):
@@ -108,19 +108,24 @@ class GroupContractEyes(GroupEyes):
         self._generation = metadata.generation
         if not metadata.is_assigned:
             return
-        if metadata.generation > self.seen.get("generation"):
-            for member in list(self._consuming):
-                self.stops(member)
-            self._said.clear()
-        self.seen.set("generation", (), metadata.generation)
         owners = {
             where: names.get(member.member_id, member.member_id)
             for member in metadata.members
             for where in read_assignment(member.assignment)
         }
+        if metadata.generation > self.seen.get("generation"):
+            self._hand_over(owners)
+            self._said.clear()
+        self.seen.set("generation", (), metadata.generation)
         for where, owner in owners.items():
             self.seen.set("owner", where, owner)
         self._step()
+
+    def _hand_over(self, owners: Mapping[TopicPartition, str]) -> None:
+        """These are about to be the owners: whoever consumes counts no more."""
+        del owners
+        for member in list(self._consuming):
+            self.stops(member)
 
     def _offsets_stored(self, group: StoredClassicGroup) -> None:
         for where, stored in group.offsets.items():

@@ -7,9 +7,7 @@ whole broker ends (`fail`), and another one takes over as if this one had crashe
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +38,7 @@ from herdproof.protocols.group_protocol.messages import (
     TopicToFetch,
 )
 from herdproof.protocols.group_protocol.server import translation
+from herdproof.protocols.group_protocol.server.clock import DayClock, GroupAlarm, GroupClock
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.steps import Step
 from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutcome
@@ -69,7 +68,8 @@ class GroupShell:
     A coordinator of all groups, in the running loop, for a server of Kafka's wire.
 
     `knows_partition` says whose offsets can be committed, `fail` is told what the core failed by,
-    `step_down` that it must not lead on as it is, and `observe` everything that happens.
+    `step_down` that it must not lead on as it is, and `observe` everything that happens. Without a
+    `clock` the time is that of the day.
     """
 
     versions = translation.VERSIONS
@@ -80,18 +80,20 @@ class GroupShell:
         step_down: Callable[[], None] = lambda: None,
         knows_partition: KnowsPartition = knows_all,
         observe: ObserveGroups = ignore_effects,
+        clock: GroupClock | None = None,
+        coordinator: type[GroupCoordinator] = GroupCoordinator,
     ) -> None:  # fmt: skip
-        self._core = GroupCoordinator(settings, lambda: str(uuid.uuid4()))
+        self._core = coordinator(settings, lambda: str(uuid.uuid4()))
         self._store = store
         self._fail = fail
         self._step_down = step_down
         self._knows_partition = knows_partition
         self._observe = observe
-        self._loop = asyncio.get_running_loop()
+        self._clock = clock or DayClock()
         self._callers: dict[int, tuple[KafkaRequest, Reply, tuple[TopicResult, ...]]] = {}
         self._last_caller = 0
         self._now_ms = 0
-        self._wake: asyncio.TimerHandle | None = None
+        self._wake: GroupAlarm | None = None
         self._wakes_ms: int | None = None
         self._events: deque[CoreEvent] = deque()
         self._is_busy = self._has_failed = False
@@ -189,7 +191,7 @@ class GroupShell:
 
     def _take(self, event: CoreEvent) -> None:
         """Have the core take one event, and carry out what it answers."""
-        self._now_ms = max(self._now_ms, time.time_ns() // 1_000_000)
+        self._now_ms = max(self._now_ms, self._clock.now_ms())
         effects = event(self._now_ms)
         self._tell_observer(effects)
         for effect in effects:
@@ -233,8 +235,8 @@ class GroupShell:
             self._wake = None
         self._wakes_ms = deadline_ms
         if deadline_ms is not None:
-            wait_s = max(0, deadline_ms - self._now_ms) / 1000
-            self._wake = self._loop.call_later(wait_s, self._woken)
+            wait_ms = max(0, deadline_ms - self._now_ms)
+            self._wake = self._clock.call_later(wait_ms, self._woken)
 
     def _woken(self) -> None:
         """The core's deadline has come."""

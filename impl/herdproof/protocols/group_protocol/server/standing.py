@@ -19,6 +19,7 @@ from herdproof.errors import WorldError
 from herdproof.protocols.election.elector import Paths, read_leader
 from herdproof.protocols.election.keeper import Keeper
 from herdproof.protocols.election.registration import Registration
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.server.shell import (
     GroupShell,
@@ -73,6 +74,7 @@ class StandingGroups:
         fail: Callable[[Exception], None],
         knows_partition: KnowsPartition = knows_all,
         observe: ObserveGroups = ignore_effects,
+        coordinator: type[GroupCoordinator] = GroupCoordinator,
     ) -> None:  # fmt: skip
         self._broker_id = broker_id
         self._fail = fail
@@ -81,6 +83,7 @@ class StandingGroups:
         self._shell = GroupShell(
             settings, ZooKeeperGroupStore(self._keeper.submit, PATHS), fail=fail,
             step_down=self._step_down, knows_partition=knows_partition, observe=observe,
+            coordinator=coordinator,
         )  # fmt: skip
         self._leads = self._is_closing = False
         self._leader: BrokerNode | None = None

@@ -1,0 +1,1 @@
+"""Historical bugs of Kafka's coordinator, each a replaced part of the core: for tests alone."""

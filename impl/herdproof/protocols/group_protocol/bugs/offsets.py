@@ -1,0 +1,77 @@
+"""
+Bugs of committed offsets: of who may commit, and of when they are forgotten.
+
+Source: apache/kafka, the commits of KAFKA-8069, KAFKA-13636 and KAFKA-14201.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from herdproof.protocols.group_protocol.coordinator.admin import GroupAdmin
+from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
+from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
+from herdproof.protocols.group_protocol.coordinator.offsets import CommittedOffsets
+from herdproof.protocols.group_protocol.coordinator.states import GroupState
+from herdproof.protocols.group_protocol.effects import (
+    GroupEffect,
+    StoredClassicGroup,
+    StoredCommit,
+)
+from herdproof.protocols.group_protocol.messages import Error, OffsetCommitRequest
+
+UNSET_MS = -1
+"""What is stored where a commit has not said how long it is kept."""
+
+
+class AsksForTheInstance(CommittedOffsets):
+    """Whoever says an instance id must be that member."""
+
+    def _why_not(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Error:
+        if group is not None and request.group_instance_id is not None:
+            error = group.why_not(request.member_id, request.group_instance_id)
+            if error:
+                return error
+        return super()._why_not(group, request)
+
+
+class ExpiresWhileRebalancing(GroupAdmin):
+    """Offsets of topics to which the last generation did not subscribe expire at any time."""
+
+    def _is_expired(
+        self, group: ClassicGroup, offset: StoredCommit, now_ms: int, kept_ms: int
+    ) -> bool:
+        if group.is_of_consumers() and not group.is_in(GroupState.EMPTY):
+            return now_ms - offset.committed_ms >= kept_ms
+        return super()._is_expired(group, offset, now_ms, kept_ms)
+
+
+class Kafka14201(GroupCoordinator):
+    """A consumer with an instance id that assigns partitions by hand cannot commit."""
+
+    offsets_class: ClassVar[type[CommittedOffsets]] = AsksForTheInstance
+
+
+class Kafka13636(GroupCoordinator):
+    """A group that rebalances loses offsets of a topic that a new member is about to read."""
+
+    admin_class: ClassVar[type[GroupAdmin]] = ExpiresWhileRebalancing
+
+
+class Kafka8069(GroupCoordinator):
+    """After a failover all offsets that nobody is subscribed to are forgotten as soon as looked."""
+
+    def lead(self, now_ms: int, groups: Mapping[str, StoredClassicGroup]) -> list[GroupEffect]:
+        """All is read: it coordinates; what says no time is read as a time long ago."""
+        return super().lead(now_ms, {name: _misread(group) for name, group in groups.items()})
+
+
+def _misread(group: StoredClassicGroup) -> StoredClassicGroup:
+    """A stored group whose offsets are kept until a time that was never set."""
+    offsets = {
+        where: replace(each, expires_ms=UNSET_MS if each.expires_ms is None else each.expires_ms)
+        for where, each in group.offsets.items()
+    }
+    return replace(group, offsets=offsets)
