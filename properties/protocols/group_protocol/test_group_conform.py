@@ -126,7 +126,7 @@ EDITED: dict[str, tuple[Callable[[TraceLine], None], str, str]] = {
     "a generation that is told once more": (other_generation, "handle_join_group", "told"),
     "a generation that is found": (other_generation, "found", ""),
     "the members of a generation": (one_less, "complete_join", ""),
-    "an offset that is fetched": (other_offset, "handle_offset_fetch", "everything"),
+    "an offset that is fetched": (other_offset, "handle_offset_fetch", ""),
     "an offset that is found": (other_offset, "found", ""),
     "an assignment that is told": (other_owner, "answer_syncs", ""),
     "an assignment that is found": (other_owner, "found", ""),

@@ -13,16 +13,16 @@ WORLD, REPLAY = "simulated world", "replay"
 
 HUNTED: dict[str, tuple[int, tuple[str, ...], str]] = {
     "welcomes_strangers": (0, (REPLAY,), "handle_join_group"),
-    "leader_unheard": (5, (WORLD, REPLAY), "handle_join_group"),
-    "beats_any_generation": (3, (REPLAY,), "heartbeat"),
-    "never_says_rebalance": (0, (REPLAY,), "heartbeat"),
-    "nobody_leaves": (0, (REPLAY,), "handle_join_group"),
+    "leader_unheard": (0, (REPLAY,), "handle_join_group"),
+    "beats_any_generation": (2, (REPLAY,), "heartbeat"),
+    "never_says_rebalance": (0, (WORLD, REPLAY), "heartbeat"),
+    "nobody_leaves": (2, (REPLAY,), "heartbeat"),
     "fetches_at_once": (28, (REPLAY,), "handle_offset_fetch"),
     "answers_unstored": (0, (REPLAY,), "answer_commits"),
     "waits_for_nobody": (0, (WORLD, REPLAY), "complete_join"),
-    "skips_generations": (0, (WORLD, REPLAY), "handle_offset_commit"),
+    "skips_generations": (0, (WORLD, REPLAY), "heartbeat"),
     "forgets_offsets": (0, (WORLD, REPLAY), "handle_offset_fetch"),
-    "forgets_a_member": (2, (REPLAY,), "heartbeat"),
+    "forgets_a_member": (0, (REPLAY,), "complete_join"),
     "assigns_unstored": (0, (REPLAY,), "answer_syncs"),
 }
 """By mistake: a run, who finds it there, and the line that the replay stops at."""

@@ -65,10 +65,10 @@ def lived(name: str) -> Liveness:
 @pytest.mark.parametrize(
     ("name", "states", "steps", "depth"),
     [
-        ("static", 410_650, 1_009_299, 72),
-        pytest.param("static_without_stopping", 422_097, 1_036_662, 72, marks=pytest.mark.long),
-        ("cooperative", 307_295, 738_978, 106),
-        pytest.param("cooperative_without_stopping", 321_659, 770_904, 106, marks=pytest.mark.long),
+        ("static", 429_286, 1_059_977, 72),
+        pytest.param("static_without_stopping", 441_645, 1_089_844, 72, marks=pytest.mark.long),
+        ("cooperative", 316_341, 762_671, 106),
+        pytest.param("cooperative_without_stopping", 331_755, 797_370, 106, marks=pytest.mark.long),
     ],
 )
 def test_a_variants_world_is_pinned_and_nothing_fails_in_it(

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from herdproof.broker.upstream import Address
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
     from herdproof.protocols.group_protocol.server.cores import GroupCore
-    from herdproof.protocols.group_protocol.server.shell import ObserveGroups
-    from herdproof.shells.configuration import MetricsSection
 
 log = logging.getLogger(__name__)
 
@@ -80,11 +78,8 @@ def broker(
     ] = None,
 ) -> None:
     """Coordinate consumer groups for any Kafka client: by itself, or in front of a real Kafka."""
-    from prometheus_client import disable_created_metrics
-
+    from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
-    from herdproof.protocols.group_protocol.server.cores import GroupCore, core_with
-    from herdproof.shells.logs import log_to_stderr
 
     check_together(in_front_of, topic, observe, zookeeper, trace or bug)
     kafka = None if in_front_of is None else addresses_of(in_front_of)
@@ -95,44 +90,48 @@ def broker(
         "log.form": log_form, "groups.group_initial_rebalance_delay_ms": rebalance_delay,
     }  # fmt: skip
     configuration = read_broker(config, said)
-    coordinator = core_with(bug)
-    disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
-    log_to_stderr(configuration.log.form, configuration.log.level)
-    allow_open_files(configuration.listener.max_connections, "listener.max_connections")
     with ExitStack() as stack:
         metrics = BrokerMetrics()
-        show_metrics(stack, configuration.metrics, metrics)
+        prepare(stack, configuration, metrics)
         if kafka is not None and observe is not None:
             stream = stack.enter_context(appended(observe))
             serving = serve_observed(configuration, metrics, kafka, stream)
         else:
-            tracer = stack.enter_context(traced(trace, configuration.broker_id, run))
-            serving = serve(configuration, metrics, kafka, topics, GroupCore(coordinator, tracer))
+            core = stack.enter_context(core_of(bug, trace, configuration.broker_id, run))
+            serving = serve(configuration, metrics, kafka, topics, core)
         code = asyncio.run(until_signalled(serving))
     raise typer.Exit(code)
 
 
-@contextmanager
-def traced(trace: Path | None, broker_id: int, run: str) -> Iterator[ObserveGroups]:
-    """What writes the coordinator's trace, if it is to be written."""
-    from herdproof.conformance.traces.tracer import open_trace
-    from herdproof.protocols.group_protocol.server.shell import ignore_effects
-    from herdproof.protocols.group_protocol.tracing import GroupTracer
+def prepare(stack: ExitStack, configuration: BrokerConfiguration, metrics: BrokerMetrics) -> None:
+    """Log, allow for as many connections, and serve metrics, as the settings say."""
+    from prometheus_client import disable_created_metrics
 
-    if trace is None:
-        yield ignore_effects
-        return
-    with opened(trace, open_trace) as stream:
-        yield GroupTracer(str(broker_id), run, stream)
-
-
-def show_metrics(stack: ExitStack, section: MetricsSection, metrics: BrokerMetrics) -> None:
-    """Serve metrics, if a port is said, until the stack ends."""
+    from herdproof.shells.logs import log_to_stderr
     from herdproof.shells.metrics import MetricsServer
 
-    if section.port is not None:
-        served = stack.enter_context(MetricsServer(metrics.registry, section.host, section.port))
-        log.info("metrics on %s:%d", section.host, served.port)
+    disable_created_metrics()  # type: ignore[no-untyped-call] # they double the figures
+    log_to_stderr(configuration.log.form, configuration.log.level)
+    allow_open_files(configuration.listener.max_connections, "listener.max_connections")
+    where = configuration.metrics
+    if where.port is not None:
+        served = stack.enter_context(MetricsServer(metrics.registry, where.host, where.port))
+        log.info("metrics on %s:%d", where.host, served.port)
+
+
+@contextmanager
+def core_of(bug: str | None, trace: Path | None, broker_id: int, run: str) -> Iterator[GroupCore]:
+    """The coordinator's core, perhaps one with a bug, and what writes its trace, if that is to be."""
+    from herdproof.conformance.traces.tracer import open_trace
+    from herdproof.protocols.group_protocol.server.cores import GroupCore, core_with
+    from herdproof.protocols.group_protocol.tracing import GroupTracer
+
+    coordinator = core_with(bug)
+    if trace is None:
+        yield GroupCore(coordinator)
+        return
+    with opened(trace, open_trace) as stream:
+        yield GroupCore(coordinator, GroupTracer(str(broker_id), run, stream))
 
 
 def check_together(
