@@ -121,7 +121,7 @@ def prepare(stack: ExitStack, configuration: BrokerConfiguration, metrics: Broke
 
 @contextmanager
 def core_of(bug: str | None, trace: Path | None, broker_id: int, run: str) -> Iterator[GroupCore]:
-    """The coordinator's core, perhaps one with a bug, and what writes its trace, if that is to be."""
+    """The core, perhaps one with a bug, and what writes its trace, if that is to be."""
     from herdproof.conformance.traces.tracer import open_trace
     from herdproof.protocols.group_protocol.server.cores import GroupCore, core_with
     from herdproof.protocols.group_protocol.tracing import GroupTracer
