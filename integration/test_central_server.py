@@ -128,9 +128,12 @@ def is_closed(client: WireClient) -> bool:
 
 
 def leads(broker: Coordinator, broker_id: int) -> bool:
-    """Whether the broker of this id leads, by the word of this one."""
+    """Whether the broker of this id leads, by the word of this one, if it has one already."""
     with WireClient(broker.port) as client:
-        return client.consult().coordinator_id == broker_id
+        try:
+            return client.consult().coordinator_id == broker_id
+        except ConnectionOver:  # it was paused, and closes what came meanwhile
+            return False
 
 
 @contextmanager

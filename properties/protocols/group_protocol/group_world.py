@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from itertools import count
 from typing import TypeVar
 
+from herdproof.conformance.traces.line import read_texts
+from herdproof.conformance.traces.replay import conform_lines
 from herdproof.consuming.consumer_protocol import write_assignment, write_subscription
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER, ClassicGroup
@@ -44,6 +47,9 @@ from herdproof.protocols.group_protocol.messages import (
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
 from herdproof.protocols.group_protocol.stores.port import WriteOutcome
+from herdproof.protocols.group_protocol.traces.trace_map import map_of
+from herdproof.protocols.group_protocol.tracing import GroupTracer
+from herdspec.check.conformance.conform import Outcome
 
 GROUP = "orders"
 TOPIC = "purchases"
@@ -74,11 +80,12 @@ class CoordinatorAlone:
     store: MemoryGroupStore = field(default_factory=MemoryGroupStore)
     answers: dict[int, GroupResponse] = field(default_factory=dict)
     waiting: list[StoreGroup] = field(default_factory=list)
+    core: type[GroupCoordinator] = GroupCoordinator
 
     def __post_init__(self) -> None:
         numbers = count(1)
         self._callers = count(1)
-        self.coordinator = GroupCoordinator(self.settings, lambda: str(next(numbers)))
+        self.coordinator = self.core(self.settings, lambda: str(next(numbers)))
 
     def elected(self, epoch: int = 1) -> CoordinatorAlone:
         """It leads, with what is stored."""
@@ -222,6 +229,26 @@ class CoordinatorAlone:
         for told in reversed(joined):
             self.sync(told, shares if told.member_id == told.leader else {})
         return joined
+
+
+class TracedAlone(CoordinatorAlone):
+    """A coordinator alone, traced."""
+
+    def traced(self, epoch: int = 1) -> TracedAlone:
+        """It leads, and writes its trace."""
+        self.stream = StringIO()
+        self.tracer = GroupTracer("1", "alone", self.stream, lambda: self.now_ms * 1_000_000)
+        self.elected(epoch)
+        return self
+
+    def _perform(self, effects: list[GroupEffect]) -> None:
+        self.tracer(self.coordinator, effects)
+        super()._perform(effects)
+
+    def outcome(self) -> Outcome:
+        """Its trace, replayed."""
+        lines = read_texts(self.stream.getvalue().splitlines(), "alone")
+        return conform_lines(lines, map_of(), invariants=True)
 
 
 # ── Requests ────────────────────────────────────────────────────────────────────────────────

@@ -2,26 +2,28 @@
 
 from collections.abc import Callable
 from functools import cache
-from io import StringIO
 
 import pytest
 
-from herdproof.conformance.traces.line import TraceError, TraceLine, read_texts
+from herdproof.conformance.traces.line import TraceError, TraceLine
 from herdproof.conformance.traces.replay import conform_lines
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.group_protocol.campaign import MIXES
-from herdproof.protocols.group_protocol.effects import GroupEffect
 from herdproof.protocols.group_protocol.entry import IMPLEMENTATION
 from herdproof.protocols.group_protocol.held.flawed import FLAWS, TakesAnyCommit
 from herdproof.protocols.group_protocol.messages import Error, LeavingMember
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.group_protocol.traces.trace_map import map_of
-from herdproof.protocols.group_protocol.tracing import GroupTracer
 from herdproof.protocols.implementation import auditors, simulators
 from herdspec.check.conformance.conform import Outcome, Verdict
 from herdspec.check.verdict import Mark
 from properties.protocols.group_protocol.group_variants import map_of_variant
-from properties.protocols.group_protocol.group_world import CoordinatorAlone, join_of, wants
+from properties.protocols.group_protocol.group_world import (
+    CoordinatorAlone,
+    TracedAlone,
+    join_of,
+    wants,
+)
 
 DIFFERS = {"generation_unstored": 0, "commit_by_generation": 68, "expels_who_waits": 1}
 """By mistake: a run whose trace the variant explains, and the verified spec does not."""
@@ -173,28 +175,9 @@ def test_a_missing_line_is_unknown() -> None:
 # ── A coordinator alone ─────────────────────────────────────────────────────────────────────
 
 
-class Traced(CoordinatorAlone):
-    """A coordinator alone, traced."""
-
-    def traced(self, epoch: int = 1) -> "Traced":
-        """It leads, and writes its trace."""
-        self.stream = StringIO()
-        self.tracer = GroupTracer("1", "alone", self.stream, lambda: self.now_ms * 1_000_000)
-        self.elected(epoch)
-        return self
-
-    def _perform(self, effects: list[GroupEffect]) -> None:
-        self.tracer(self.coordinator, effects)
-        super()._perform(effects)
-
-    def outcome(self) -> Outcome:
-        """Its trace, replayed."""
-        return conform(read_texts(self.stream.getvalue().splitlines(), "alone"), invariants=True)
-
-
 def test_what_it_does_alone_conforms() -> None:
     """Members of today, and one of a version that is given no member id first."""
-    alone = Traced().traced()
+    alone = TracedAlone().traced()
     (leader,) = alone.stable()
     alone.commit(leader, p0=7)
     old = alone.ask(join_of(version=3))
@@ -210,7 +193,7 @@ def test_what_it_does_alone_conforms() -> None:
 
 def test_a_member_that_says_otherwise_of_itself_begins_a_rebalance() -> None:
     """The spec knows no subscriptions that change: replays have a step for that."""
-    alone = Traced().traced()
+    alone = TracedAlone().traced()
     leader, follower = alone.stable(2)
     changed = alone.ask(join_of(follower.member_id, protocols=(wants("others"),)))
     alone.join(leader.member_id)
@@ -227,7 +210,7 @@ def test_a_group_that_was_there_before_is_taken_as_it_is_found() -> None:
         before.commit(leader, p0=7)
         before.leave(LeavingMember(leader.member_id))
     (leader,) = before.stable()
-    alone = Traced(store=before.store).traced(epoch=2)
+    alone = TracedAlone(store=before.store).traced(epoch=2)
     alone.commit(leader, p0=9)
     alone.joined(alone.join(leader.member_id))
 
@@ -238,7 +221,7 @@ def test_a_group_that_was_there_before_is_taken_as_it_is_found() -> None:
 
 def test_an_offset_of_nobodys_partition_is_taken_by_the_core_alone() -> None:
     """The spec takes an owner's: this is where they differ."""
-    alone = Traced().traced()
+    alone = TracedAlone().traced()
     (leader,) = alone.stable()
 
     assert alone.commit(leader, p5=7) == [Error.NONE]
@@ -247,7 +230,7 @@ def test_an_offset_of_nobodys_partition_is_taken_by_the_core_alone() -> None:
 
 def test_static_members_are_not_replayed() -> None:
     """A trace that tells of one that has come back is refused."""
-    alone = Traced().traced()
+    alone = TracedAlone().traced()
     for _ in range(2):
         alone.ask(join_of(group_instance_id="rack-1"))
 

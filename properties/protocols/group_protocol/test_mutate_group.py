@@ -51,6 +51,9 @@ GUARDS: dict[str, tuple[tuple[int, int, int], str]] = {
         ONE, "what_is_loaded_is_what_is_stored",
     ),
     "elect: drop `self.seat is None`": (ONE, "one_is_elected_where_nobody_is"),
+    "handle_leave_group: skip `self.prepare_rebalance()`": (
+        (1, 2, 1), "who_leaves_begins_a_rebalance",
+    ),
     "belongs_already: drop `self.state == GroupState.COMPLETING_REBALANCE`": (
         ONE, "a_rebalance_has_a_reason",
     ),

@@ -274,6 +274,7 @@ def a_rebalance_has_a_reason(before: GroupProtocol, after: GroupProtocol) -> boo
         or after.state != GroupState.PREPARING_REBALANCE
         or any(
             (before.entry[m] == Entry.MEMBER and after.entry[m] != Entry.MEMBER)
+            or (before.entry[m] == Entry.PENDING and before.leaving[m] and not after.leaving[m])
             or (
                 after.joined[m]
                 and (
@@ -284,6 +285,19 @@ def a_rebalance_has_a_reason(before: GroupProtocol, after: GroupProtocol) -> boo
             )
             for m in Member
         )
+    )
+
+
+@step
+def who_leaves_begins_a_rebalance(before: GroupProtocol, after: GroupProtocol) -> bool:
+    """Be it a member or about to be one, as Kafka does; a group that nobody is left in is empty."""
+    return all(
+        not before.leaving[m]
+        or after.leaving[m]
+        or before.entry[m] == Entry.NONE
+        or before.coordinator != after.coordinator
+        or after.state in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
+        for m in Member
     )
 
 
@@ -383,8 +397,9 @@ def one_is_elected_where_nobody_is(before: GroupProtocol, after: GroupProtocol) 
 WATCHED = (
     a_client_is_of_a_piece, a_client_goes_from_state_to_state, who_joins_again_has_a_reason,
     who_consumes_goes_on, each_request_is_read_once, each_answer_is_due,
-    a_commit_is_taken_from_the_owner, a_rebalance_has_a_reason, what_is_loaded_is_what_is_stored,
-    a_write_goes_its_way, what_is_shared_out_is_wanted, one_is_elected_where_nobody_is,
+    a_commit_is_taken_from_the_owner, a_rebalance_has_a_reason, who_leaves_begins_a_rebalance,
+    what_is_loaded_is_what_is_stored, a_write_goes_its_way, what_is_shared_out_is_wanted,
+    one_is_elected_where_nobody_is,
 )  # fmt: skip
 """What is watched beside the promises and their lemmas."""
 WATCHED_HELD = HELD.with_properties(*WATCHED)
