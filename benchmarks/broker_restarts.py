@@ -51,7 +51,7 @@ class ForeignBroker:
         self.bootstrap = bootstrap
         self._produced: list[tuple[int, int]] = []
         self._delivered: dict[tuple[int, int], None] = {}
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create a topic."""
@@ -92,7 +92,9 @@ class MockBroker(ForeignBroker):
     """The mock of librdkafka, which makes topics when somebody asks for them."""
 
     def __init__(self) -> None:
-        self._owner = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "ignored"})
+        self._owner = Producer(
+            {"test.mock.num.brokers": 1, "bootstrap.servers": "ignored", "log_level": 0}
+        )
         [there] = self._owner.list_topics(timeout=PATIENCE_S).brokers.values()
         super().__init__(f"{there.host}:{there.port}")
 
