@@ -17,7 +17,7 @@ from herdproof.servers import eventually
 from herdproof.zookeeper.operations import Data, Get
 from integration.clients import connected
 from integration.docker.ensemble import Ensemble
-from integration.docker.images import broker_image, kafka_image, alone_image, zookeeper_image
+from integration.docker.images import alone_image, broker_image, kafka_image, zookeeper_image
 from integration.docker.ports import LOOPBACK, address, publish_on, publish_on_loopback
 
 pytestmark = [pytest.mark.docker, pytest.mark.real]

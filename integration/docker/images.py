@@ -40,8 +40,8 @@ BROKER_LIBRARIES = (
 )
 """What `herdproof elect` imports; and what coordinators and consumers do besides."""
 ALONE_LIBRARIES = (
-    *("kafka-python", "kazoo", "msgspec", "rich", "typer"),
-    *("prometheus-client", "pydantic", "scramp"),
+    *("kazoo", "msgspec", "rich", "typer"),
+    *("crc32c", "kafka-python", "prometheus-client", "pydantic", "scramp"),
 )
 """What `herdproof broker` imports by itself."""
 
