@@ -137,7 +137,7 @@ def broker_at(where: str) -> Iterator[Any]:
 
 def tested(broker: Any) -> None:
     """The test: two consumers, each restarted while records come."""
-    consumers = ConfluentConsumers(broker)
+    consumers = ConfluentConsumers(broker, "restarts")
     stage = SeenStage(broker, consumers, PATIENCE_S)
     for name in consumers.names:
         stage.start(name)
