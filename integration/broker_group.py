@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -113,14 +114,16 @@ class BrokerGroup:
         """Let it go on."""
         self._servers.resume(name)
 
-    def settle(self, *names: str) -> dict[int, str]:
-        """Wait until these members, and no others, have all partitions; who has which."""
+    def settle(self, *names: str, evenly: bool = False) -> dict[int, str]:
+        """Wait until these members, and no others, have all partitions, or as many; who which."""
         deadline = time.monotonic() + SETTLES_S
         owners: dict[int, str] = {}
         while time.monotonic() < deadline:
             owners = self._hear_a_round()
             if len(owners) == self._partitions and set(owners.values()) == set(names):
-                return owners
+                shares = Counter(owners.values()).values()
+                if not evenly or max(shares) - min(shares) <= 1:
+                    return owners
         raise AssertionError(f"the group has not settled: {owners}\n{self._complaints()}")
 
     def lost(self) -> list[str]:

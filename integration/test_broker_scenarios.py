@@ -55,7 +55,7 @@ def address(broker: Command) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(240)
 def test_cooperative_clients_keep_what_is_theirs(tmp_path: Path) -> None:
     """
     Clients of four makes rebalance step by step: who stays keeps what the newcomer does not get.
@@ -73,11 +73,11 @@ def test_cooperative_clients_keep_what_is_theirs(tmp_path: Path) -> None:
         for kind in COOPERATIVE:
             group.start(kind, kind)
             there.append(kind)
-            before, owners = owners, group.settle(*there)
+            before, owners = owners, group.settle(*there, evenly=True)
             assert all(owner in (before.get(n, kind), kind) for n, owner in owners.items())
         killed, *left = there
         group.kill(killed)
-        after = group.settle(*left)
+        after = group.settle(*left, evenly=True)
 
         assert all(after[n] == owner for n, owner in owners.items() if owner != killed)
         assert group.lost() == []
@@ -146,10 +146,8 @@ def test_kafkas_own_administrator_does_all_its_deeds(kafka: EmbeddedKafka, tmp_p
             state = administrator.does("--describe", "--group", "billing", "--state")
             assert state[1][-2:] == ["Stable", "1"]
         resetting = ("--group", "billing", "--topic", topic, "--to-offset", "2", "--execute")
-        reset = administrator.does("--reset-offsets", *resetting)
-        assert {tuple(line) for line in reset[1:]} == {
-            ("billing", topic, f"{n}", "2") for n in range(2)
-        }
+        [reset] = administrator.does("--reset-offsets", *resetting)  # all in one line
+        assert reset[4:] == ["billing", topic, "0", "2", "billing", topic, "1", "2"]
         assert committed(bootstrap, topic) == [2, 2]
         administrator.does("--delete-offsets", "--group", "billing", "--topic", f"{topic}:0")
         assert committed(bootstrap, topic) == [-1001, 2]
