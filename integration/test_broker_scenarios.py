@@ -198,8 +198,9 @@ def test_a_coordinator_that_was_paused_for_too_long_commands_nobody(
     """
     hosts = f"{zookeeper.hosts}{new_root(zookeeper)}"
     with ExitStack() as stack, ThreadPoolExecutor() as meanwhile:
-        zombie, second = (stack.enter_context(standing(tmp_path / n, hosts, n)) for n in "12")
+        zombie = stack.enter_context(standing(tmp_path / "1", hosts, "1"))
         await_that_leads(address(zombie))
+        second = stack.enter_context(standing(tmp_path / "2", hosts, "2"))
         address(second)
 
         def client(broker: Command, name: str) -> WiredClient:
