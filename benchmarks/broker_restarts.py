@@ -115,7 +115,8 @@ class SeenStage(Stage):
 
     def is_settled(self) -> bool:
         """Whether those that run share all partitions, and got every record."""
-        consumers: ConfluentConsumers = self.consumers
+        consumers = self.consumers
+        assert isinstance(consumers, ConfluentConsumers)
         had = [part.partition for each in consumers.running.values() for part in each.assignment()]
         everybody = all(each.assignment() for each in consumers.running.values())
         return (
@@ -181,6 +182,7 @@ def main() -> None:
     parser.add_argument("where", help="local, mock, or host:port")
     parser.add_argument("--start", type=int, metavar="COUNT", help="only start so many")
     args = parser.parse_args()
+    found: dict[str, float] | dict[str, str]
     try:
         found = started(args.where, args.start) if args.start else restarted(args.where)
     except Exception as problem:
