@@ -56,7 +56,7 @@ ENTERING = 1_000
 """How many members of ours wait to be accepted at a time."""
 ASK_AGAIN_S = 0.05
 LEAVE_S = 10.0
-KAFKAS_BACKOFF = {"backoff_ms": 100, "backoff_max_ms": 1_000}
+KAFKAS_BACKOFF = ConsumerSettings(backoff_ms=100, backoff_max_ms=1_000)
 """Kafka's clients wait so long before they ask again (retry.backoff.ms, and at most)."""
 TOPIC = "orders"
 
@@ -243,7 +243,7 @@ class Crowd:
 
     async def _come_back(self, member: Member) -> None:
         """Ask the known ones until one leads and accepts, waiting as the protocol's clients do."""
-        settings = ConsumerSettings(**(KAFKAS_BACKOFF if self._is_kafka else {}))
+        settings = KAFKAS_BACKOFF if self._is_kafka else ConsumerSettings()
         spread = self._chance.random()
         addresses = itertools.cycle(self._chance.sample(self._addresses, len(self._addresses)))
         failures = 0
