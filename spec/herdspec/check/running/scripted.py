@@ -75,16 +75,15 @@ class Scripted:
 
     def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
         """The state after; None where it is not possible. Raises `Overflows`."""
-        if action not in self._steps:
-            return None  # a variant that does without it
         try:
-            step = self._steps[action].get(arguments)
+            step = self._steps[action][arguments]
+        except KeyError:
+            if action not in self._steps:
+                return None  # a variant that does without it
+            step = self._scripts.step(action, self._numbers(action, arguments))
+            self._steps[action][arguments] = step
         except TypeError:  # a map or a set among the arguments
             step = self._planned(action, self._numbers(action, arguments))
-        else:
-            if step is None:
-                step = self._scripts.step(action, self._numbers(action, arguments))
-                self._steps[action][arguments] = step
         after = step(before.numbers)
         return None if after is None else self._seen(after)
 
