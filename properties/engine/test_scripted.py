@@ -65,7 +65,7 @@ def test_a_state_is_read_by_the_names_of_the_spec() -> None:
     machine, compiled = Machine(Ground(spec, sizes, bound=3, faults=1)), Scripted(spec, sizes)
     for numbers in some_states(readings.explorer(spec), 40):
         state = machine.state(numbers)
-        seen = compiled._seen([*numbers])
+        seen = compiled._seen(compiled._scripts.apart(numbers))
         for name, value in state.__dict__.items():
             found = getattr(seen, name)
             assert (dict(found) if isinstance(value, dict) else found) == value, name
