@@ -8,6 +8,7 @@ The suites compare them on arbitrary states (`test_readings_agree`) and construc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,7 +37,8 @@ UNDEFINED: Numbers = (-1,)
 """An action's name and its arguments' numbers."""
 
 FAULTS = 2
-SCRIPTS: WeakKeyDictionary[Explorer, list[tuple[Instance, Step]]] = WeakKeyDictionary()
+SCRIPTS: WeakKeyDictionary[Explorer, tuple[Scripts, list[tuple[Instance, Step]]]]
+SCRIPTS = WeakKeyDictionary()
 """The emitted Python of each explorer's instances: examples share it."""
 
 
@@ -99,19 +101,22 @@ def by_script(
     """What the emitted Python leads to (no budget binds it), and what overflows a channel."""
     if ex not in SCRIPTS:
         scripts = Scripts(ex.ground)
-        SCRIPTS[ex] = [(i, scripts.step(i.action.name, i.arguments)) for i in ex.ground.instances]
+        steps = [(i, scripts.step(i.action.name, i.arguments)) for i in ex.ground.instances]
+        SCRIPTS[ex] = scripts, steps
+    scripts, steps = SCRIPTS[ex]
     found: list[dict[Call, Numbers]] = [{} for _ in rows]
     overflows: list[set[Call]] = [set() for _ in rows]
-    for instance, step in SCRIPTS[ex]:
+    for instance, step in steps:
         call = (instance.action.name, instance.arguments)
         for k, row in enumerate(rows):
             try:
-                after = step([*row])
+                after = step(scripts.apart(row))
             except Overflows:
                 overflows[k].add(call)
                 continue
             if after is not None:
-                found[k][call] = (*map(int, after[:-1]), row[-1] + instance.action.disturbs)
+                *numbers, _ = map(int, chain.from_iterable(after))
+                found[k][call] = (*numbers, row[-1] + instance.action.disturbs)
     return found, overflows
 
 

@@ -17,6 +17,7 @@ from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.traced import Traced, traced
 from herdproof.protocols.central_coordinator.traces.trace_map import conform_lines
 from herdspec.check.conformance.conform import Outcome, Verdict
+from herdspec.check.conformance.follow import PlainSteps
 from herdspec.check.exploration.explore import Explorer
 from herdspec.check.running.run import Machine
 from herdspec.check.running.scripted import Scripted
@@ -65,7 +66,7 @@ def test_a_state_is_read_by_the_names_of_the_spec() -> None:
     machine, compiled = Machine(Ground(spec, sizes, bound=3, faults=1)), Scripted(spec, sizes)
     for numbers in some_states(readings.explorer(spec), 40):
         state = machine.state(numbers)
-        seen = compiled._seen([*numbers])
+        seen = compiled._seen(compiled._scripts.apart(numbers))
         for name, value in state.__dict__.items():
             found = getattr(seen, name)
             assert (dict(found) if isinstance(value, dict) else found) == value, name
@@ -215,6 +216,26 @@ def test_a_trace_is_replayed_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -
 
     assert compiled.verdict is Verdict.CONFORMS
     assert facts(compiled) == facts(plain)
+
+
+def test_few_lines_go_along_what_is_compiled_for_more_elements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of sorts that may have more elements alone, and until a size is worth it by itself."""
+    monkeypatch.setattr(of_traces, "WORTH_IT", 10)
+    monkeypatch.setattr(of_traces, "WORTH_ITS_OWN", 100)
+    compiler, spare = of_traces.Compiler(), {"Member", "Partition"}
+    few = {**SIZES, "Member": 1}
+
+    assert isinstance(compiler.of(CENTRAL_COORDINATOR, few, spare, 9), PlainSteps)
+    larger = compiler.of(CENTRAL_COORDINATOR, SIZES, spare, 10)
+    assert isinstance(larger, Scripted)
+    assert compiler.of(CENTRAL_COORDINATOR, few, spare, 9) is larger
+    fewer_brokers = {**SIZES, "Broker": 1}
+    assert isinstance(compiler.of(CENTRAL_COORDINATOR, fewer_brokers, spare, 9), PlainSteps)
+    own = compiler.of(CENTRAL_COORDINATOR, few, spare, 100)
+    assert own is not larger
+    assert own.machine.sizes == few
 
 
 def test_a_trace_that_differs_is_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,9 @@ REGEX_BYTES = 2**17
 REFUSALS = 1_024
 """How many refused regexes are remembered: to refuse one of them again costs nothing."""
 
+MATCHES = 4096
+"""Of so many topics a regex remembers whether it matches: the same ones are asked for often."""
+
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -71,7 +74,7 @@ class Named:
 class Pattern:
     """A compiled regex: it lives as long as a wildcard has it, and all wildcards share it."""
 
-    __slots__ = ("__weakref__", "_compiled")
+    __slots__ = ("__weakref__", "_compiled", "_known")
 
     def __init__(self, regex: str) -> None:
         options = re2.Options()
@@ -79,10 +82,16 @@ class Pattern:
         options.log_errors = False  # they are raised; RE2 would write them to stderr as well
         options.never_capture = True
         self._compiled = re2.compile(regex, options)
+        self._known: dict[str, bool] = {}
 
     def matches(self, topic: str) -> bool:
         """Whether the whole name matches."""
-        return self._compiled.fullmatch(topic) is not None
+        found = self._known.get(topic)
+        if found is None:
+            if len(self._known) == MATCHES:
+                self._known.clear()
+            found = self._known[topic] = self._compiled.fullmatch(topic) is not None
+        return found
 
 
 _PATTERNS: WeakValueDictionary[str, Pattern] = WeakValueDictionary()

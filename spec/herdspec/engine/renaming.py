@@ -98,9 +98,9 @@ class Nameable(Ground):
         """The reverse of `plus_one`."""
         return _moved(e, -1) if isinstance(e.data, Element) else super().minus_one(e, kind)
 
-    def place(self, index: tuple[Any, ...], kind: Type, first: int) -> Place:
-        """Where a slot lies, of a field of this kind whose first slot lies there."""
-        steps, step = [], 1
+    def place(self, index: tuple[Any, ...], kind: Type) -> Place:
+        """Where a slot lies among those of its field, of this kind."""
+        steps, step, first = [], 1, 0
         keys = kind.keys if isinstance(kind, MapOf) else ()
         for key, n in zip(reversed(keys), reversed(index), strict=True):
             if isinstance(n, Element):

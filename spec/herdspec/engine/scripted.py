@@ -1,17 +1,20 @@
 """
-The Python emitter: an action with its parameters chosen, as a function over a list of numbers.
+The Python emitter: an action with its parameters chosen, as a function over lists of numbers.
 
 The plain Python of a spec copies maps and calls methods; what is emitted here is the same step as
 straight code over the ground spec's slots. It is for readings that take one step of one state at a
-time (traces); many states at once are for `columns.py` and `native.py`.
-Naturals are Python's own: no bound applies to them.
+time (traces); many states at once are for `columns.py` and `native.py`. A state has a list for each
+field: a step copies those that it changes, and the state after shares all others with the one
+before. Naturals are Python's own: no bound applies to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count, islice
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -22,8 +25,10 @@ from herdspec.language.graph import Expr
 from herdspec.language.specification import Action
 from herdspec.language.types import BOOL, NAT, Bool, EnumOf, Nat, Range, SortOf
 
-Numbers = list[int]
-"""A state: the numbers of its slots."""
+Numbers = list[list[int]]
+"""A state: of each field, the numbers of its slots. No list of it is ever changed."""
+Slot = tuple[int, int]
+"""Where a slot's number is: of which field, and where in that."""
 Step = Callable[[Numbers], Numbers | None]
 """The state after; None where the step is not possible, or has no meaning."""
 
@@ -61,11 +66,18 @@ class Scripts:
         self._ground = Nameable(ground.spec, ground.sizes, ground.bound, ground.faults)
         self._actions = {a.name: a for a in ground.spec.actions}
         self._kinds = {f.name: f.kind for f in ground.spec.fields}
-        self._first: dict[str, int] = {}
-        self._places = {key: place for place, key in enumerate(self._ground.slots)}
-        for (name, _), place in self._places.items():
-            self._first.setdefault(name, place)
+        self._widths = Counter(field for field, _ in ground.slots)
+        self._numbers = {field: number for number, field in enumerate(self._widths)}
+        places = {field: count() for field in self._widths}
+        self.slots: dict[SlotKey, Slot] = {
+            key: (self._numbers[key[0]], next(places[key[0]])) for key in ground.slots
+        }
         self._kept = lru_cache(KEPT)(self._emitted)
+
+    def apart(self, numbers: Iterable[int]) -> Numbers:
+        """A state, of the numbers of all slots in their order."""
+        one_by_one = iter(numbers)
+        return [[*islice(one_by_one, width)] for width in self._widths.values()]
 
     @property
     def emitted(self) -> int:
@@ -79,46 +91,48 @@ class Scripts:
         step: Step = _made(code, [x.named(names) for x in standing])
         return step
 
-    def changes(self, action: str, arguments: tuple[Number, ...]) -> tuple[int, ...]:
-        """The places of the slots that this step may change."""
+    def changes(self, action: str, arguments: tuple[Number, ...]) -> tuple[Slot, ...]:
+        """The slots that this step may change."""
         shared, names = renamed(self._ground, self._actions[action].parameters, arguments)
         _, _, changed = self._kept(action, shared)
-        return tuple(x.named(names) for x in changed)
+        return tuple((field, x.named(names)) for field, x in changed)
 
     def truth(self, formula: Expr) -> Truth:
         """A formula of the ground spec, over its slots, as a function of a state's numbers."""
-        code = _Code()
+        code = _Code(self._numbers)
         code.count([formula])
         code.lines.append(f"return {code.of(formula)}")
-        places = [self._places[key] for key in code.standing if not isinstance(key, Element)]
-        truth: Truth = _made(_compiled("def truth(s):", code.lines, "<truth>"), places)
+        places = [self.slots[key][1] for key in code.standing if not isinstance(key, Element)]
+        truth: Truth = _made(_compiled("def truth(s):", code.whole, "<truth>"), places)
         return truth
 
     def _emitted(
         self, name: str, arguments: tuple[Any, ...]
-    ) -> tuple[CodeType, list[Standing], list[Standing]]:
+    ) -> tuple[CodeType, list[Standing], list[tuple[int, Standing]]]:
         """A step's code, what its complex constants stand for, and the slots that it changes."""
         ground, action = self._ground, self._actions[name]
         instance = ground.instance(chosen(action, arguments), arguments)
         if len(ground.memo) > MOST_KEPT:
             ground.memo.clear()
-        code = _Code()
+        code = _Code(self._numbers)
         code.unless(g.conj(instance.guard, instance.defined), "return None")
         code.unless(instance.fits, "raise Overflows")
         # No budget of faults binds who follows what has happened: it stays untouched.
         changes = {key: new for key, new in instance.updates.items() if key[0] != FAULTS}
         code.count(changes.values())
-        values = [(code.place(key), code.of(new)) for key, new in changes.items()]
-        code.lines += ["a = s.copy()", *(f"a[{place}] = {value}" for place, value in values)]
-        step = _compiled("def step(s):", [*code.lines, "return a"], f"<{name}>")
-        changed = [self._standing(key) for key in changes]
+        values = [(code.field(key), code.place(key), code.of(new)) for key, new in changes.items()]
+        code.lines.append("a = s.copy()")
+        code.lines += [f"a[{n}] = n{n} = f{n}.copy()" for n in dict.fromkeys(n for n, *_ in values)]
+        code.lines += [f"n{n}[{place}] = {value}" for n, place, value in values]
+        step = _compiled("def step(s):", [*code.whole, "return a"], f"<{name}>")
+        changed = [(self._numbers[key[0]], self._standing(key)) for key in changes]
         return step, [self._standing(x) for x in code.standing], changed
 
     def _standing(self, what: Element | SlotKey) -> Standing:
         if isinstance(what, Element):
             return what
         field, index = what
-        return self._ground.place(index, self._kinds.get(field, NAT), self._first[field])
+        return self._ground.place(index, self._kinds.get(field, NAT))
 
 
 def _compiled(head: str, lines: Sequence[str], name: str) -> CodeType:
@@ -157,13 +171,27 @@ class _Code:
     No number of a state is complex: as a constant, one stands for a slot's place or an element.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fields: Mapping[str, int]) -> None:
         self.lines: list[str] = []
+        self._numbers = fields
+        self._fields: set[int] = set()
+        """Those that are read or changed, each by the name of its list."""
         self.standing: dict[Element | SlotKey, int] = {}
         """What complex numbers stand for."""
         self._names: dict[Expr, str] = {}
         self._uses: dict[Expr, int] = {}
         self._depths: dict[Expr, int] = {}
+
+    @property
+    def whole(self) -> list[str]:
+        """The statements, after those that name the lists."""
+        return [*(f"f{n} = s[{n}]" for n in sorted(self._fields)), *self.lines]
+
+    def field(self, key: SlotKey) -> int:
+        """Which field a slot is of, whose list has a name now."""
+        number = self._numbers[key[0]]
+        self._fields.add(number)
+        return number
 
     def place(self, what: Element | SlotKey) -> str:
         """The number that stands for something."""
@@ -208,7 +236,7 @@ class _Code:
         if e.args:
             return _TEXTS[e.op](e, [self.of(a) for a in e.args])
         if e.op == "slot":
-            return f"s[{self.place(e.data)}]"
+            return f"f{self.field(e.data)}[{self.place(e.data)}]"
         if isinstance(e.data, Element):
             return self.place(e.data)
         assert e.op == "const", f"not a ground operator: {e.op}"

@@ -121,6 +121,11 @@ class Binding:
         """Whether lines have arguments and fields that were seen, as those of version 2 have."""
         self._stand()
         self._entries = self._places(row.seen) if isinstance(row.seen, Mapping) else []
+        parameters = {name for name, *_ in (*self._plain, *self._standing)}
+        keys = {key for *_, keys, _ in self._entries for key in keys}
+        self._is_shown_anew = self._is_told or not keys <= parameters
+        """Whether what a line shows depends on more of it than parameters, and entries' values."""
+        self._shows = [] if self._is_shown_anew else [get for *_, get in self._entries]
         self._known: dict[Any, Any] = {}
         """What was made of the same values before."""
         self._ways = method(row.ways) if row.ways is not None else None
@@ -200,37 +205,50 @@ class Binding:
         try:
             if self.row.begins and self._key(line) is None:
                 return None
-            key = tuple([get(line) for get in self._gets])
+            given = tuple([get(line) for get in self._gets])
             for name, get, kind in self._standing:
                 if gather:
                     element = kind.cls(0)  # who stands for what is not known yet
                 elif name == self.row.begins:
-                    element = self._begin(
-                        Told(line, self._made(line, key)[0], self._values), states
-                    )
+                    told = Told(line, self._arguments(line, given), self._values)
+                    element = self._begin(told, states)
                 else:
                     element = self._values.standing[kind.name].get(get(line))
                 if element is None:
                     return None
-                key = (*key, element)
-            arguments, led = self._made(line, key)
-            told = Told(line, arguments, self._values, (), led)
+                given = (*given, element)
+            told = Told(line, *self._made(line, given))
             if self._is_told:
                 self._check_arguments(line)
-            if self._is_told or self._entries:
-                told.claims = self._shown(told)
+            if self._is_shown_anew:
+                told.claims = self._shown(line, told.arguments)
         except NoValue as problem:
             raise TraceError(f"{line.place}: {problem}") from None
         if self._note is not None and not gather and self._note(told) is False:
             return None
         return told
 
-    def _made(self, line: Any, given: tuple[Any, ...]) -> tuple[dict[str, Any], Led | None]:
-        """The parameters of these values, and the way along such a line, if it is a table's."""
+    def _made(
+        self, line: Any, given: tuple[Any, ...]
+    ) -> tuple[dict[str, Any], Values, Sequence[Claim], Led | None]:
+        """What is told by a line of these values, but for the line itself."""
+        key = (given, *[get(line) for get in self._shows])
         try:
-            return self._known[given]  # type: ignore[no-any-return]
+            return self._known[key]  # type: ignore[no-any-return]
         except (KeyError, TypeError):  # it is new, or cannot be looked up
             pass
+        arguments = self._arguments(line, given)
+        claims = () if self._is_shown_anew else self._shown(line, arguments)
+        led = None
+        if self._ways is None and self._bindings.machine is not None:
+            fitting = partial(unlike, claims) if claims else fits
+            led = Led(self._calls(arguments), fitting, every=True, silent=self._silent)
+        made = (arguments, self._values, claims, led)
+        self._keep(key, made)
+        return made
+
+    def _arguments(self, line: Any, given: tuple[Any, ...]) -> dict[str, Any]:
+        """The parameters of these values; of what comes and goes, as far as it is given."""
         arguments: dict[str, Any] = {}
         for (name, kind, path), of in zip(self._plain, given, strict=False):
             if of is _MISSING:
@@ -238,12 +256,7 @@ class Binding:
             arguments[name] = self._values.value(kind, of, path)
         elements = given[len(self._plain) :]
         arguments |= {s[0]: element for s, element in zip(self._standing, elements, strict=False)}
-        led = None
-        is_whole = len(elements) == len(self._standing)
-        if self._ways is None and is_whole and self._bindings.machine is not None:
-            led = Led(self._calls(arguments), every=True, silent=self._silent)
-        self._keep(given, (arguments, led))
-        return arguments, led
+        return arguments
 
     def _keep(self, given: Any, made: Any) -> None:
         with suppress(TypeError):  # a list among what is given
@@ -280,11 +293,11 @@ class Binding:
                     f" of these, or say in a row of the map where they stand"
                 )
 
-    def _shown(self, told: Told) -> Sequence[Claim]:
+    def _shown(self, line: Any, arguments: Mapping[str, Any]) -> Sequence[Claim]:
         """What a line shows."""
-        seen, line, values = self.row.seen, told.line, self._values
+        seen, values = self.row.seen, self._values
         if self._entries:
-            entries = tuple([self._entry(told, entry) for entry in self._entries])
+            entries = tuple([self._entry(line, arguments, entry) for entry in self._entries])
             try:
                 return self._known[entries]  # type: ignore[no-any-return]
             except (KeyError, TypeError):
@@ -293,15 +306,17 @@ class Binding:
             claims = [claim for name, of in shown for claim in values.claims(name, of)]
             self._keep(entries, claims)
             return claims
+        if not self._is_told:
+            return ()
         names = line.seen if seen is None else [name for name in seen if name in line.seen]
         return [claim for name in names for claim in values.claims(name, line.seen[name])]
 
     @staticmethod
-    def _entry(told: Told, entry: Entry) -> Any:
+    def _entry(line: Any, arguments: Mapping[str, Any], entry: Entry) -> Any:
         """A field, the key of an entry of it (a parameter, or what stands there), its value."""
         name, written, keys, get = entry
-        of, arguments = get(told.line), told.arguments
-        at = tuple([arguments[k] if k in arguments else found(told.line, k) for k in keys])
+        of = get(line)
+        at = tuple([arguments[k] if k in arguments else found(line, k) for k in keys])
         if _MISSING in at and of is not _MISSING:
             raise NoValue(f"Row(seen=…) says {written!r}, and the line tells no {', '.join(keys)}")
         return name, at, of
@@ -310,13 +325,14 @@ class Binding:
 
     def led(self, told: Told) -> Led:
         """How the spec is to be led along a line."""
+        led = told.led
+        if led is not None and self._claims is None and not self._is_shown_anew:
+            return led
         claims = partial(self._unlike, told) if told.claims or self._claims is not None else fits
-        if self._ways is not None:
+        if led is None:
+            assert self._ways is not None, "else a table says the ways"
             return Led(partial(self._ways, told), claims, every=True, silent=self._silent)
-        assert told.led is not None, "a table says the ways"
-        if claims is fits:
-            return told.led
-        return Led(told.led.ways, claims, every=True, silent=self._silent)
+        return Led(led.ways, claims, every=True, silent=self._silent)
 
     def _unlike(self, told: Told, state: Any) -> Sequence[str]:
         """Where a state is not as the line shows it."""

@@ -3,7 +3,7 @@ Takes the steps of a spec along a trace: compiled where that is worth it, else p
 
 Groups share what is compiled, by the sizes of the spec. Of sorts of which it does not matter how
 many elements there are beside those that the trace names, some more are taken, so that more groups
-share it.
+share it; and a group of few lines goes along what is compiled for a larger one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from herdspec.check.conformance.follow import PlainSteps, Steps
 from herdspec.check.conformance.invariants import Invariants
@@ -21,6 +22,9 @@ from herdspec.language.specification import Promise, Specification
 
 WORTH_IT = 2_000
 """Of so many lines a spec is compiled; that takes as long as its plain Python for 3,000 of them."""
+
+WORTH_ITS_OWN = 20_000
+"""Of so many lines it is compiled, too, where a larger one is: to copy its states takes longer."""
 
 FEW, MULTIPLE = 4, 4
 """From `FEW` on, the sizes of sorts that may have more elements are multiples."""
@@ -44,11 +48,26 @@ class Compiler:
         }
         key = (id(spec), *larger.values())
         self.lines[key] += lines
-        if self.lines[key] < WORTH_IT:
-            return plain(spec, sizes)
-        if key not in self.steps:
-            self.steps[key] = Scripted(spec, larger)
+        if key in self.steps:
+            return self.steps[key]
+        roomy = self._roomy(key, [name in spare for name in larger])
+        if self.lines[key] < (WORTH_IT if roomy is None else WORTH_ITS_OWN):
+            return roomy or plain(spec, sizes)
+        self.steps[key] = Scripted(spec, larger)
         return self.steps[key]
+
+    def _roomy(self, key: tuple[int, ...], spare: Sequence[bool]) -> Scripted | None:
+        """The smallest of what is compiled that has room enough for these sizes."""
+        rooms = [
+            made
+            for made in self.steps
+            if made[0] == key[0]
+            and all(
+                has >= size if more else has == size
+                for has, size, more in zip(made[1:], key[1:], spare, strict=True)
+            )
+        ]
+        return self.steps[min(rooms, key=prod)] if rooms else None
 
     def invariants(self, steps: Steps, promises: Sequence[Promise]) -> Invariants:
         """Promises, to be evaluated in the states of these steps."""

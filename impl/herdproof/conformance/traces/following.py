@@ -107,8 +107,10 @@ class Following:
 
     def _perhaps(self, ways: Callable[[Any], Iterable[Way]]) -> None:
         """In each of some ways there may have been steps that no line tells, or in none."""
-        of = {id(state): [*ways(state)] for state in self.follower.states}
-        if any(of.values()):
+        states = self.follower.states
+        each = [[*ways(state)] for state in states]
+        if any(each):
+            of = {id(state): some for state, some in zip(states, each, strict=True)}
             self.follower.follow(Led(lambda state: [[], *of[id(state)]], every=True))
 
     def _unshown(self) -> frozenset[str]:

@@ -118,7 +118,7 @@ class Judging(Takes, Protocol):
 T = TypeVar("T", bound=Takes)
 
 
-def go_through(judge: T, filled: Filled, after: Callable[[Any], None] = lambda _: None) -> T:
+def go_through(judge: T, filled: Filled, after: Callable[[Any], None] | None = None) -> T:
     """
     All lines of a group in their order, of which some are missing.
 
@@ -134,7 +134,8 @@ def go_through(judge: T, filled: Filled, after: Callable[[Any], None] = lambda _
             for passes, gap in at[index]:
                 passes(judge, gap)
         judge.take(line)
-        after(line)
+        if after is not None:
+            after(line)
         if index in filled.last:
             judge.leave(line)
     for passes, gap in at.get(len(lines), ()):

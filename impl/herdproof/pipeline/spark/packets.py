@@ -6,9 +6,10 @@ that belong to no group (a coordinator's election) go to every bucket, so that t
 wherever a group of their run is, and nobody has to know beforehand where that is. They come first
 in the order of a bucket, which is: protocol, run, group, time.
 
-Spark shuffles and sorts rows; what a row costs it is paid once for some hundred lines. The lines of
-a row are of one group, one source and one slice of time: a long group still comes in the order of
-time, slice by slice, however its lines came.
+Spark shuffles and sorts rows; what a row costs it is paid once for some hundred lines. They are
+compressed, to a ninth: whatever Java is given it copies several times. The lines of a row are of
+one group, one source and one slice of time: a long group still comes in the order of time, slice by
+slice, however its lines came.
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ Record = tuple[int, bytes]
 Bad = tuple[str, int, bytes | None, str, str]
 """Source, position, the record, the reason, and why."""
 
+_CODEC = pa.Codec("lz4")
+_SIZE_BYTES = 8
+"""The size of what is compressed stands before it."""
+
 _LINES = msgpack.Decoder(tuple[str, list[Record]])
 _BAD = msgpack.Decoder(list[Bad])
 
@@ -73,7 +78,7 @@ class Packet(NamedTuple):
 
     def records(self) -> tuple[str, list[Record]]:
         """Where its lines come from, and these as they were there."""
-        return _LINES.decode(self.payload)
+        return _LINES.decode(expanded(self.payload))
 
     def lines(self, work: Work) -> list[Any]:
         """Its lines, read."""
@@ -82,7 +87,21 @@ class Packet(NamedTuple):
 
     def bad(self) -> list[Bad]:
         """Its records, of those that are malformed."""
-        return _BAD.decode(self.payload)
+        return _BAD.decode(expanded(self.payload))
+
+
+def compressed(told: Any) -> bytes:
+    """Records as they are handed over."""
+    encoded = msgpack.encode(told)
+    packed: bytes = _CODEC.compress(encoded, asbytes=True)
+    return len(encoded).to_bytes(_SIZE_BYTES, "big") + packed
+
+
+def expanded(payload: bytes) -> bytes:
+    """The reverse of `compressed`, still encoded."""
+    size = int.from_bytes(payload[:_SIZE_BYTES], "big")
+    encoded: bytes = _CODEC.decompress(payload[_SIZE_BYTES:], size, asbytes=True)
+    return encoded
 
 
 def packets_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Packet]:
@@ -194,7 +213,7 @@ class Packing:
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         for (protocol, run, group, time, source), records in self._lines.items():
-            told = (protocol, run, group, time, LINES, msgpack.encode((source, records)))
+            told = (protocol, run, group, time, LINES, compressed((source, records)))
             if group or protocol in self._work.ungrouped:
                 yield (bucket_of(protocol, run, group, self._buckets), *told)
             else:
@@ -202,7 +221,7 @@ class Packing:
         yield from self._numbers()
         if self._bad:
             bucket = zlib.crc32(place_of(*self._bad[0][:2]).encode()) % self._buckets
-            yield (bucket, None, None, None, 0, MALFORMED, msgpack.encode(self._bad))
+            yield (bucket, None, None, None, 0, MALFORMED, compressed(self._bad))
 
     def _numbers(self) -> Iterator[tuple[Any, ...]]:
         """The numbers of shared lines, for every bucket."""

@@ -251,40 +251,44 @@ class Follower:
 
     def _lead(self, carried: Carried, line: Led, found: list[Carried]) -> None:
         """Add the states that a line leads to from one; the plain loops of a long trace."""
-        take, taken, before = self.steps.take, self.taken, carried.state
-        known = len(found)
-        for way in line.ways_from(before):
+        take, taken, ways = self.steps.take, self.taken, line.ways
+        known, claims, is_watched = len(found), line.claims, self._is_watched()
+        for way in ways(carried.state) if callable(ways) else ways:
             if way is ELSE:
                 if len(found) > known:
                     break
                 continue
-            path = [before]
+            state, path = carried.state, [carried.state] if is_watched else []
             for action, arguments in way:
                 self.tried += 1
-                after = take(path[-1], action, arguments)
-                if after is None:
+                state = take(state, action, arguments)
+                if state is None:
                     break
-                path.append(after)
+                if is_watched:
+                    path.append(state)
             else:
-                if line.claims(path[-1]):
+                if claims(state):
                     continue
-                found.append(self._on(carried, way, path))
+                broken = self._broken(carried, way, path) if is_watched else carried.broken
+                found.append(Carried(state, carried.silent, carried.early, broken))
                 for action, _ in way:
                     taken[action] += 1
-                if self.watch is not None:
-                    for (action, arguments), (was, became) in zip(way, pairwise(path), strict=True):
-                        self.watch(was, action, arguments, became)
                 if not line.every:
                     break
 
-    def _on(self, carried: Carried, way: Way, path: Sequence[Any]) -> Carried:
-        """The end of a way, and what was broken on it."""
-        if self.promises is None or carried.broken:
-            return Carried(path[-1], carried.silent, carried.early, carried.broken)
-        for (action, arguments), before, after in zip(way, path, path[1:], strict=False):
-            if broken := self.promises.after(action, arguments, before, after):
-                return Carried(path[-1], carried.silent, carried.early, broken)
-        return Carried(path[-1], carried.silent, carried.early)
+    def _is_watched(self) -> bool:
+        """Whether anybody wants to know of each step."""
+        return self.watch is not None or self.promises is not None
+
+    def _broken(self, carried: Carried, way: Way, path: Sequence[Any]) -> Sequence[str]:
+        """What the first state on a way breaks that breaks anything; each step is told of."""
+        broken = carried.broken
+        for (action, arguments), (before, after) in zip(way, pairwise(path), strict=True):
+            if self.watch is not None:
+                self.watch(before, action, arguments, after)
+            if self.promises is not None and not broken:
+                broken = self.promises.after(action, arguments, before, after)
+        return broken
 
     # ── Silent steps ────────────────────────────────────────────────────────────────────────
 
@@ -315,10 +319,9 @@ class Follower:
                 self.tried += 1
                 after = self.steps.take(carried.state, action, arguments)
                 if after is not None:
-                    if self.watch is not None:
-                        self.watch(carried.state, action, arguments, after)
-                    new = self._on(carried, [(action, arguments)], [carried.state, after])
-                    yield new._replace(silent=carried.silent | {name})
+                    way = [(action, arguments)]
+                    broken = self._broken(carried, way, [carried.state, after])
+                    yield Carried(after, carried.silent | {name}, carried.early, broken)
         for number, line in self._under_way.items():
             if number not in carried.early:
                 after_it: list[Carried] = []

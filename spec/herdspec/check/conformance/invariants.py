@@ -15,6 +15,7 @@ from herdspec.check.conformance.follow import Steps
 from herdspec.check.conformance.possible import Carried
 from herdspec.check.running.run import Machine
 from herdspec.check.running.scripted import Scripted
+from herdspec.engine.scripted import Slot
 from herdspec.language import graph as g
 from herdspec.language.graph import Expr
 from herdspec.language.specification import Promise, Specification
@@ -86,33 +87,32 @@ class _BySlots:
 
     def __init__(self, steps: Scripted, promises: Sequence[Promise]) -> None:
         self._steps = steps
-        self._parts: dict[int, list[Expr]] | None = None
+        self._parts: dict[Slot, list[Expr]] | None = None
         self._promises = promises
-        self._truths: dict[int, Callable[[Any], bool]] = {}
+        self._truths: dict[Slot, Callable[[Any], bool]] = {}
 
     def kept(self, action: str, arguments: tuple[Any, ...], before: Any, after: Any) -> bool:
         """Whether a step keeps them."""
         truths = self._truths
-        for place in self._steps.changed(action, arguments, before, after):
-            truth = truths.get(place)
+        for slot in self._steps.changed(action, arguments, before, after):
+            truth = truths.get(slot)
             if truth is None:
-                truth = truths[place] = self._truth(place)
+                truth = truths[slot] = self._truth(slot)
             if not truth(after):
                 return False
         return True
 
-    def _truth(self, place: int) -> Callable[[Any], bool]:
+    def _truth(self, slot: Slot) -> Callable[[Any], bool]:
         """All that is promised of a slot."""
         ground = self._steps.machine.ground
         if self._parts is None:
             self._parts = defaultdict(list)
-            places = {key: n for n, key in enumerate(ground.slots)}
             for promise in self._promises:
                 formula = ground.property(promise)
                 for part in formula.args if formula.op == "and" else (formula,):
                     for leaf in g.leaves(part, "slot"):
-                        self._parts[places[leaf.data]].append(part)
-        return self._steps.truth(g.conj(*self._parts.get(place, ())))
+                        self._parts[self._steps.slots[leaf.data]].append(part)
+        return self._steps.truth(g.conj(*self._parts.get(slot, ())))
 
 
 class InvariantsOfSets:

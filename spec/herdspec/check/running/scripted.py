@@ -1,7 +1,7 @@
 """
 The *run* reading of one state at a time, compiled: for long traces.
 
-A state is a list of numbers (`engine/scripted.py`); `Seen` lets whoever knows the spec's own state
+A state is lists of numbers (`engine/scripted.py`); `Seen` lets whoever knows the spec's own state
 read it by the same names, and call its helpers. What it says is what the plain Python says, which
 the suites compare step by step.
 """
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
-from itertools import islice
-from operator import itemgetter
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 from herdspec.check.running.run import Machine
 from herdspec.engine.ground import LARGEST, Ground, SlotKey
-from herdspec.engine.scripted import Numbers, Scripts, Step
+from herdspec.engine.scripted import Numbers, Scripts, Slot, Step
 from herdspec.language.graph import Expr
 from herdspec.language.rich import parts
 from herdspec.language.specification import Specification
@@ -45,62 +44,63 @@ class Scripted:
     def __init__(self, specification: Specification, sizes: Mapping[str, int]) -> None:
         self.machine = Machine(Ground(specification, sizes, bound=LARGEST, faults=1))
         ground = self.machine.ground
-        self._places = {key: n for n, key in enumerate(ground.slots)}
         self._actions = {a.name: a for a in specification.actions}
         self._steps: dict[str, dict[tuple[Any, ...], Step]] = {name: {} for name in self._actions}
         self._scripts = Scripts(ground)
+        self.slots = self._scripts.slots
+        """Where the number of each slot is."""
         self._planned = lru_cache(PLANS)(self._scripts.step)
-        self._changes: dict[tuple[str, tuple[Any, ...]], tuple[int, ...]] = {}
-        views = _Views(ground, self.machine.plain, self._places)
+        self._changes: dict[tuple[str, tuple[Any, ...]], tuple[Slot, ...]] = {}
+        views = _Views(ground, self.machine.plain, self.slots)
         self._seen = views.of(specification.state, specification.shape, "")
 
     def initial(self, changes: Mapping[tuple[str, Any], int]) -> Any:
         """The declared initial state, but for these entries of maps to numbers."""
-        numbers = [slot.initial for slot in self.machine.ground.slots.values()]
-        for (field, element), number in changes.items():
-            numbers[self._places[field, (element.index,)]] = number
+        numbers = self._scripts.apart(s.initial for s in self.machine.ground.slots.values())
+        for (name, element), number in changes.items():
+            field, place = self.slots[name, (element.index,)]
+            numbers[field][place] = number
         return self._seen(numbers)
 
     def plain(self, seen: Any) -> Spec:
         """The reverse of `of`."""
-        return self.machine.state(tuple(seen.numbers))
+        return self.machine.state(tuple(chain.from_iterable(seen.numbers)))
 
     def of(self, state: Spec) -> Any:
         """A state of the spec's own Python, as it is seen here."""
-        return self._seen(list(self.machine.numbers(state)))
+        return self._seen(self._scripts.apart(self.machine.numbers(state)))
 
     def key(self, seen: Any) -> Hashable:
         """What tells a state apart from others."""
-        return tuple(seen.numbers)
+        return tuple(map(tuple, seen.numbers))
 
     def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
         """The state after; None where it is not possible. Raises `Overflows`."""
-        if action not in self._steps:
-            return None  # a variant that does without it
         try:
-            step = self._steps[action].get(arguments)
+            step = self._steps[action][arguments]
+        except KeyError:
+            if action not in self._steps:
+                return None  # a variant that does without it
+            step = self._scripts.step(action, self._numbers(action, arguments))
+            self._steps[action][arguments] = step
         except TypeError:  # a map or a set among the arguments
             step = self._planned(action, self._numbers(action, arguments))
-        else:
-            if step is None:
-                step = self._scripts.step(action, self._numbers(action, arguments))
-                self._steps[action][arguments] = step
         after = step(before.numbers)
         return None if after is None else self._seen(after)
 
     def changed(
         self, action: str, arguments: tuple[Any, ...], before: Any, after: Any
-    ) -> list[int]:
-        """The places of the numbers that a step has changed."""
+    ) -> list[Slot]:
+        """The slots whose numbers a step has changed."""
         try:
-            places = self._changes.get((action, arguments))
+            slots = self._changes.get((action, arguments))
         except TypeError:  # a map or a set among the arguments
-            places = self._scripts.changes(action, self._numbers(action, arguments))
-        if places is None:
-            places = self._scripts.changes(action, self._numbers(action, arguments))
-            self._changes[action, arguments] = places
+            slots = self._scripts.changes(action, self._numbers(action, arguments))
+        if slots is None:
+            slots = self._scripts.changes(action, self._numbers(action, arguments))
+            self._changes[action, arguments] = slots
         was, became = before.numbers, after.numbers
-        return [place for place in places if was[place] != became[place]]
+        return [(f, place) for f, place in slots if was[f][place] != became[f][place]]
 
     def truth(self, formula: Expr) -> Callable[[Any], bool]:
         """A formula over the ground spec's slots, as a function of a state."""
@@ -144,10 +144,10 @@ _keep = _Seen.__dict__["numbers"].__set__
 class _Views:
     """Makes the classes of views."""
 
-    def __init__(self, ground: Ground, plain: Plain, places: Mapping[SlotKey, int]) -> None:
+    def __init__(self, ground: Ground, plain: Plain, slots: Mapping[SlotKey, Slot]) -> None:
         self._ground = ground
         self._plain = plain
-        self._places = places
+        self._slots = slots
 
     def of(self, state: type[Spec], shape: Shape, prefix: str) -> type[Any]:
         """A subclass of a spec's state whose fields are read from numbers."""
@@ -175,11 +175,13 @@ class _Views:
         if known is None and not is_number(kind):
             read = {key: self._value(kind, name, index) for key, index in indices.items()}
             entries = type("Entries", (_Entries,), {"read": read, "__slots__": ()})
-        else:
-            places = {key: self._places[name, index] for key, index in indices.items()}
-            base, made = (_Numbers, {}) if known is None else (_Known, {"known": known})
-            entries = type("Entries", (base,), {"read": places, **made, "__slots__": ()})
-        return lambda seen: entries(seen.numbers)
+            return lambda seen: entries(seen.numbers)
+        slots = {key: self._slots[name, index] for key, index in indices.items()}
+        field = next((field for field, _ in slots.values()), 0)
+        places = {key: place for key, (_, place) in slots.items()}
+        base, made = (_Numbers, {}) if known is None else (_Known, {"known": known})
+        entries = type("Entries", (base,), {"read": places, **made, "__slots__": ()})
+        return lambda seen: entries(seen.numbers[field])
 
     def _known(self, kind: Any) -> list[Any] | None:
         """What each number of a kind stands for; None where there may be many of them."""
@@ -197,28 +199,27 @@ class _Views:
     def _value(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
         """How one value is read."""
         if is_scalar(kind):
-            place = self._places[name, index]
+            field, place = self._slots[name, index]
             known = self._known(kind)
             if known is not None:
-                return lambda numbers: known[numbers[place]]
+                return lambda numbers: known[numbers[field][place]]
             if is_number(kind):
-                return itemgetter(place)
-            return lambda numbers: decode(kind, numbers[place], self._plain.sorts)
+                return lambda numbers: numbers[field][place]
+            return lambda numbers: decode(kind, numbers[field][place], self._plain.sorts)
         return self._built(kind, name, index)
 
     def _built(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
         """How a value of several numbers is read; what was built once is kept."""
         flats = [(flat, self._ground.indices(of)) for flat, of in parts(kind, name)]
-        places = [self._places[flat, (*index, *inner)] for flat, of in flats for inner in of]
+        slots = [self._slots[flat, (*index, *inner)] for flat, of in flats for inner in of]
         widths = [len(of) for _, of in flats]
-        gather = itemgetter(*places) if len(places) > 1 else lambda numbers: (numbers[places[0]],)
 
         @lru_cache(KEPT_VALUES)
         def build(gathered: tuple[int, ...]) -> Any:
             one_by_one = iter(gathered)
             return self._plain.build(kind, [[*islice(one_by_one, w)] for w in widths])
 
-        return lambda numbers: build(gather(numbers))
+        return lambda numbers: build(tuple([numbers[field][place] for field, place in slots]))
 
 
 class _Entries(Mapping[Any, Any]):
@@ -227,7 +228,7 @@ class _Entries(Mapping[Any, Any]):
     __slots__ = ("_numbers",)
     read: ClassVar[Mapping[Any, Any]]
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Any) -> None:
         self._numbers = numbers
 
     def __getitem__(self, key: Any) -> Any:
@@ -241,7 +242,7 @@ class _Entries(Mapping[Any, Any]):
 
 
 class _Numbers(_Entries):
-    """A map to naturals: `read` has their places."""
+    """A map to naturals: `read` has their places in its list."""
 
     __slots__ = ()
 

@@ -188,7 +188,7 @@ class CentralJudge:
         """The next line; whether it broke something."""
         if self._ahead:
             self._looks_ahead()
-        if (line.role, line.node) in self._left:
+        if self._left and (line.role, line.node) in self._left:
             self._comes_back(line)
         self._taken.append(line)
         if line.connection:

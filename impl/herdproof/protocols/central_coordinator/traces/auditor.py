@@ -61,12 +61,12 @@ class CentralAuditor(MapAuditor):
     def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
         try:
-            return super().read(text, place)
+            return self._read(text, place)
         except Malformed:
             as_numbers = with_offsets_as_numbers(text)
             if as_numbers is None:
                 raise
-            return super().read(as_numbers, place)
+            return self._read(as_numbers, place)
 
     @property
     def sentences(self) -> Mapping[str, str]:

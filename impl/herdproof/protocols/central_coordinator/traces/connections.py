@@ -15,6 +15,9 @@ from herdproof.protocols.central_coordinator.client.connector import IDS
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
 
+REGISTERS = frozenset({"register", "handle_register"})
+"""Lines by which connections are told apart."""
+
 REMEMBERED = 4096
 """So many numbers of connections are known when they come again."""
 
@@ -54,6 +57,8 @@ class Connections:
 
     def apart(self, line: CentralStep) -> CentralStep:
         """The line, with its connection's own number."""
+        if not self._again and line.action not in REGISTERS:
+            return line
         name = (line.consumer, line.connection)
         if line.action == "register":
             self._of(name).registers(line.node)

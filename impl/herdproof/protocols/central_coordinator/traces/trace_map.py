@@ -98,16 +98,17 @@ class CentralGroup:
         latest: dict[tuple[str, int], Key] = {}
         known: set[str] = set()
         connections = Connections()
+        for node in dict.fromkeys(line.node for line in lines if line.role == COORDINATOR):
+            self._values.element("Broker", node)
         for line in lines:
-            action, who = line.action, (line.role, line.node)
+            action, role = line.action, line.role
             about = (line.consumer, connections.apart(line).connection)
-            if line.role == COORDINATOR:
-                self._values.element("Broker", line.node)
             if action == "start":
-                lives[who] = lives.get(who, 0) + 1
+                lives[role, line.node] = lives.get((role, line.node), 0) + 1
             if line.connection:
-                if line.role == CONSUMER:
-                    latest[about] = (line.consumer, lives.get(who, 0), about[1])
+                if role == CONSUMER:
+                    life = lives.get((role, line.node), 0)
+                    latest[about] = (line.consumer, life, about[1])
                 self._keys[id(line)] = latest.get(about) or (line.consumer, 0, about[1])
             if action == "coordinator_startup":
                 self._winners[line.epoch] = line.node
@@ -353,8 +354,13 @@ class CentralGroup:
         if not self._flushes.get(b) or s.write[b] is Write.OWNERS:
             return []
         noted, stored, sent = s.noted, s.committed, s.sent
-        written = still_to_store(s, self._flushes[b][0])
-        if not written or any(noted[b, p] != offset for p, offset in written.items()):
+        written: dict[Any, int] = {}
+        for p, offset in self._flushes[b][0].items():
+            if offset > stored[p]:
+                if noted[b, p] != offset:
+                    return []
+                written[p] = offset
+        if not written:
             return []
         under_way = s.write[b] is Write.OFFSETS
         for p in self._partitions:
