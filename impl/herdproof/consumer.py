@@ -51,7 +51,7 @@ from herdproof.consuming.membership import (
 )
 from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.consuming.streams import Place, RecordReader, Streams
-from herdproof.consuming.subscription import Subscription, named, wildcard
+from herdproof.consuming.subscription import Named, Subscription, named, wildcard
 from herdproof.errors import CallerError, PeerError
 from herdproof.record import Record, TopicPartition
 
@@ -235,7 +235,8 @@ class Consumer:
             if begin is None:
                 raise Misused("in this protocol the group shares all partitions: subscribe")
             listener = self._listener_thread()
-            self._session = self._run(begin(places, self._streams, listener, self._observe))
+            session = begin(places, self._streams, listener, self._observe)
+            self._session = self._run(session, sorted({place[0] for place in places}))
 
     def _refuse_another(self) -> None:
         if self._closed:
@@ -250,17 +251,19 @@ class Consumer:
 
     def _begin(self, subscription: Subscription) -> GroupMembership:
         listener = self._listener_thread()
-        return self._run(
-            self._candidate.begin(subscription, self._streams, listener, self._observe)
-        )
+        named_topics = subscription.topics if isinstance(subscription, Named) else ()
+        session = self._candidate.begin(subscription, self._streams, listener, self._observe)
+        return self._run(session, [topic for topic, _ in named_topics])
 
-    def _run(self, session: GroupMembership) -> GroupMembership:
+    def _run(self, session: GroupMembership, topics: Sequence[str]) -> GroupMembership:
         session.fetchers = Fetchers(
             self._kafka,
             self._reset,
             self._streams,
             session.post,
             session.fail,
+            session.troubles,
+            topics,
         )
         session.start()
         session.fetchers.start()  # if they die at once, there is a session that can be ended
@@ -273,6 +276,17 @@ class Consumer:
         if session is None:
             return ()
         return tuple(map(by_number, session.partitions()))
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """
+        What is wrong at present, a sentence each; empty where all is well.
+
+        As that no coordinator answers, or that a topic is not there. It is logged as well: at once,
+        again ever more seldom while it lasts, and when it is over.
+        """
+        session = self._session
+        return () if session is None else session.troubles.present
 
     # ── Records ─────────────────────────────────────────────────────────────────────────────
 
