@@ -23,8 +23,8 @@ _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0x48455244, -1)
 _HELLO = b"\x16\x03"
 """How a client of TLS begins."""
 _METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ")
-_NEWEST_API = 128
-"""No request of Kafka's has a larger number."""
+_FIRST_REQUESTS = (18, 3)
+"""What a client of Kafka's asks first: ApiVersions, or Metadata of an old one."""
 
 
 class Listening(Enum):
@@ -77,7 +77,7 @@ def stranger(first: bytes) -> str:
         return "a client of HTTP"
     if len(first) >= 8:
         size, api, version = struct.unpack(">ihh", first[:8])
-        if size >= 8 and 0 <= api < _NEWEST_API and 0 <= version < 32:
+        if 8 <= size < 2**16 and api in _FIRST_REQUESTS and 0 <= version < 32:
             return "a client of Kafka"
     return ""
 

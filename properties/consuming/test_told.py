@@ -130,6 +130,20 @@ def test_that_it_has_recovered(stack: ExitStack, caplog: pytest.LogCaptureFixtur
     assert re.search(r"consumer \S+: recovered after \d\.\d s: it is registered", told_last)
 
 
+def test_that_an_id_is_taken(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
+    """Two that share an id share a line of the group's description: that looks like one."""
+    coordinator = stack.enter_context(PlayedCoordinator())
+    first = consuming(stack, coordinators=coordinator.address, consumer_id="same")
+    assert not [each for each in first.troubles if "id" in each]
+
+    second = consuming(stack, coordinators=coordinator.address, consumer_id="same")
+
+    told(second, "another consumer of this process has its id in group 'g'")
+    first.close(1)
+    await_it(lambda: not [each for each in second.troubles if "id" in each])
+    assert "no other consumer of this process has its id" in caplog.text
+
+
 # ── Kafka ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Mapping
 from functools import partial
 from typing import assert_never
+from weakref import WeakSet
 
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import (
@@ -83,6 +84,13 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
 
     def start(self) -> None:
         """Consult, register, and answer from now on."""
+        if self._twins():
+            self.troubles.tell(
+                TWIN,
+                f"another consumer of this process has its id in group {self.core.group!r}, so "
+                f"that both look like one: give each an id of its own",
+            )
+        HERE.add(self)
         self._loop = asyncio.new_event_loop()
         self._thread.start()
         self.post(Subscribe())
@@ -108,6 +116,20 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
 
     def _after_the_end(self) -> None:
         self._loop.close()
+        HERE.discard(self)
+        for twin in self._twins():
+            twin.troubles.mend(TWIN, "no other consumer of this process has its id")
+
+    def _twins(self) -> list[ConsumerSession]:
+        """Who else of this process consumes under the same id, in the same group and cluster."""
+        mine, known = (self.core.group, self.core.consumer_id), set(self.core.server_cluster.known)
+        return [
+            each
+            for each in list(HERE)
+            if each is not self
+            and (each.core.group, each.core.consumer_id) == mine
+            and known & set(each.core.server_cluster.known)
+        ]
 
     async def _until_left(self) -> None:
         await self._left.wait()
@@ -218,6 +240,11 @@ _WHY_NOT = {
     " if the partition is still this consumer's",
 }
 """Why a commit was not stored."""
+
+HERE: WeakSet[ConsumerSession] = WeakSet()
+"""The sessions of this process that run."""
+TWIN = "twin"
+"""What the trouble is called that two have one id."""
 
 COORDINATOR = "coordinator"
 """What the troubles are called that are over with a registration, and those that belong to it."""

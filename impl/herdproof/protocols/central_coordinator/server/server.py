@@ -47,6 +47,7 @@ from herdproof.protocols.central_coordinator.reports import LEVELS
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
+from herdproof.protocols.central_coordinator.server.twins import Twins
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
@@ -57,6 +58,7 @@ from herdproof.shells.clock import now_ms
 from herdproof.shells.configuration import BadConfiguration
 from herdproof.shells.listening import listen
 from herdproof.shells.logs import fields
+from herdproof.troubles import Troubles
 from herdproof.zookeeper.operations import Answer, Link, Operation, Watched
 
 log = logging.getLogger(__name__)
@@ -117,6 +119,7 @@ class Server:
         self._epoch = 0
         self._wake: asyncio.TimerHandle | None = None
         self._closing = False
+        self._twins = Twins(Troubles(log))
 
     @property
     def epoch(self) -> int:
@@ -314,6 +317,7 @@ class Server:
     def _report(self, report: Report) -> None:
         """Log and count what the core has to say."""
         self.metrics.reported(report)
+        self._twins.reported(report)
         said = dict(report.details)
         if report.group:
             said["group"] = report.group
