@@ -7,6 +7,7 @@ import signal
 import urllib.request
 from pathlib import Path
 from typing import Any, Self
+from urllib.error import HTTPError
 
 from integration.clients import eventually
 from integration.commands import Command
@@ -77,8 +78,15 @@ class Coordinator(Command):
 
     def metrics(self) -> list[str]:
         """What Prometheus reads, line by line."""
+        return self.page("/metrics")[1].splitlines()
+
+    def page(self, path: str) -> tuple[int, str]:
+        """The status and the text of a page beside the metrics."""
         [line] = self.logged("metrics on ")
         where = line["message"].split()[-1]
-        with urllib.request.urlopen(f"http://{where}/metrics", timeout=10) as answer:
-            told: bytes = answer.read()
-        return told.decode().splitlines()
+        try:
+            with urllib.request.urlopen(f"http://{where}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()

@@ -267,6 +267,11 @@ def test_another_takes_over(
         eventually(lambda: any(leads(brokers[1], broker_id) for broker_id in brokers))
         leader = 1 if leads(brokers[1], 1) else 2
         first, second, other = brokers[leader], brokers[3 - leader], 3 - leader
+        eventually(lambda: first.page("/ready") == (200, "it leads in epoch 1\n"))
+        second.await_logged("metrics on ")
+        by = f"stands by: broker {leader} leads"
+        eventually(lambda: second.page("/ready") == (200, f"it {by}\n"))
+        assert second.logged(by)
         with joined(first) as (old, start):
             old.offsets = (Offset(*BOTH[0], 9),)
             old.answer_until(Ping)
@@ -318,11 +323,16 @@ def test_who_is_cut_off_from_zookeeper_leads_no_more(
         with joined(broker) as (client, start):
             proxy.freeze()
             assert is_closed(client)
+            eventually(lambda: broker.page("/ready") == (503, "ZooKeeper is not reached\n"))
+            assert broker.page("/healthz")[0] == 200
+            [told] = broker.await_logged("ZooKeeper at")
+            assert told["level"] == "warning"
         eventually(lambda: not stands(onlooker, PATHS.coordinator("1")))
         proxy.thaw()
         proxy.cut()
 
         eventually(lambda: leads(broker, 1))
+        broker.await_logged("recovered after")
         assert stands(onlooker, PATHS.coordinator("1"))
         with joined(broker) as (_, started):
             assert started.epoch > start.epoch

@@ -52,10 +52,12 @@ from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.keeper import Keeper
+from herdproof.protocols.election.leader_watch import LeaderWatch
 from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.election.shell import ElectionOver
 from herdproof.shells.clock import now_ms
 from herdproof.shells.configuration import BadConfiguration
+from herdproof.shells.health import Condition
 from herdproof.shells.listening import listen
 from herdproof.shells.logs import fields
 from herdproof.troubles import Troubles
@@ -120,6 +122,14 @@ class Server:
         self._wake: asyncio.TimerHandle | None = None
         self._closing = False
         self._twins = Twins(Troubles(log))
+        self._leader = ""
+        """Who leads, as far as it is known here; "" if that is nobody else."""
+        self._leader_watch = LeaderWatch(
+            paths.election.leader, str(broker_id), self._keeper.submit, self._led_by
+        )
+        self._is_linked = False
+        metrics.health.ready = self._condition
+        metrics.health.loop = self._loop
 
     @property
     def epoch(self) -> int:
@@ -173,6 +183,7 @@ class Server:
             raise
         self.give(Tick())
         self._keeper.stand()
+        self._leader_watch.look()
         return self
 
     async def __aexit__(
@@ -198,6 +209,7 @@ class Server:
     async def _end(self) -> None:
         """Listen no more, resign, have every channel closed, and end the session."""
         self._closing = True
+        self._leader_watch.rest()
         if self._listening is not None:
             self._listening.close()
         if self._registering is not None:
@@ -255,18 +267,37 @@ class Server:
         self._epoch = 0
         self.metrics.leads.set(0)
         self.give(Deposed(epoch))
+        self._leader_watch.look_soon()
 
     def fired(self, watched: Watched) -> None:
         """A watch fired, or may have."""
         if watched.path == self._registration.path:
             self._registration.look_again()
+        self._leader_watch.fired(watched)
         self.give(Fired(watched))
 
     def linked(self, link: Link) -> None:
         """ZooKeeper is reached, or no more."""
-        self.metrics.linked.set(link is Link.CONNECTED)
+        self._is_linked = link is Link.CONNECTED
+        self.metrics.linked.set(self._is_linked)
         self._registration.look_again()
         log.info("zookeeper", extra=fields(link=link.value))
+
+    def _led_by(self, broker: str) -> None:
+        """Another broker leads, or nobody does ("")."""
+        if broker != self._leader and broker and not self._epoch:
+            log.info("stands by: broker %s leads", broker)
+        self._leader = broker
+
+    def _condition(self) -> Condition:
+        """Whether consumers are served here, or told by whom."""
+        if not self._is_linked:
+            return Condition(False, "ZooKeeper is not reached")
+        if self._epoch:
+            return Condition(True, f"it leads in epoch {self._epoch}")
+        if self._leader:
+            return Condition(True, f"it stands by: broker {self._leader} leads")
+        return Condition(False, "nobody is known to lead")
 
     def over(self) -> None:
         """The session has ended: by this server, or because the elector failed."""
