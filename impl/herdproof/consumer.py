@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from herdproof.conformance.traces.tracer import open_trace
+from herdproof.consuming.configuration import consumer_arguments
 from herdproof.consuming.fetchers import (
     Fetchers,
     KafkaUnusable,
@@ -117,9 +118,10 @@ class Consumer:
 
     - "central": `coordinators`, where these listen, of which one that answers is enough;
       `ping_interval_s`: how often the coordinator asks, less than half of `session_timeout_s` (10);
-      `max_ping_retries`; `gives_up`: raise `AllKnownBrokersNotAvailable` when no known broker
-      answers, instead of trying on; `tls`: speak to coordinators by it (Kafka's own is set by
-      `kafka`).
+      `max_ping_retries`; `request_timeout_s`; `backoff_s` and `backoff_max_s`: the first and the
+      longest wait between attempts; `gives_up`: raise `AllKnownBrokersNotAvailable` when no known
+      broker answers, instead of trying on; `tls`: speak to coordinators by it (Kafka's own is set
+      by `kafka`).
     - "self_rebalancing": `zookeeper`, its servers' addresses, perhaps with a chroot;
       `rebalance_max_retries`, `rebalance_backoff_s`, `auto_commit_interval_s`, with Kafka 0.8's
       defaults, as `session_timeout_s` (6), ZooKeeper's.
@@ -205,6 +207,20 @@ class Consumer:
         self._listener: ListenerThread | None = None
         self._lock = threading.Lock()
         self._closed = False
+
+    @classmethod
+    def from_file(cls, file: str | Path | None, **arguments: Any) -> Self:
+        """
+        A consumer whose arguments are in a TOML file (docs/operating.md); these win over it.
+
+        One that is None is not said. Without a file, `tls` may be its table nevertheless.
+
+        Raises `BadConfiguration` and `BadTls` beside what the constructor does.
+        """
+        found = consumer_arguments(None if file is None else Path(file), arguments)
+        if missing := [name for name in ("group", "bootstrap_servers") if name not in found]:
+            raise BadArgument(f"{missing[0]} is missing: give it, in the file or beside it")
+        return cls(**found)
 
     # ── Subscribing ─────────────────────────────────────────────────────────────────────────
 

@@ -25,6 +25,7 @@ class CoordinatedConsumer:
         options = arguments.options_for(
             "a group with a coordinator",
             coordinators=None, ping_interval_s=3.0, max_ping_retries=3, gives_up=False, tls=None,
+            request_timeout_s=5.0, backoff_s=0.1, backoff_max_s=5.0,
         )  # fmt: skip
         if options["coordinators"] is None:
             raise BadArgument("coordinators is missing: say where they listen, as host:port")
@@ -37,6 +38,9 @@ class CoordinatedConsumer:
             ping_interval_ms=round(options["ping_interval_s"] * 1000),
             max_ping_retries=options["max_ping_retries"],
             session_timeout_ms=round(timeout_s * 1000),
+            request_timeout_ms=round(options["request_timeout_s"] * 1000),
+            backoff_ms=round(options["backoff_s"] * 1000),
+            backoff_max_ms=round(options["backoff_max_s"] * 1000),
             gives_up=options["gives_up"],
             listens=arguments.listens,
         )
