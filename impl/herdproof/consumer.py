@@ -116,7 +116,8 @@ class Consumer:
     `bootstrap_servers` are Kafka's own addresses ("host:port", several as a list or with commas),
     `protocol` is that of the group, whose own arguments follow:
 
-    - "central": `coordinators`, where these listen, of which one that answers is enough;
+    - "central": `coordinators`, where these listen (perhaps a mapping from brokers' ids), of which
+      one that answers is enough;
       `ping_interval_s`: how often the coordinator asks, less than half of `session_timeout_s` (10);
       `max_ping_retries`; `request_timeout_s`; `backoff_s` and `backoff_max_s`: the first and the
       longest wait between attempts; `gives_up`: raise `AllKnownBrokersNotAvailable` when no known

@@ -23,7 +23,7 @@ LONGEST_WAIT_S = 60.0
 
 
 @dataclass(slots=True)
-class _Told:
+class _Trouble:
     """A trouble: since when, its last sentence and when that came, and when it is told again."""
 
     since: float
@@ -48,7 +48,7 @@ class Troubles:
         self._who = who
         self._clock = clock
         self._lock = threading.RLock()
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _Trouble] = {}
         self._asking: set[str] = set()
         """Troubles whose reason is being found out."""
 
@@ -89,7 +89,7 @@ class Troubles:
             told = self._told.get(name)
             is_new = told is None or now - told.came > LONGEST_WAIT_S
             if told is None or is_new:
-                told = self._told[name] = _Told(now, said, now, lasts, FIRST_WAIT_S, now)
+                told = self._told[name] = _Trouble(now, said, now, lasts, FIRST_WAIT_S, now)
             told.said, told.came = said, now
             is_loud = now >= told.again
             if is_loud:

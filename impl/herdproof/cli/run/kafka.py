@@ -57,7 +57,7 @@ def kafka(
     with ExitStack() as running:
         with output.progress("starting Kafka"):
             kafka_jars(output.errors.print)
-            place = Kept(keep)
+            place = KeptFolder(keep)
             if zookeeper is None:
                 server = EmbeddedZooKeeper(
                     port=place.port("zookeeper", None), directory=place.folder("zookeeper")
@@ -93,7 +93,7 @@ def make_topics(broker: EmbeddedKafka, topics: list[tuple[str, int]]) -> None:
             broker.create_topic(name, partitions)
 
 
-class Kept:
+class KeptFolder:
     """A folder whose services keep their data and their ports; None: nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:

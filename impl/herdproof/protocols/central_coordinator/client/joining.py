@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Mapping
+from typing import Any
 
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both, host_ports
@@ -44,7 +46,7 @@ class CoordinatedConsumer:
             gives_up=options["gives_up"],
             listens=arguments.listens,
         )
-        found = host_ports("coordinators", options["coordinators"])
+        found = host_ports("coordinators", addresses_of(options["coordinators"]))
         self._coordinators = [Address(host, port) for host, port in found]
         self._tls = options["tls"]
 
@@ -69,3 +71,20 @@ class CoordinatedConsumer:
             tracer = ConsumerTracer(self.consumer_id, run, self._arguments.trace, now_ms)
             observe = both(tracer, observe)
         return ConsumerSession(core, streams, listener=listener, tls=self._tls, observe=observe)
+
+
+def addresses_of(coordinators: Any) -> Any:
+    """
+    The addresses that are given, perhaps by brokers' ids, as `initBrokers` has them (`002`).
+
+    The ids are not relied on: what a broker answers to a Consult names its own.
+
+    >>> addresses_of({2: "10.0.0.2:9192", 1: "10.0.0.1:9192"})
+    ['10.0.0.1:9192', '10.0.0.2:9192']
+    """
+    if not isinstance(coordinators, Mapping):
+        return coordinators
+    for broker_id in coordinators:
+        if not isinstance(broker_id, int) or not 0 <= broker_id < 2**15:
+            raise BadArgument(f"coordinators: {broker_id!r} is no broker's id, which is 0 to 32767")
+    return [coordinators[broker_id] for broker_id in sorted(coordinators)]
