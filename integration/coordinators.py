@@ -67,9 +67,10 @@ class Coordinator(Command):
         self._process.send_signal(number)
 
     def logged(self, beginning: str) -> list[dict[str, Any]]:
-        """The lines of its log whose message begins so."""
+        """The lines of its log whose event is so called, or whose message begins so."""
         lines = [json.loads(line) for line in self.complaints.splitlines() if line.endswith("}")]
-        return [line for line in lines if line["message"].startswith(beginning)]
+        named = [line for line in lines if line.get("event") == beginning]
+        return named or [line for line in lines if line["message"].startswith(beginning)]
 
     def await_logged(self, beginning: str, times: int = 1) -> list[dict[str, Any]]:
         """Wait until it has logged this so often."""

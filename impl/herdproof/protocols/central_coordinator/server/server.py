@@ -43,7 +43,7 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.central_coordinator.reports import LEVELS
+from herdproof.protocols.central_coordinator.reports import LEVELS, sentence
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
@@ -281,7 +281,7 @@ class Server:
         self._is_linked = link is Link.CONNECTED
         self.metrics.linked.set(self._is_linked)
         self._registration.look_again()
-        log.info("zookeeper", extra=fields(link=link.value))
+        log.info("the link to ZooKeeper is %s", link.value, extra=fields(link=link.value))
 
     def _led_by(self, broker: str) -> None:
         """Another broker leads, or nobody does ("")."""
@@ -341,7 +341,7 @@ class Server:
 
     def _step_down(self, why: str) -> None:
         """Resign, and stand again a little later."""
-        log.warning("steps down", extra=fields(why=why))
+        log.warning("it steps down: %s", why, extra=fields(why=why))
         self._keeper.resign()
         self._loop.call_later(STAND_AGAIN_S, self._keeper.stand)
 
@@ -352,7 +352,10 @@ class Server:
         said = dict(report.details)
         if report.group:
             said["group"] = report.group
-        log.log(LEVELS.get(report.what, logging.INFO), report.what, extra=fields(**said))
+        level = LEVELS.get(report.what, logging.INFO)
+        log.log(
+            level, "%s", sentence(report.what, said), extra=fields(event=str(report.what), **said)
+        )
 
 
 def of(channel: ServerChannel, **more: str) -> dict[str, Any]:

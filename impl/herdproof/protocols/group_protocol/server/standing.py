@@ -132,13 +132,13 @@ class StandingGroups:
 
     def elected(self, epoch: int) -> None:
         """This broker leads."""
-        log.info("elected", extra=fields(epoch=epoch))
+        log.info("elected: it leads in epoch %d", epoch, extra=fields(epoch=epoch))
         self._leads = True
         self._shell.elected(epoch)
 
     def deposed(self, epoch: int) -> None:
         """It leads no more."""
-        log.info("deposed", extra=fields(epoch=epoch))
+        log.info("it leads no more in epoch %d", epoch, extra=fields(epoch=epoch))
         self._leads = False
         self._shell.deposed()
         self._look()
@@ -152,7 +152,7 @@ class StandingGroups:
 
     def linked(self, link: Link) -> None:
         """The link to ZooKeeper changed."""
-        log.info("zookeeper", extra=fields(link=link.value))
+        log.info("the link to ZooKeeper is %s", link.value, extra=fields(link=link.value))
         self._is_linked = link is Link.CONNECTED
         if self._registration is not None:
             self._registration.look_again()
