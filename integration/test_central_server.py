@@ -175,6 +175,7 @@ def test_a_consumer_is_found_started_stored_and_let_go(hosts: str, tmp_path: Pat
             code, said = groups(hosts, "delete", "g")
         assert (code, "has members (c1)" in said) == (2, True)
         assert (described["members"], described["epoch"]) == ({"c1": '{"orders": 1}'}, start.epoch)
+        assert described["subscriptions"] == {"c1": "orders"}
         assert described["generation"] == start.generation
         assert [(p["owner"], p["offset"]) for p in described["partitions"]] == [
             ("c1", 6),

@@ -370,6 +370,17 @@ class Consumer:
         self._generation_of(partition)
         return self._streams.stored(partition)
 
+    def lag(self, partition: Place) -> int | None:
+        """
+        How far `position` is behind the partition's end, as Kafka told that last with a fetch.
+
+        None while that, or the position, is not known. Raises `Misused` for a partition that is not
+        assigned.
+        """
+        self._generation_of(partition)
+        position, end = self._streams.position(partition), self._fetchers().end_of(partition)
+        return None if position is None or end is None else max(0, end - position)
+
     def seek(self, partition: Place, offset: int) -> None:
         """
         Read on from this offset of an assigned partition; whatever was read before.

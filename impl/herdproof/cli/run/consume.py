@@ -10,7 +10,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +26,9 @@ from herdproof.cli.options import (
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdproof.consumer import RebalanceListener, Record
+    from herdproof.consumer import Consumer, RebalanceListener, Record
     from herdproof.record import TopicPartition
+    from herdproof.shells.metrics import MetricsServer
 
 ConfigOption = Annotated[
     Path | None,
@@ -102,6 +103,9 @@ def consume(
     json_lines: Annotated[
         bool, typer.Option("--json", help="Print each record as a line of JSON.")
     ] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="N", help="Serve its metrics on this port.")
+    ] = None,
     kafka: KafkaOption = None,
     tls_authority: TlsAuthorityOption = None,
     tls_certificate: TlsCertificateOption = None,
@@ -124,7 +128,9 @@ def consume(
         "ping_interval_s": ping_interval, "gives_up": gives_up, "kafka": kafka_settings(kafka),
         "tls": {name: file for name, file in tls.items() if file} or None,
     }  # fmt: skip
-    with Consumer.from_file(config, listener=teller(), **said) as consumer:
+    with Consumer.from_file(config, listener=teller(), **said) as consumer, ExitStack() as stack:
+        if metrics_port is not None:
+            stack.enter_context(measured(consumer, metrics_port))
         consumer.subscribe(topics[0] if topics[0].startswith("^") else topics, streams=streams)
         for number, record in enumerate(consumer, start=1):
             print(line(record, json_lines), flush=True)
@@ -133,6 +139,18 @@ def consume(
                     if not no_commit:
                         consumer.commit(record)
                 return
+
+
+def measured(consumer: Consumer, port: int) -> MetricsServer:
+    """What serves the consumer's figures, and whether it is well."""
+    from herdproof.consuming.metrics import ConsumerMetrics
+    from herdproof.shells.health import Health
+    from herdproof.shells.metrics import MetricsServer
+
+    figures = ConsumerMetrics(consumer)
+    server = MetricsServer(figures.registry, "127.0.0.1", port, Health(figures.condition))
+    print(f"metrics on 127.0.0.1:{server.port}", file=sys.stderr, flush=True)
+    return server
 
 
 def teller() -> RebalanceListener:

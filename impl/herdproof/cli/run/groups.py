@@ -73,8 +73,8 @@ def describe(
     counts = [f"{name} {number}" for name, number in found.counts.items()]
     said = [seen.protocol, *counts, counted(len(found.members), "member")]
     out.line(f"{found.name}: {', '.join(said)}")
-    members = table_of("member", "topic_count")
-    for consumer, wants in sorted(found.members.items()):
+    members = table_of("member", "subscribed to")
+    for consumer, wants in sorted(found.subscriptions.items()):
         members.add_row(escape(consumer), escape(wants))
     owned = table_of("topic", "partition", "owner" if found.members else "last owner", "offset")
     for partition in found.partitions:
@@ -274,4 +274,7 @@ def details(found: FoundGroup) -> dict[str, Any]:
         }
         for partition in group.partitions
     ]  # fmt: skip
-    return {**summary(found), "members": dict(group.members), "partitions": lines}
+    return {
+        **summary(found), "members": dict(group.members),
+        "subscriptions": dict(group.subscriptions), "partitions": lines,
+    }  # fmt: skip

@@ -64,6 +64,9 @@ class Metrics:
             "herdproof_reports", "What the core reported; `reports.py` lists it.", ["what"],
             registry=registry,
         )  # fmt: skip
+        self._members = Gauge(
+            "herdproof_members", "Members of all groups that it coordinates.", registry=registry
+        )
         self._rebalances = Histogram(
             "herdproof_rebalance_seconds", "From the Stops of a rebalance to its last answer.",
             buckets=SECONDS, registry=registry,
@@ -90,6 +93,13 @@ class Metrics:
     def reported(self, report: Report) -> None:
         """The core reported something."""
         self._reports.labels(report.what).inc()
+        match report.what:
+            case What.MEMBER_JOINED:
+                self._members.inc()
+            case What.MEMBER_LOST:
+                self._members.dec()
+            case What.STEPPED_DOWN:
+                self._members.set(0)
         took_ms = dict(report.details).get("ms")
         if report.what == What.REBALANCE_DONE and took_ms is not None:
             self._rebalances.observe(float(took_ms) / 1000)
