@@ -53,6 +53,7 @@ from herdproof.consuming.membership import (
 from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.consuming.streams import Place, RecordReader, Streams
 from herdproof.consuming.subscription import Named, Subscription, named, wildcard
+from herdproof.consuming.watermarks import watermarks
 from herdproof.errors import CallerError, PeerError
 from herdproof.record import Record, TopicPartition
 
@@ -188,6 +189,7 @@ class Consumer:
             )
         )
         self.consumer_id = self._candidate.consumer_id
+        self._given = dict(kafka or {})
         self._kafka: KafkaSettings = {
             "client.id": self.consumer_id,
             "group.id": group,  # librdkafka wants one, though nothing is done with it
@@ -370,16 +372,20 @@ class Consumer:
         self._generation_of(partition)
         return self._streams.stored(partition)
 
-    def lag(self, partition: Place) -> int | None:
+    def lags(self) -> dict[TopicPartition, int]:
         """
-        How far `position` is behind the partition's end, as Kafka told that last with a fetch.
+        How far `position` is behind each assigned partition's end, which Kafka is asked for.
 
-        None while that, or the position, is not known. Raises `Misused` for a partition that is not
-        assigned.
+        Those are left out whose position is not known yet. Raises `KafkaUnreachable`.
         """
-        self._generation_of(partition)
-        position, end = self._streams.position(partition), self._fetchers().end_of(partition)
-        return None if position is None or end is None else max(0, end - position)
+        known = {place: self._streams.position(place) for place in self.assignment}
+        places = {(place.topic, str(place.partition)): place for place in known}
+        ends = watermarks(str(self._kafka["bootstrap.servers"]), places, self._given)
+        return {
+            place: max(0, ends[name].latest - position)
+            for name, place in places.items()
+            if (position := known[place]) is not None
+        }
 
     def seek(self, partition: Place, offset: int) -> None:
         """

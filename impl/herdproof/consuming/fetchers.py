@@ -139,14 +139,6 @@ class Fetchers:
         """What the core wants; carried out in order, soon."""
         self._orders.put(order)
 
-    def end_of(self, place: Place) -> int | None:
-        """Where a partition ended when it was fetched last; None while that is not known."""
-        try:
-            _, end = self._kafka.get_watermark_offsets(TopicPartition(*place), cached=True)
-        except (KafkaException, RuntimeError):  # RuntimeError: it is closed
-            return None
-        return end if end >= 0 else None
-
     def close(self) -> None:
         """Fetch no more, and end the connections to Kafka."""
         self._orders.put(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from herdproof.errors import CallerError
+from herdproof.errors import HerdError
 from herdproof.record import TopicPartition
 from herdproof.shells.health import Condition
 
@@ -26,8 +26,8 @@ class Measured(Protocol):
     def troubles(self) -> tuple[str, ...]:
         """What is wrong at present, a sentence each."""
 
-    def lag(self, partition: TopicPartition, /) -> int | None:
-        """How far it is behind a partition's end; `CallerError` if it has that no more."""
+    def lags(self) -> Mapping[TopicPartition, int]:
+        """How far it is behind each partition's end; raises `HerdError` if nobody tells."""
 
 
 class ConsumerMetrics(Collector):
@@ -47,11 +47,9 @@ class ConsumerMetrics(Collector):
             "herdproof_consumer_lag", "Records of a partition that are not handed out yet.",
             labels=["topic", "partition"],
         )  # fmt: skip
-        for place in assigned:
-            with suppress(CallerError):  # it has just been taken away
-                lag = self._consumer.lag(place)
-                if lag is not None:
-                    lags.add_metric([place.topic, str(place.partition)], lag)
+        with suppress(HerdError):  # Kafka does not answer: then nobody knows
+            for place, lag in self._consumer.lags().items():
+                lags.add_metric([place.topic, str(place.partition)], lag)
         yield lags
 
     def condition(self) -> Condition:

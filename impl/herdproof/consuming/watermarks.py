@@ -34,7 +34,9 @@ class OffsetRange:
 
 
 def watermarks(
-    bootstrap: str, partitions: Iterable[Partition], settings: Mapping[str, str] | None = None
+    bootstrap: str,
+    partitions: Iterable[Partition],
+    settings: Mapping[str, str | int | float | bool] | None = None,
 ) -> dict[Partition, OffsetRange]:
     """
     The range of each partition, as the brokers at `bootstrap` ("host:port,host:port") have it.
