@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -125,7 +127,8 @@ def test_that_it_has_recovered(stack: ExitStack, caplog: pytest.LogCaptureFixtur
 
     await_it(lambda: "recovered after" in caplog.text)
     assert [each for each in consumer.troubles if "consults" in each] == []
-    told_first, told_last = [each for each in caplog.messages if "Kafka" not in each]
+    own = [each for each in caplog.messages if each.startswith("consumer") and "Kafka" not in each]
+    told_first, told_last = own[0], own[-1]
     assert told_first.endswith(": it consults the brokers again, since the connection was closed")
     assert re.search(r"consumer \S+: recovered after \d\.\d s: it is registered", told_last)
 
@@ -215,3 +218,24 @@ def test_that_kafka_was_given_as_zookeeper(stack: ExitStack) -> None:
     consumer = consuming(stack, protocol="self_rebalancing", zookeeper=f"127.0.0.1:{port}")
 
     told(consumer, f"is not reached: Kafka itself answers at 127.0.0.1:{port}")
+
+
+# ── Where no log is set up ──────────────────────────────────────────────────────────────────
+
+BARE = """
+from herdproof import Consumer
+with Consumer("g", coordinators="127.0.0.1:1", bootstrap_servers="127.0.0.1:1") as consumer:
+    consumer.subscribe("t")
+    assert consumer.poll(2.5) is None
+"""
+
+
+def test_a_script_that_has_no_log_says_it_on_stderr() -> None:
+    """Whoever tries it out is told, and not only that no record came."""
+    ran = subprocess.run(
+        [sys.executable, "-c", BARE], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    for sentence in ("127.0.0.1:1 cannot be consulted: nobody", "Kafka at 127.0.0.1:1 is not reac"):
+        assert ran.stderr.count(sentence) >= 1
+    assert "Traceback" not in ran.stderr
