@@ -99,7 +99,7 @@ SENTENCES: Mapping[str, str] = {
 """What a log says, with the details of a report."""
 
 
-class _Known(dict[str, object]):
+class _Details(dict[str, object]):
     """Details of which one that is not there is "?"."""
 
     def __missing__(self, name: str) -> str:
@@ -114,7 +114,7 @@ def sentence(what: str, said: Mapping[str, object]) -> str:
     'consumer c1 has left group g: it left'
     """
     shown = {name: printable(str(value)) for name, value in said.items()}
-    return SENTENCES.get(what, what).format_map(_Known(shown))
+    return SENTENCES.get(what, what).format_map(_Details(shown))
 
 
 def printable(text: str) -> str:
