@@ -9,7 +9,8 @@ so is the forming:
 
     join        one more member to every group, all at once; until the last one has its assignment
     look        nothing but this process's CPU so far
-    failover    answered at once, and again when every group has settled in a later epoch
+    failover    answered at once, and again when every group has settled in a later epoch; Kafka's
+                members, which stay what they are, when all were answered a heartbeat by another one
 
 Times (`begun`, `ended`, `seconds`) are of the monotonic clock, which all processes of a machine
 share. Each group has one topic of so many partitions that every member will get one. What goes
@@ -55,6 +56,8 @@ ENTERING = 1_000
 """How many members of ours wait to be accepted at a time."""
 ASK_AGAIN_S = 0.05
 LEAVE_S = 10.0
+KAFKAS_BACKOFF = ConsumerSettings(backoff_ms=100, backoff_max_ms=1_000)
+"""Kafka's clients wait so long before they ask again (retry.backoff.ms, and at most)."""
 TOPIC = "orders"
 
 
@@ -117,6 +120,7 @@ class Crowd:
         self.patience_s: float = args.patience
         self.last_asked = 0.0
         self._is_kafka: bool = args.protocol == "kafka"
+        self._ask = find_coordinator if self._is_kafka else consult
         self._addresses: list[Address] = args.addresses
         self._members: int = args.members
         self._groups = [Gathering(group_name(n), self.partitions) for n in range(args.groups)]
@@ -158,9 +162,8 @@ class Crowd:
 
     async def _find(self) -> Address:
         """Where the coordinator listens, asking until somebody knows."""
-        ask = find_coordinator if self._is_kafka else consult
         for address in itertools.cycle(self._addresses):
-            if found := await ask(address, self.patience_s):
+            if found := await self._ask(address, self.patience_s):
                 return found
             await asyncio.sleep(ASK_AGAIN_S)
         raise AssertionError("a cycle does not end")
@@ -239,14 +242,15 @@ class Crowd:
             self.fail(LoadFailed(f"the coordinator closed the connection of {member.name}"))
 
     async def _come_back(self, member: Member) -> None:
-        """Consult the known ones until one leads and accepts, waiting as our consumer does."""
-        settings, spread = ConsumerSettings(gives_up=False), self._chance.random()
+        """Ask the known ones until one leads and accepts, waiting as the protocol's clients do."""
+        settings = KAFKAS_BACKOFF if self._is_kafka else ConsumerSettings()
+        spread = self._chance.random()
         addresses = itertools.cycle(self._chance.sample(self._addresses, len(self._addresses)))
         failures = 0
         while True:
             for _ in self._addresses:
                 try:
-                    leader = await consult(next(addresses), self.patience_s)
+                    leader = await self._ask(next(addresses), self.patience_s)
                     if leader:
                         await member.connect(leader)
                         if await member.accepted:

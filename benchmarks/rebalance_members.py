@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from benchmarks import kafka_wire as kafka
@@ -201,18 +201,32 @@ class KafkaMember(Member):
     """
     A consumer of Kafka's classic group protocol: it joins, syncs, and sends heartbeats.
 
-    As in Kafka's own client, the next heartbeat is an interval after the last answer.
+    As in Kafka's own client, the next heartbeat is an interval after the last answer. Who lost its
+    connection is a member still, and says so to whoever coordinates now.
     """
 
+    _member = ""
+    _generation = -1
+    _assigned: Sequence[int] = ()
+    _terms = 0
+    """By how many connections it was taken for a member."""
+    _timer: asyncio.TimerHandle | None = None
+
     def begin(self) -> None:
-        """Join."""
+        """Join, or go on."""
         self._buffer = bytearray()
         self._asked: dict[int, Callable[[bytes], None]] = {}
         self._correlation_id = 0
-        self._member = ""
-        self._generation = -1
-        self._timer: asyncio.TimerHandle | None = None
-        self._join()
+        if self._assigned:
+            self._beat()
+        else:
+            self._join()
+
+    def connection_lost(self, why: Exception | None) -> None:
+        """The connection is over; nothing is sent over it any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(why)
 
     def data_received(self, data: bytes) -> None:
         """Give each answer to who waits for it."""
@@ -251,7 +265,7 @@ class KafkaMember(Member):
         match joined.error:
             case Error.NONE:
                 self._member, self._generation = joined.member, joined.generation
-                self.answered(True)
+                self._is_taken()
                 leads = joined.leader == joined.member
                 self._sync(self._planned(joined.members) if leads else {})
             case Error.MEMBER_ID_REQUIRED:
@@ -280,8 +294,13 @@ class KafkaMember(Member):
         if error:
             self._join_again(error)
             return
-        self.group.assigned(self.name, (0, self._generation), partitions)
+        self._assigned = partitions
+        self._tell()
         self._later(self.owner.interval_s, self._beat)
+
+    def _tell(self) -> None:
+        """Say what it is assigned, and since how many coordinators."""
+        self.group.assigned(self.name, (self._terms, self._generation), list(self._assigned))
 
     def _join_again(self, error: Error) -> None:
         """The coordinator wants it to join once more, now or a little later."""
@@ -300,7 +319,18 @@ class KafkaMember(Member):
 
     def _heard(self, data: bytes) -> None:
         error = kafka.heard(data)
-        if error:
+        if not self.accepted.done() and error in TRANSIENT:
+            self._later(AGAIN_S, self._beat)
+        elif error:
             self._join_again(error)
         else:
+            if self._is_taken():
+                self._tell()
             self._later(self.owner.interval_s, self._beat)
+
+    def _is_taken(self) -> bool:
+        """Note that it is taken for a member; whether that is the first time by this connection."""
+        is_first = not self.accepted.done()
+        self._terms += is_first
+        self.answered(True)
+        return is_first

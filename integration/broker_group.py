@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,8 +34,12 @@ PYTHON = tuple(
 SETTLES_S = 60.0
 ROUND_S = 1.0
 """How long a round may take to be heard before the next one is written."""
+JAVAS_NAMES = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+"""Of assignors."""
 JAVA_PROPERTIES = {
-    "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor",
     "session.timeout.ms": "2000",
     "heartbeat.interval.ms": "300",
     "auto.commit.interval.ms": "200",
@@ -42,11 +47,23 @@ JAVA_PROPERTIES = {
 }
 
 
+def java_with_tools() -> list[str]:
+    """The beginning of a command for one of Kafka's own tools, whose class follows."""
+    jars = os.pathsep.join(map(str, (*kafka_jars(), *kafka_jars(version=TOOLS_VERSION))))
+    return [
+        *(find_java().path, *QUICK_START, "-Xmx96m", "-cp", jars),
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    ]
+
+
 class BrokerGroup:
     """A group's members, by name; each is of a kind, and a process."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, partitions: int, assignor: str = "range"
+    ) -> None:
         self._bootstrap, self._group, self._topic = bootstrap, group, topic
+        self._assignor = assignor
         self._partitions = partitions
         self._topics = Topics(bootstrap, 30.0)
         self._servers = Servers("group member")
@@ -60,18 +77,18 @@ class BrokerGroup:
         """Let a member join."""
         command = self._java() if kind == JAVA else [
             sys.executable, str(HERE / "broker_member.py"), kind,
-            self._bootstrap, self._group, self._topic,
+            self._bootstrap, self._group, self._topic, self._assignor,
         ]  # fmt: skip
         self._read.setdefault(name, 0)
         self._servers.launch(name, command)
 
     def _java(self) -> list[str]:
         """Java's console consumer."""
-        jars = os.pathsep.join(map(str, (*kafka_jars(), *kafka_jars(version=TOOLS_VERSION))))
-        told = [f"--consumer-property={key}={value}" for key, value in JAVA_PROPERTIES.items()]
+        strategy = {"partition.assignment.strategy": JAVAS_NAMES[self._assignor]}
+        properties = {**JAVA_PROPERTIES, **strategy}
+        told = [f"--consumer-property={key}={value}" for key, value in properties.items()]
         return [
-            *(find_java().path, *QUICK_START, "-Xmx96m", "-cp", jars),
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            *java_with_tools(),
             *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", self._topic),
             *("--bootstrap-server", self._bootstrap, "--group", self._group, *told),
             *("--property", "print.partition=true"),
@@ -97,14 +114,16 @@ class BrokerGroup:
         """Let it go on."""
         self._servers.resume(name)
 
-    def settle(self, *names: str) -> dict[int, str]:
-        """Wait until these members, and no others, have all partitions; who has which."""
+    def settle(self, *names: str, evenly: bool = False) -> dict[int, str]:
+        """Wait until these members, and no others, have all partitions, or as many; who which."""
         deadline = time.monotonic() + SETTLES_S
         owners: dict[int, str] = {}
         while time.monotonic() < deadline:
             owners = self._hear_a_round()
             if len(owners) == self._partitions and set(owners.values()) == set(names):
-                return owners
+                shares = Counter(owners.values()).values()
+                if not evenly or max(shares) - min(shares) <= 1:
+                    return owners
         raise AssertionError(f"the group has not settled: {owners}\n{self._complaints()}")
 
     def lost(self) -> list[str]:

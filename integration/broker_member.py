@@ -1,9 +1,10 @@
-"""
+r"""
 A member of a group, as a process: one of three unmodified clients, none of which knows of us.
 
-    python broker_member.py confluent-kafka|kafka-python|aiokafka|herdproof BOOTSTRAP GROUP TOPIC
+    python broker_member.py confluent-kafka|kafka-python|aiokafka|herdproof BOOTSTRAP GROUP TOPIC \
+        [range|cooperative-sticky]
 
-The fourth is ours.
+The fourth is ours. Of these aiokafka has no cooperative assignor.
 
 Each record that it gets is a line on stdout, `PARTITION VALUE`, and committed once it is printed.
 SIGTERM lets it leave.
@@ -35,13 +36,13 @@ def got(partition: int, value: bytes) -> None:
     print(partition, value.decode(), flush=True)
 
 
-def confluent_kafka(bootstrap: str, group: str, topic: str) -> None:
+def confluent_kafka(bootstrap: str, group: str, topic: str, assignor: str) -> None:
     """Librdkafka's consumer."""
     from confluent_kafka import Consumer
 
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-        "partition.assignment.strategy": "range", "session.timeout.ms": SESSION_MS,
+        "partition.assignment.strategy": assignor, "session.timeout.ms": SESSION_MS,
         "heartbeat.interval.ms": HEARTBEAT_MS, "enable.auto.commit": False, "log_level": 0,
     })  # fmt: skip
     consumer.subscribe([topic])
@@ -53,14 +54,16 @@ def confluent_kafka(bootstrap: str, group: str, topic: str) -> None:
     consumer.close()
 
 
-def kafka_python(bootstrap: str, group: str, topic: str) -> None:
+def kafka_python(bootstrap: str, group: str, topic: str, assignor: str) -> None:
     """kafka-python's consumer."""
     from kafka import KafkaConsumer
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+    chosen = RangePartitionAssignor if assignor == "range" else CooperativeStickyAssignor
     consumer = KafkaConsumer(
         topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",
-        partition_assignment_strategy=[RangePartitionAssignor], session_timeout_ms=SESSION_MS,
+        partition_assignment_strategy=[chosen], session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=HEARTBEAT_MS, enable_auto_commit=False,
     )  # fmt: skip
     while not over:
@@ -93,13 +96,13 @@ async def aiokafka(bootstrap: str, group: str, topic: str) -> None:
     await consumer.stop()
 
 
-def herdproof(bootstrap: str, group: str, topic: str) -> None:
+def herdproof(bootstrap: str, group: str, topic: str, assignor: str) -> None:
     """Our own."""
     from herdproof import Consumer
 
     with Consumer(
         group, protocol="group_protocol", bootstrap_servers=bootstrap, auto_offset_reset="earliest",
-        assignors="range", session_timeout_s=SESSION_MS / 1000,
+        assignors=assignor, session_timeout_s=SESSION_MS / 1000,
         heartbeat_interval_s=HEARTBEAT_MS / 1000, auto_commit=False,
     ) as consumer:  # fmt: skip
         consumer.subscribe(topic)
@@ -121,12 +124,12 @@ def commit(deed: Any) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGTERM, end)
-    kind, *where = sys.argv[1:]
+    kind, bootstrap, group, topic, *chosen = sys.argv[1:]
     if kind == "aiokafka":
-        asyncio.run(aiokafka(*where))
+        asyncio.run(aiokafka(bootstrap, group, topic))
     else:
         {
             "confluent-kafka": confluent_kafka,
             "kafka-python": kafka_python,
             "herdproof": herdproof,
-        }[kind](*where)
+        }[kind](bootstrap, group, topic, *chosen or ["range"])

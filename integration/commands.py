@@ -52,9 +52,13 @@ class Command:
             assert time.monotonic() < deadline, f"no {text!r} in {self.complaints}"
             time.sleep(0.02)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
     def end(self, number: signal.Signals) -> int:
         """Send a signal, and wait for the end; its exit code."""
-        self._process.send_signal(number)
+        self.send(number)
         code = self._process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return code

@@ -29,14 +29,14 @@ HELD_UP_S = 0.5
 class ExampleConsumers:
     """Two consumers, `a` and `b`; a subclass knows the library."""
 
-    def __init__(self, broker: LocalBroker) -> None:
+    def __init__(self, broker: LocalBroker, topic: str = TOPIC) -> None:
         self.names: Sequence[str] = ("a", "b")
-        self.topic, self.group = TOPIC, GROUP
+        self.topic, self.group = topic, GROUP
         self.broker = broker
         self.running: dict[str, Any] = {}
         self.is_static = False
         """Whether a consumer's name is its `group.instance.id`, too."""
-        broker.create_topic(TOPIC, partitions=4)
+        broker.create_topic(topic, partitions=4)
 
     def start(self, name: str) -> None:
         """Start a consumer."""
@@ -82,7 +82,7 @@ class ConfluentConsumers(ExampleConsumers):
             "reconnect.backoff.max.ms": 200,
             "retry.backoff.ms": 50, **instance,
         })  # fmt: skip
-        consumer.subscribe([TOPIC])
+        consumer.subscribe([self.topic])
         return consumer
 
     def turn(self, name: str) -> None:
@@ -104,7 +104,7 @@ class KafkaPythonConsumers(ExampleConsumers):
 
     def made(self, name: str) -> KafkaConsumer:
         """A consumer that commits by hand."""
-        return KafkaConsumer(TOPIC, **self.settings(name))
+        return KafkaConsumer(self.topic, **self.settings(name))
 
     def turn(self, name: str) -> None:
         """Poll for one record."""
@@ -123,8 +123,8 @@ class KafkaPythonConsumers(ExampleConsumers):
 class AiokafkaConsumers(ExampleConsumers):
     """Those of aiokafka, in a loop of their own."""
 
-    def __init__(self, broker: LocalBroker) -> None:
-        super().__init__(broker)
+    def __init__(self, broker: LocalBroker, topic: str = TOPIC) -> None:
+        super().__init__(broker, topic)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -139,7 +139,7 @@ class AiokafkaConsumers(ExampleConsumers):
     async def _made(self, name: str) -> Any:
         from aiokafka import AIOKafkaConsumer
 
-        consumer = AIOKafkaConsumer(TOPIC, **self.settings(name))
+        consumer = AIOKafkaConsumer(self.topic, **self.settings(name))
         return consumer, asyncio.ensure_future(consumer.start())
 
     def turn(self, name: str) -> None:

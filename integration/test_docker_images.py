@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from confluent_kafka import Consumer
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
@@ -16,7 +17,7 @@ from herdproof.servers import eventually
 from herdproof.zookeeper.operations import Data, Get
 from integration.clients import connected
 from integration.docker.ensemble import Ensemble
-from integration.docker.images import broker_image, kafka_image, zookeeper_image
+from integration.docker.images import alone_image, broker_image, kafka_image, zookeeper_image
 from integration.docker.ports import LOOPBACK, address, publish_on, publish_on_loopback
 
 pytestmark = [pytest.mark.docker, pytest.mark.real]
@@ -103,3 +104,37 @@ def test_the_brokers_image_runs_the_command(on_docker: bool) -> None:
 
     assert code == 0, complained
     assert "herdproof elect" in said
+
+
+def test_a_broker_for_tests_in_any_language_serves_clients_here(on_docker: bool) -> None:
+    """What a client outside writes, a consumer outside reads in a group, and commits."""
+    if not on_docker:
+        pytest.skip("no Docker here")
+    (port,) = free_ports(1)
+    broker = DockerContainer(alone_image(), command="--topic orders:3")
+    broker.with_env("ADVERTISED", f"{LOOPBACK}:{port}")
+    with publish_on(broker, 9092, port):
+        assert eventually(lambda: serves(f"{LOOPBACK}:{port}"), READY_WITHIN_SECONDS)
+
+        assert first_read(f"{LOOPBACK}:{port}", "orders") == b"here"
+
+
+def serves(bootstrap: str) -> bool:
+    """Whether a broker by itself can be asked."""
+    return Topics(bootstrap).served_by(1, ("orders",))
+
+
+def first_read(bootstrap: str, topic: str) -> bytes:
+    """What the one member of a group reads of a topic to which a record is written."""
+    Topics(bootstrap).produce(topic, [TopicRecord(b"here", partition=1)])
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest",
+    })  # fmt: skip
+    try:
+        consumer.subscribe([topic])
+        message = consumer.poll(READY_WITHIN_SECONDS)
+        assert message is not None
+        consumer.commit(message=message, asynchronous=False)
+        return bytes(message.value() or b"")
+    finally:
+        consumer.close()

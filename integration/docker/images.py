@@ -18,7 +18,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -39,6 +39,11 @@ BROKER_LIBRARIES = (
     *("confluent-kafka", "google-re2", "prometheus-client", "pydantic"),
 )
 """What `herdproof elect` imports; and what coordinators and consumers do besides."""
+ALONE_LIBRARIES = (
+    *("kazoo", "msgspec", "rich", "typer"),
+    *("crc32c", "kafka-python", "prometheus-client", "pydantic", "scramp"),
+)
+"""What `herdproof broker` imports by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +86,7 @@ def prepared_engine(announce: Callable[[str], None]) -> Engine:
     try:
         zookeeper_image(announce)
         broker_image(announce)
+        alone_image(announce)
         kafka_image(announce)
     except BaseException:
         engine.stop()
@@ -116,10 +122,20 @@ def kafka_image(announce: Callable[[str], None] = print) -> str:
 
 def broker_image(announce: Callable[[str], None] = print) -> str:
     """The tag of the image whose entry point is the `herdproof` command, for what runs on it."""
+    return command_image("broker", BROKER_LIBRARIES, announce)
+
+
+def alone_image(announce: Callable[[str], None] = print) -> str:
+    """The tag of the image of a broker for tests (alone/run.sh tells its environment)."""
+    return command_image("alone", ALONE_LIBRARIES, announce)
+
+
+def command_image(name: str, imported: Sequence[str], announce: Callable[[str], None]) -> str:
+    """The tag of an image with this project's packages, and the libraries that are imported."""
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder) / "context"
-        shutil.copytree(HERE / "broker", context)
-        (context / "requirements.txt").write_text(locked(libraries(*BROKER_LIBRARIES)))
+        shutil.copytree(HERE / name, context)
+        (context / "requirements.txt").write_text(locked(libraries(*imported)))
         for package in ("herdproof", "herdspec"):
             shutil.copytree(
                 package_folder(package),
@@ -127,7 +143,7 @@ def broker_image(announce: Callable[[str], None] = print) -> str:
                 ignore=shutil.ignore_patterns("__pycache__"),
             )
         declare_entry_points(context / "project")
-        return built("herdproof-broker", context, announce, complete=install_libraries)
+        return built(f"herdproof-{name}", context, announce, complete=install_libraries)
 
 
 def built(
@@ -225,4 +241,4 @@ def package_folder(name: str) -> Path:
 
 if __name__ == "__main__":
     prepared_engine(print)
-    print(zookeeper_image(), broker_image(), kafka_image(), sep="\n")
+    print(zookeeper_image(), broker_image(), alone_image(), kafka_image(), sep="\n")

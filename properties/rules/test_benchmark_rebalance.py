@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks import kafka_wire as kafka
 from benchmarks.kafka_wire import Api, Error
+from benchmarks.processes import Load
 from benchmarks.rebalance_members import Gathering
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.wire.conversation import Conversation
@@ -28,6 +29,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     RegisterResponse,
     Start,
 )
+from herdproof.testing import LocalBroker
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
@@ -206,6 +208,22 @@ def test_the_load_says_why_there_is_no_figure(options: dict[str, Any], why: str)
 
 
 # ── The benchmark ───────────────────────────────────────────────────────────────────────────
+
+
+def test_kafkas_members_go_on_where_another_coordinates() -> None:
+    """Who loses its connection looks for the coordinator, and is a member still: nobody rejoins."""
+    with LocalBroker({"orders": 3}) as broker, Load(
+        "kafka", broker.bootstrap, groups=1, members=3, more=0, interval_ms=100, session_ms=6_000
+    ) as load:  # fmt: skip
+        formed = load.formed
+        joins = len(broker.asked("JoinGroup"))
+        load.ask("failover")
+        broker.failover()
+        broker.cut()
+        followed = load.answer()
+
+        assert formed["ended"] < followed["begun"] < followed["ended"]
+        assert len(broker.asked("JoinGroup")) == joins
 
 
 def test_the_benchmark_says_what_it_does() -> None:

@@ -163,8 +163,9 @@ def _ignore(ok: bool) -> None:
 
 
 def of(**parts: type[object]) -> type[GroupCoordinator]:
-    """A core with these parts in the place of its own."""
-    return type("MistakenCoordinator", (GroupCoordinator,), dict(parts))
+    """A core with these parts in the place of its own, of which the first says what is wrong."""
+    wrong = next(iter(parts.values())).__doc__
+    return type("MistakenCoordinator", (GroupCoordinator,), {"__doc__": wrong, **parts})
 
 
 MUTANTS: Mapping[str, type[GroupCoordinator]] = {

@@ -124,6 +124,18 @@ def rolling_restart(stage: Stage) -> None:
         stage.settle()
 
 
+def gone(stage: Stage) -> None:
+    """A consumer is gone without a word: its LeaveGroup is lost, and its session has to end."""
+    name = stage.consumers.names[0]
+    stage.broker.fault("drop", api="LeaveGroup", client=name, must_come=False)
+    stage.stop(name)
+    stage.produce()
+    stage.settle()
+    stage.start(name)
+    stage.produce()
+    stage.settle()
+
+
 def slow_handler(stage: Stage) -> None:
     """A consumer is given no turn for so long that its session ends; then it goes on."""
     slow = stage.consumers.names[0]
@@ -173,7 +185,8 @@ def zombie(stage: Stage) -> None:
 
 
 SCENARIOS: Mapping[str, Callable[[Stage], None]] = {
-    each.__name__: each for each in (rolling_restart, slow_handler, lost_answers, failover, zombie)
+    each.__name__: each
+    for each in (rolling_restart, gone, slow_handler, lost_answers, failover, zombie)
 }
 
 
