@@ -7,6 +7,7 @@ import signal
 import urllib.request
 from pathlib import Path
 from typing import Any, Self
+from urllib.error import HTTPError
 
 from integration.clients import eventually
 from integration.commands import Command
@@ -66,9 +67,10 @@ class Coordinator(Command):
         self._process.send_signal(number)
 
     def logged(self, beginning: str) -> list[dict[str, Any]]:
-        """The lines of its log whose message begins so."""
+        """The lines of its log whose event is so called, or whose message begins so."""
         lines = [json.loads(line) for line in self.complaints.splitlines() if line.endswith("}")]
-        return [line for line in lines if line["message"].startswith(beginning)]
+        named = [line for line in lines if line.get("event") == beginning]
+        return named or [line for line in lines if line["message"].startswith(beginning)]
 
     def await_logged(self, beginning: str, times: int = 1) -> list[dict[str, Any]]:
         """Wait until it has logged this so often."""
@@ -77,8 +79,15 @@ class Coordinator(Command):
 
     def metrics(self) -> list[str]:
         """What Prometheus reads, line by line."""
+        return self.page("/metrics")[1].splitlines()
+
+    def page(self, path: str) -> tuple[int, str]:
+        """The status and the text of a page beside the metrics."""
         [line] = self.logged("metrics on ")
         where = line["message"].split()[-1]
-        with urllib.request.urlopen(f"http://{where}/metrics", timeout=10) as answer:
-            told: bytes = answer.read()
-        return told.decode().splitlines()
+        try:
+            with urllib.request.urlopen(f"http://{where}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()

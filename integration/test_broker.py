@@ -249,7 +249,7 @@ def test_the_broker_serves_tls_and_metrics_and_ends_by_a_signal(tmp_path: Path) 
         plain = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         with pytest.raises(KafkaException):
             plain.list_topics(timeout=1)
-        with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}") as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as page:
             assert b'herdproof_requests_total{request="Metadata"}' in page.read()
 
         assert running.end(signal.SIGTERM) == 0

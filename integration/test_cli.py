@@ -17,7 +17,7 @@ import pytest
 
 from herdproof.cli.run.kafka import topic_of
 from herdproof.conformance.traces.replay import conform_files
-from herdproof.kafka.topics import Topics
+from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.protocols.election.real.runs import DISTURBANCES, run
 from herdproof.protocols.election.traces.trace_map import TRACES
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
@@ -111,6 +111,24 @@ def test_a_kafka_has_the_topics_that_were_asked_for() -> None:
     for host, _, port in (address.partition(":") for address in addresses):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((host, int(port)), timeout=5)
+
+
+@pytest.mark.long
+def test_a_kafka_that_is_kept_is_there_again(tmp_path: Path) -> None:
+    """`--keep`: killed amid its work, and started there anew, it has the same place and records."""
+    asked = ("kafka", "--keep", tmp_path / "kept", "--topic", "orders:2")
+    with started(*asked) as command:
+        first = [line_of(command) for _ in range(2)]
+        topics = Topics(first[0].partition("=")[2])
+        written = topics.produce("orders", [TopicRecord(b"%d" % n, None, n % 2) for n in range(50)])
+        ended(command, signal.SIGKILL)
+    with started(*asked, "--topic", "more:1") as command:
+        assert [line_of(command) for _ in range(2)] == first
+        assert sorted(each.value for each in topics.read("orders")) == sorted(
+            each.value for each in written
+        )
+        assert topics.partitions() == {"orders": 2, "more": 1}
+        assert ended(command, signal.SIGTERM)[0] == 0
 
 
 @pytest.mark.parametrize("topic", ["orders", "orders:", ":3", "orders:0", "orders:x"])

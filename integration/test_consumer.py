@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -237,12 +238,16 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(
     reader = consumer(coordinator.address, name)
     coordinator.await_registrations(1)
     coordinator.ask(Start((Offset(name, "0", NO_OFFSET),)), generation=1)
-    assert reader.poll(0.2) is None
+    since = time.monotonic()
+    eventually(lambda: any(f"has no topic {name!r}" in each for each in reader.troubles))
+    assert time.monotonic() - since < 3
+    assert reader.poll(0) is None
 
     kafka.create_topic(name, 1)
     produce(kafka, name, 0, range(1))
 
     assert values(take(reader, 1)) == {0: ["0/0"]}
+    eventually(lambda: reader.troubles == ())
 
 
 # ── All of it, beside a real coordinator ────────────────────────────────────────────────────
@@ -383,6 +388,7 @@ def test_an_application_goes_where_it_wants_and_pauses_what_it_wants(
     reader.seek(first, 10)
     assert values(take(reader, 90)) == {0: numbered(0, range(10, 100))}
     assert (reader.position(first), reader.poll(0.5), reader.paused) == (100, None, (second,))
+    assert reader.lags()[first] == 0
     reader.commit()
     assert reader.committed(first) == 100
 
@@ -390,6 +396,7 @@ def test_an_application_goes_where_it_wants_and_pauses_what_it_wants(
     reader.resume(second)
     records = take(reader, 30)
     assert values(records) == {1: numbered(1, range(40, 70))}
+    assert reader.lags() == {first: 0, second: 30}
     reader.seek(second, 97)
     assert values(take(reader, 3)) == {1: numbered(1, range(97, 100))}
     assert (records[0].topic, records[0].partition) in reader.assignment

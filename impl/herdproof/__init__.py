@@ -8,7 +8,6 @@ spec; a `Consumer` is a member of a consumer group. Specs are written with `herd
 
 from __future__ import annotations
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +27,6 @@ _MODULES = {
     "TraceMap": "herdproof.conformance.traces.mapping",
     "Tracer": "herdproof.conformance.traces.tracer",
 }
-
-# A library says nothing of its own accord: whoever uses it decides where its log goes.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from herdproof.conformance.traces.tracer import open_trace
+from herdproof.consuming.configuration import consumer_arguments
 from herdproof.consuming.fetchers import (
     Fetchers,
     KafkaUnusable,
@@ -51,7 +52,8 @@ from herdproof.consuming.membership import (
 )
 from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.consuming.streams import Place, RecordReader, Streams
-from herdproof.consuming.subscription import Subscription, named, wildcard
+from herdproof.consuming.subscription import Named, Subscription, named, wildcard
+from herdproof.consuming.watermarks import watermarks
 from herdproof.errors import CallerError, PeerError
 from herdproof.record import Record, TopicPartition
 
@@ -115,11 +117,13 @@ class Consumer:
     `bootstrap_servers` are Kafka's own addresses ("host:port", several as a list or with commas),
     `protocol` is that of the group, whose own arguments follow:
 
-    - "central": `coordinators`, where these listen, of which one that answers is enough;
+    - "central": `coordinators`, where these listen (perhaps a mapping from brokers' ids), of which
+      one that answers is enough;
       `ping_interval_s`: how often the coordinator asks, less than half of `session_timeout_s` (10);
-      `max_ping_retries`; `gives_up`: raise `AllKnownBrokersNotAvailable` when no known broker
-      answers, instead of trying on; `tls`: speak to coordinators by it (Kafka's own is set by
-      `kafka`).
+      `max_ping_retries`; `request_timeout_s`; `backoff_s` and `backoff_max_s`: the first and the
+      longest wait between attempts; `gives_up`: raise `AllKnownBrokersNotAvailable` when no known
+      broker answers, instead of trying on; `tls`: speak to coordinators by it (Kafka's own is set
+      by `kafka`).
     - "self_rebalancing": `zookeeper`, its servers' addresses, perhaps with a chroot;
       `rebalance_max_retries`, `rebalance_backoff_s`, `auto_commit_interval_s`, with Kafka 0.8's
       defaults, as `session_timeout_s` (6), ZooKeeper's.
@@ -185,6 +189,7 @@ class Consumer:
             )
         )
         self.consumer_id = self._candidate.consumer_id
+        self._given = dict(kafka or {})
         self._kafka: KafkaSettings = {
             "client.id": self.consumer_id,
             "group.id": group,  # librdkafka wants one, though nothing is done with it
@@ -205,6 +210,20 @@ class Consumer:
         self._listener: ListenerThread | None = None
         self._lock = threading.Lock()
         self._closed = False
+
+    @classmethod
+    def from_file(cls, file: str | Path | None, **arguments: Any) -> Self:
+        """
+        A consumer whose arguments are in a TOML file (docs/operating.md); these win over it.
+
+        One that is None is not said. Without a file, `tls` may be its table nevertheless.
+
+        Raises `BadConfiguration` and `BadTls` beside what the constructor does.
+        """
+        found = consumer_arguments(None if file is None else Path(file), arguments)
+        if missing := [name for name in ("group", "bootstrap_servers") if name not in found]:
+            raise BadArgument(f"{missing[0]} is missing: give it, in the file or beside it")
+        return cls(**found)
 
     # ── Subscribing ─────────────────────────────────────────────────────────────────────────
 
@@ -235,7 +254,8 @@ class Consumer:
             if begin is None:
                 raise Misused("in this protocol the group shares all partitions: subscribe")
             listener = self._listener_thread()
-            self._session = self._run(begin(places, self._streams, listener, self._observe))
+            session = begin(places, self._streams, listener, self._observe)
+            self._session = self._run(session, sorted({place[0] for place in places}))
 
     def _refuse_another(self) -> None:
         if self._closed:
@@ -250,17 +270,19 @@ class Consumer:
 
     def _begin(self, subscription: Subscription) -> GroupMembership:
         listener = self._listener_thread()
-        return self._run(
-            self._candidate.begin(subscription, self._streams, listener, self._observe)
-        )
+        named_topics = subscription.topics if isinstance(subscription, Named) else ()
+        session = self._candidate.begin(subscription, self._streams, listener, self._observe)
+        return self._run(session, [topic for topic, _ in named_topics])
 
-    def _run(self, session: GroupMembership) -> GroupMembership:
+    def _run(self, session: GroupMembership, topics: Sequence[str]) -> GroupMembership:
         session.fetchers = Fetchers(
             self._kafka,
             self._reset,
             self._streams,
             session.post,
             session.fail,
+            session.troubles,
+            topics,
         )
         session.start()
         session.fetchers.start()  # if they die at once, there is a session that can be ended
@@ -273,6 +295,17 @@ class Consumer:
         if session is None:
             return ()
         return tuple(map(by_number, session.partitions()))
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """
+        What is wrong at present, a sentence each; empty where all is well.
+
+        As that no coordinator answers, or that a topic is not there. It is logged as well: at once,
+        again ever more seldom while it lasts, and when it is over.
+        """
+        session = self._session
+        return () if session is None else session.troubles.present
 
     # ── Records ─────────────────────────────────────────────────────────────────────────────
 
@@ -338,6 +371,21 @@ class Consumer:
         """
         self._generation_of(partition)
         return self._streams.stored(partition)
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """
+        How far `position` is behind each assigned partition's end, which Kafka is asked for.
+
+        Those are left out whose position is not known yet. Raises `KafkaUnreachable`.
+        """
+        known = {place: self._streams.position(place) for place in self.assignment}
+        places = {(place.topic, str(place.partition)): place for place in known}
+        ends = watermarks(str(self._kafka["bootstrap.servers"]), places, self._given)
+        return {
+            place: max(0, ends[name].latest - position)
+            for name, place in places.items()
+            if (position := known[place]) is not None
+        }
 
     def seek(self, partition: Place, offset: int) -> None:
         """

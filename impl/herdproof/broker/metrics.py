@@ -5,12 +5,15 @@ from __future__ import annotations
 from kafka.protocol.api_key import ApiKey
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from herdproof.shells.health import Health
+
 
 class BrokerMetrics:
     """The figures of connections and requests; Prometheus reads `registry`."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self.health = Health()
         self.connections = Gauge("herdproof_connections", "Open connections.", registry=registry)
         self._cuts = Counter(
             "herdproof_connections_cut", "Connections that this end had a reason to end.",

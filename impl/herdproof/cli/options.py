@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from herdspec.language.errors import UsageError
+
 SpecArgument = Annotated[
     str,
     typer.Argument(
@@ -31,9 +33,33 @@ MayEndOption = Annotated[
 ]
 
 BOOTSTRAP_SERVERS = typer.Option(
-    "--bootstrap-servers", "--bootstrap", "--kafka", metavar="HOSTS",
+    "--bootstrap-servers", "--bootstrap", metavar="HOSTS",
     help="Where Kafka listens: host:port,host:port.",
 )  # fmt: skip
+KafkaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kafka",
+        metavar="KEY=VALUE",
+        help="A setting of Kafka's client (librdkafka's), as security.protocol=SSL; repeatable.",
+    ),
+]
+
+
+def kafka_settings(said: list[str] | None) -> dict[str, str]:
+    """`--kafka KEY=VALUE`, taken apart; raises `UsageError`."""
+    found = {}
+    for text in said or []:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UsageError(
+                f"--kafka {text}: write KEY=VALUE, a setting of Kafka's client; addresses are "
+                f"--bootstrap-servers"
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="Append a line for each step to it.")
 ]

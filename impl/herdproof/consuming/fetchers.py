@@ -18,7 +18,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -32,11 +32,13 @@ from confluent_kafka import (
 )
 
 from herdproof.consuming.events import Deliver, Resolved, StartFetchers, StopFetchers
+from herdproof.consuming.kafka_watch import KafkaWatch
 from herdproof.consuming.offsets import NO_OFFSET, Offset, OffsetReset, number_of
 from herdproof.consuming.streams import Place, Streams
 from herdproof.consuming.watermarks import silent
 from herdproof.errors import HerdError, PeerError
 from herdproof.record import Record
+from herdproof.troubles import Troubles
 
 log = logging.getLogger(__name__)
 
@@ -96,12 +98,15 @@ class Fetchers:
 
     `settings` are librdkafka's ("bootstrap.servers" among them; `KafkaUnusable`). `post` takes
     what the core is to be told, `fail` the error that ends it; both from the fetchers' thread.
+    `topics` are those that it would be a mistake not to find; what is wrong goes to `troubles`.
     """
 
     def __init__(
         self, settings: Mapping[str, str | int | float | bool], reset: OffsetReset | None,
         streams: Streams, post: Callable[[Resolved], None], fail: Callable[[HerdError], None],
+        troubles: Troubles | None = None, topics: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        self._watch = KafkaWatch(settings, topics, troubles or Troubles(log))
         self._reset = reset
         self._streams = streams
         self._batch = min(BATCH, streams.max_records)
@@ -118,7 +123,6 @@ class Fetchers:
         self._held: set[Place] = set()
         """Partitions that the application has paused."""
         self._found: set[Place] = set()
-        self._told: dict[int, float] = {}
         try:
             conf = {**settings, **_OURS, "error_cb": self._troubled}
             self._kafka = Consumer(conf, logger=silent)  # `_troubled` says what matters
@@ -149,6 +153,7 @@ class Fetchers:
         try:
             while self._obey():
                 self._resolve()
+                self._watch.look(self._kafka)
                 if self._has_room():
                     self._fetch()
                 else:
@@ -336,18 +341,12 @@ class Fetchers:
         ]
 
     def _troubled(self, problem: KafkaError) -> None:
-        """Say what Kafka's client says, each kind once in a while; what is final ends it."""
+        """Say what Kafka's client says; what is final ends it."""
         if problem.code() in FATAL or problem.fatal():
             self._fail(KafkaUnusable(f"Kafka refuses: {problem.str()}"))
             return
-        now = time.monotonic()
-        if now - self._told.get(problem.code(), -TELL_AGAIN_S) >= TELL_AGAIN_S:
-            self._told[problem.code()] = now
-            log.warning("Kafka: %s; it is tried again", problem.str())
+        self._watch.troubled(problem)
 
-
-TELL_AGAIN_S = 30.0
-"""How long the same trouble is not told again."""
 
 _OURS: Mapping[str, str | int | bool] = {
     "max.poll.interval.ms": 86_400_000,  # no group of Kafka's is joined

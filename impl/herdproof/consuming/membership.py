@@ -7,28 +7,27 @@ of `GROUP`. (Its spec is entered elsewhere: what runs in production loads none.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TextIO, TypeAlias, cast
 
+from herdproof.consuming.addresses import BadArgument as BadArgument
+from herdproof.consuming.addresses import host_ports as host_ports
 from herdproof.consuming.events import Resolved
 from herdproof.consuming.fetchers import Fetchers
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.offsets import NamedPartition, Offset, OffsetReset, number_of
 from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
-from herdproof.errors import CallerError, HerdError, PeerError, WorldError
+from herdproof.errors import HerdError, PeerError, WorldError
 from herdproof.record import TopicPartition
+from herdproof.troubles import Troubles
 
 GROUP = "herdproof.consumers"
 """The group of entry points in which protocols' consumers are found."""
-
-
-class BadArgument(CallerError):
-    """An argument that nothing good can come of: the message names it, and says what it must be."""
 
 
 class AllKnownBrokersNotAvailable(WorldError):
@@ -96,6 +95,7 @@ class GroupMembership(Protocol):
     """A member's core, carried by a thread; `fetchers` are made by whoever makes it."""
 
     fetchers: Fetchers | None
+    troubles: Troubles
 
     def start(self) -> None:
         """Take part from now on."""
@@ -152,22 +152,6 @@ def joining(protocol: str) -> Joining:
         known = ", ".join(map(repr, sorted(found))) or "none, since Herdproof is not installed here"
         raise BadArgument(f"protocol is {protocol!r}: what is known is {known}")
     return cast(Joining, found[protocol].load())
-
-
-def host_ports(argument: str, given: str | Sequence[str]) -> list[tuple[str, int]]:
-    """The addresses in an argument; `BadArgument` names what is none."""
-    found = list(_host_ports(argument, given.split(",") if isinstance(given, str) else given))
-    if not found:
-        raise BadArgument(f"{argument} is empty: give at least one host:port")
-    return found
-
-
-def _host_ports(argument: str, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
-    for text in texts:
-        host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-            raise BadArgument(f"{argument}: {text!r} is no address: it must be host:port")
-        yield host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def both(first: Observe, second: Observe) -> Observe:

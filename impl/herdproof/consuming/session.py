@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -37,11 +36,9 @@ from herdproof.consuming.offsets import NamedPartition, Offset, number_of
 from herdproof.consuming.streams import Streams
 from herdproof.errors import HerdError
 from herdproof.shells.clock import now_ms
+from herdproof.troubles import Troubles
 
 log = logging.getLogger(__name__)
-
-TELL_AGAIN_S = 30.0
-"""How long the same trouble is told no louder than for debugging."""
 
 Outcome = TypeVar("Outcome", bound=Enum)
 
@@ -100,7 +97,7 @@ class MemberSession(ABC, Generic[Core, Outcome]):
         self._observe = observe
         self._commits: dict[int, Future[Outcome]] = {}
         self._numbers = 0
-        self._told: dict[str, float] = {}
+        self.troubles = Troubles(log, f"consumer {core.consumer_id}: ")
         self._lock = threading.Lock()
         self._over = False
         self._thread = threading.Thread(
@@ -261,12 +258,3 @@ class MemberSession(ABC, Generic[Core, Outcome]):
         else:
             generation = self.consumption.generation
             self._listener.assigned(partitions, partial(self._streams.open, generation))
-
-    def _warn(self, what: str, why: str) -> None:
-        """Log a trouble; the same only once in a while."""
-        now = time.monotonic()
-        is_loud = now - self._told.get(what, -TELL_AGAIN_S) >= TELL_AGAIN_S
-        if is_loud:
-            self._told[what] = now
-        level = logging.WARNING if is_loud else logging.DEBUG
-        log.log(level, "consumer %s: %s", self.core.consumer_id, why)

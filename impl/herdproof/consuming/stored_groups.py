@@ -9,7 +9,7 @@ none, of those who have left owners behind.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeAlias
@@ -73,6 +73,10 @@ class SeenGroup(Protocol):
     @property
     def members(self) -> Mapping[str, str]:
         """What each member wants, as it is written."""
+
+    @property
+    def subscriptions(self) -> Mapping[str, str]:
+        """What each member wants, in words."""
 
     @property
     def owner_names(self) -> Mapping[Partition, str]:
@@ -268,6 +272,28 @@ def in_order(partition: Partition) -> tuple[str, int, str]:
     """The key to sort partitions by: by topic, then as numbers where they are numbers."""
     topic, number = partition
     return (topic, int(number) if number.isdecimal() else -1, number)
+
+
+def topics_in_words(topics: Iterable[tuple[str, int]]) -> str:
+    """
+    A subscription that names topics, each with its number of streams.
+
+    >>> topics_in_words([("orders", 1), ("payments", 2)])
+    'orders, payments (2 streams)'
+    """
+    named = (name if count == 1 else f"{name} ({count} streams)" for name, count in topics)
+    return ", ".join(named) or "nothing"
+
+
+def pattern_in_words(regex: str, count: int, *, excluding: bool) -> str:
+    """
+    A subscription to whatever topics match, or do not.
+
+    >>> pattern_in_words("orders-.*", 2, excluding=False)
+    'topics that match orders-.* (2 streams)'
+    """
+    match = "do not match" if excluding else "match"
+    return f"topics that {match} {regex}" + ("" if count == 1 else f" ({count} streams)")
 
 
 def require_empty(group: SeenGroup) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from herdproof.consuming.addresses import BadArgument
 from herdproof.consuming.assignment import Partition
 from herdproof.errors import WorldError
 
@@ -32,16 +33,24 @@ class OffsetRange:
     latest: int
 
 
-def watermarks(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, OffsetRange]:
+def watermarks(
+    bootstrap: str,
+    partitions: Iterable[Partition],
+    settings: Mapping[str, str | int | float | bool] | None = None,
+) -> dict[Partition, OffsetRange]:
     """
     The range of each partition, as the brokers at `bootstrap` ("host:port,host:port") have it.
 
-    Raises `KafkaUnreachable`; it names the partition.
+    `settings` are further ones of Kafka's client. Raises `KafkaUnreachable`, which names the
+    partition, or `BadArgument`.
     """
     wanted = {p: TopicPartition(p[0], int(p[1])) for p in partitions}
     if not wanted:
         return {}
-    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=silent)
+    try:
+        admin = AdminClient({**(settings or {}), "bootstrap.servers": bootstrap}, logger=silent)
+    except KafkaException as problem:
+        raise BadArgument(f"Kafka's client cannot be set up so: {problem.args[0].str()}") from None
     ends: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call]
     asked = [
         admin.list_offsets(dict.fromkeys(wanted.values(), end), request_timeout=PATIENCE_S)

@@ -10,6 +10,7 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import CollectorRegistry, start_http_server
 
 from herdproof.errors import WorldError
+from herdproof.shells.health import Health, pages
 
 
 class MetricsPortTaken(WorldError):
@@ -17,9 +18,11 @@ class MetricsPortTaken(WorldError):
 
 
 class MetricsServer:
-    """Serves a registry over HTTP, below any path; port 0 chooses a free one."""
+    """Serves a registry, and its service's health, over HTTP; port 0 chooses a free one."""
 
-    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, host: str, port: int, health: Health | None = None
+    ) -> None:
         try:
             served: tuple[WSGIServer, threading.Thread] = start_http_server(
                 port, addr=host, registry=registry
@@ -30,6 +33,7 @@ class MetricsServer:
                 f"another --metrics-port."
             ) from problem
         self._server, self._thread = served
+        self._server.set_app(pages(registry, health or Health()))
         self.port: int = self._server.server_port
 
     def __enter__(self) -> Self:

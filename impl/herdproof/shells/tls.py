@@ -1,4 +1,4 @@
-"""TLS for the coordinator's own wire, from files."""
+"""TLS for wires of our own, either side of it, from files."""
 
 from __future__ import annotations
 
@@ -48,6 +48,31 @@ def server_context(files: Tls) -> ssl.SSLContext:
                 f"({problem.reason or problem})."
             ) from problem
         context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(authority: str = "", certificate: str = "", key: str = "") -> ssl.SSLContext:
+    """
+    TLS of who connects: the server's certificate is signed by `authority` ("": by a known one).
+
+    `certificate` and `key` are the client's own, both or neither. Raises `BadTls`.
+    """
+    if bool(certificate) != bool(key):
+        raise BadTls("tls.certificate and tls.key go together: a client has both, or neither.")
+    for setting, file in (("authority", authority), ("certificate", certificate), ("key", key)):
+        if file:
+            readable(f"tls.{setting}", file)
+    try:
+        context = ssl.create_default_context(cafile=authority or None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if certificate:
+            context.load_cert_chain(certificate, key)
+    except ssl.SSLError as problem:
+        named = ", ".join(file for file in (authority, certificate, key) if file)
+        raise BadTls(
+            f"tls: {named} cannot be used ({problem.reason or problem}): PEM files, a key without "
+            f"a password that belongs to its certificate."
+        ) from problem
     return context
 
 

@@ -55,6 +55,7 @@ from kazoo.protocol import serialization as frames
 from kazoo.protocol.states import KeeperState
 
 from herdproof.errors import CallerError, WorldError
+from herdproof.troubles import Troubles
 from herdproof.zookeeper.courier import Courier
 from herdproof.zookeeper.kazoo_frames import CHANGES, LINKS, OPEN, OWN, READS, answer_of, frame_of
 from herdproof.zookeeper.operations import (
@@ -66,6 +67,7 @@ from herdproof.zookeeper.operations import (
     Why,
     misfitting,
 )
+from herdproof.zookeeper.outage import Outage, Quietly
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +116,8 @@ class Client:
 
     With a `digest`, the nodes that it creates can be read by all and changed by that user alone;
     nodes that stand keep the ACL that they have. What an ACL forbids is refused, BAD_ARGUMENTS.
+
+    That no server is reached is one of the `troubles`, which are logged.
     """
 
     def __init__(
@@ -124,13 +128,14 @@ class Client:
         on_link: Callable[[Link, int], None],
         on_watch: Callable[[Watched], None],
         digest: Digest | None = None,
+        troubles: Troubles | None = None,
     ) -> None:
         self._hosts = hosts
         self._acl = OPEN if digest is None else OWN
         self._timeout_s = session_timeout_s
         self._on_link = on_link
         self._on_watch = on_watch
-        self._courier = Courier(self._give_up_a_silent_connection)
+        self._courier = Courier(self._look_around)
         self._told = _Told()
         self._zxid = 0
         self._connected = threading.Event()
@@ -144,6 +149,7 @@ class Client:
             raise ZooKeeperUnreachable(
                 f"{hosts!r} names no ZooKeeper ({problem}): write host:port,host:port."
             ) from problem
+        self._outage = Outage(hosts, self._connection.hosts, troubles or Troubles(log))
         self._connection.handler.deliver = self._courier.put
         self._connection.add_listener(self._link_changed)
 
@@ -324,8 +330,14 @@ class Client:
         self._last_event = event
         self._on_watch(Watched(event.path, change))
 
+    def _look_around(self) -> None:
+        """Run by the courier every now and then."""
+        if not self._ended:
+            self._outage.look(is_connected=self._told.link is Link.CONNECTED)
+        self._give_up_a_silent_connection()
+
     def _give_up_a_silent_connection(self) -> None:
-        """Run by the courier every now and then: hang up if an operation has waited too long."""
+        """Hang up if an operation has waited too long."""
         with self._open_lock:
             oldest = self._open[0] if self._open else None
         limit_s = self.negotiated_timeout_s * _SILENCE
@@ -484,7 +496,7 @@ class _Connection(KazooClient):  # type: ignore[misc]
             handler=_Handler(),
             connection_retry=dict(_RECONNECTING),
             command_retry={"max_tries": 1},
-            logger=logging.getLogger("herdproof.zookeeper.kazoo"),
+            logger=Quietly(logging.getLogger("herdproof.zookeeper.kazoo")),
         )
         self.handler.waiting = lambda: bool(self._queue)
         self._shake_hands = self._connection._invoke

@@ -12,10 +12,12 @@ from herdproof.consuming.stored_groups import (
     GroupHasMembers,
     NoSuchGroup,
 )
+from herdproof.consuming.subscription import Wildcard, named
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
 from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.self_rebalancing.admin import RebalancingGroups
+from herdproof.protocols.self_rebalancing.admin import RebalancingGroups, in_words
+from herdproof.protocols.self_rebalancing.registries.registrations import encoded, registration_of
 from herdproof.zookeeper.operations import Answer, Create, Delete, Operation
 from properties.protocols.self_rebalancing.connectors import DIRS, Group
 
@@ -167,3 +169,17 @@ def test_who_is_no_group_is_none(name: str) -> None:
     """Nor is what no node can be called."""
     with pytest.raises(NoSuchGroup):
         all_groups(Group({})).read(name)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (encoded(registration_of(named({"orders": 1, "logs": 2}), 0)), "logs (2 streams), orders"),
+        (encoded(registration_of(Wildcard("orders-.*", 3), 0)), "topics that match orders-.* (3 s"),
+        (encoded(registration_of(Wildcard("x", excluding=True), 0)), "topics that do not match x"),
+        (b"{}", "{}"),
+    ],
+)
+def test_what_a_member_wants_is_told_in_words(written: bytes, said: str) -> None:
+    """As operators read it; what is no registration is shown as it is."""
+    assert in_words(written.decode()).startswith(said)

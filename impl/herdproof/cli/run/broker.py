@@ -115,7 +115,8 @@ def prepare(stack: ExitStack, configuration: BrokerConfiguration, metrics: Broke
     allow_open_files(configuration.listener.max_connections, "listener.max_connections")
     where = configuration.metrics
     if where.port is not None:
-        served = stack.enter_context(MetricsServer(metrics.registry, where.host, where.port))
+        pages = MetricsServer(metrics.registry, where.host, where.port, metrics.health)
+        served = stack.enter_context(pages)
         log.info("metrics on %s:%d", where.host, served.port)
 
 
@@ -205,6 +206,12 @@ def appended(file: Path) -> TextIO:
 
 async def served(server: BrokerServer, address: Address) -> None:
     """Say where to bootstrap from, and serve until it ends."""
+    from herdproof.shells.health import serving, starting
+
+    health = server.metrics.health
+    health.loop = asyncio.get_running_loop()
+    if health.ready is starting:  # nobody else knows better
+        health.ready = serving
     print("listening {}:{}".format(*address), flush=True)
     await server.until_it_ends()
 
@@ -238,6 +245,7 @@ async def coordinating(
     )  # fmt: skip
     try:
         await groups.start()
+        server.metrics.health.ready = groups.condition
         yield groups, groups.stand
     finally:
         await groups.close()

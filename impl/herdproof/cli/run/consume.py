@@ -10,20 +10,40 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from herdproof.cli.options import BOOTSTRAP_SERVERS, RunOption, TraceOption
+from herdproof.cli.options import (
+    BOOTSTRAP_SERVERS,
+    KafkaOption,
+    RunOption,
+    TraceOption,
+    kafka_settings,
+)
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
-    from herdproof.consumer import RebalanceListener, Record
+    from herdproof.consumer import Consumer, RebalanceListener, Record
     from herdproof.record import TopicPartition
+    from herdproof.shells.metrics import MetricsServer
 
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A consumer's arguments (TOML); options win over it."),
+]
+TlsAuthorityOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Speak TLS to coordinators: who signs their certificates."),
+]
+TlsCertificateOption = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Its own certificate for them (PEM).")
+]
+TlsKeyOption = Annotated[str | None, typer.Option(metavar="FILE", help="The key of that.")]
 ProtocolOption = Annotated[
-    str,
+    str | None,
     typer.Option(metavar="NAME", help="The group's: central, self_rebalancing, group_protocol."),
 ]
 CoordinatorsOption = Annotated[
@@ -38,6 +58,10 @@ CoordinatorsOption = Annotated[
 ZooKeeperOption = Annotated[
     str | None,
     typer.Option(metavar="HOSTS", help="Of a group that rebalances by itself: ZooKeeper's."),
+]
+ResetOption = Annotated[
+    str | None,
+    typer.Option("--reset", metavar="WHERE", help="Without an offset: smallest, largest."),
 ]
 SessionTimeoutOption = Annotated[
     float | None,
@@ -55,13 +79,12 @@ def consume(
         list[str],
         typer.Argument(metavar="TOPIC...", help='Topics, or one pattern that begins with "^".'),
     ],
-    bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
-    protocol: ProtocolOption = "central",
+    bootstrap_servers: Annotated[str | None, BOOTSTRAP_SERVERS] = None,
+    config: ConfigOption = None,
+    protocol: ProtocolOption = None,
     coordinators: CoordinatorsOption = None,
     zookeeper: ZooKeeperOption = None,
-    reset: Annotated[
-        str, typer.Option("--reset", metavar="WHERE", help="Without an offset: smallest, largest.")
-    ] = "largest",
+    reset: ResetOption = None,
     streams: Annotated[int, typer.Option(min=1, help="Streams of each topic.")] = 1,
     consumer_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="This consumer's name.")
@@ -80,6 +103,13 @@ def consume(
     json_lines: Annotated[
         bool, typer.Option("--json", help="Print each record as a line of JSON.")
     ] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="N", help="Serve its metrics on this port.")
+    ] = None,
+    kafka: KafkaOption = None,
+    tls_authority: TlsAuthorityOption = None,
+    tls_certificate: TlsCertificateOption = None,
+    tls_key: TlsKeyOption = None,
     trace: TraceOption = None,
     run: RunOption = "",
 ) -> None:
@@ -89,16 +119,18 @@ def consume(
     logging.basicConfig(format="herdproof: %(message)s", level=logging.WARNING)
     if len(topics) > 1 and any(topic.startswith("^") for topic in topics):
         raise UsageError("TOPIC: either one pattern or names of topics, not both")
-    options: dict[str, Any] = {
-        "coordinators": coordinators, "zookeeper": zookeeper, "ping_interval_s": ping_interval,
-        "gives_up": gives_up,
+    tls = {"authority": tls_authority, "certificate": tls_certificate, "key": tls_key}
+    said = {
+        "group": group, "protocol": protocol, "bootstrap_servers": bootstrap_servers,
+        "consumer_id": consumer_id, "auto_offset_reset": reset,
+        "auto_commit": False if no_commit else None, "session_timeout_s": session_timeout,
+        "trace": trace, "run": run or None, "coordinators": coordinators, "zookeeper": zookeeper,
+        "ping_interval_s": ping_interval, "gives_up": gives_up, "kafka": kafka_settings(kafka),
+        "tls": {name: file for name, file in tls.items() if file} or None,
     }  # fmt: skip
-    with Consumer(
-        group, protocol=protocol, bootstrap_servers=bootstrap_servers, consumer_id=consumer_id,
-        auto_offset_reset=reset, auto_commit=not no_commit, session_timeout_s=session_timeout,
-        listener=teller(), trace=trace, run=run,
-        **{name: value for name, value in options.items() if value is not None},
-    ) as consumer:  # fmt: skip
+    with Consumer.from_file(config, listener=teller(), **said) as consumer, ExitStack() as stack:
+        if metrics_port is not None:
+            stack.enter_context(measured(consumer, metrics_port))
         consumer.subscribe(topics[0] if topics[0].startswith("^") else topics, streams=streams)
         for number, record in enumerate(consumer, start=1):
             print(line(record, json_lines), flush=True)
@@ -107,6 +139,18 @@ def consume(
                     if not no_commit:
                         consumer.commit(record)
                 return
+
+
+def measured(consumer: Consumer, port: int) -> MetricsServer:
+    """What serves the consumer's figures, and whether it is well."""
+    from herdproof.consuming.metrics import ConsumerMetrics
+    from herdproof.shells.health import Health
+    from herdproof.shells.metrics import MetricsServer
+
+    figures = ConsumerMetrics(consumer)
+    server = MetricsServer(figures.registry, "127.0.0.1", port, Health(figures.condition))
+    print(f"metrics on 127.0.0.1:{server.port}", file=sys.stderr, flush=True)
+    return server
 
 
 def teller() -> RebalanceListener:

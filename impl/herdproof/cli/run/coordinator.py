@@ -70,7 +70,7 @@ def coordinator(
         metrics = Metrics()
         if configuration.metrics.port is not None:
             where = (configuration.metrics.host, configuration.metrics.port)
-            served = stack.enter_context(MetricsServer(metrics.registry, *where))
+            served = stack.enter_context(MetricsServer(metrics.registry, *where, metrics.health))
             log.info("metrics on %s:%d", configuration.metrics.host, served.port)
         observe: Observe = ignore_event
         if trace is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from herdproof.cli.options import BOOTSTRAP_SERVERS
+from herdproof.cli.options import BOOTSTRAP_SERVERS, KafkaOption, kafka_settings
 from herdproof.report.render import JsonOption, Output, table_of
 from herdspec.check.verdict import counted
 from herdspec.language.errors import UsageError
@@ -73,8 +73,8 @@ def describe(
     counts = [f"{name} {number}" for name, number in found.counts.items()]
     said = [seen.protocol, *counts, counted(len(found.members), "member")]
     out.line(f"{found.name}: {', '.join(said)}")
-    members = table_of("member", "topic_count")
-    for consumer, wants in sorted(found.members.items()):
+    members = table_of("member", "subscribed to")
+    for consumer, wants in sorted(found.subscriptions.items()):
         members.add_row(escape(consumer), escape(wants))
     owned = table_of("topic", "partition", "owner" if found.members else "last owner", "offset")
     for partition in found.partitions:
@@ -88,15 +88,16 @@ def describe(
 @groups.command()
 def lag(
     group: GroupArgument, bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
-    zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
+    kafka: KafkaOption = None, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
+    json: JsonOption = None,
 ) -> None:  # fmt: skip
     """How many records of each partition a group has not committed yet."""
     from herdproof.consuming.watermarks import watermarks
 
-    out = Output(json)
+    out, settings = Output(json), kafka_settings(kafka)
     with stored(zookeeper, config) as here:
         found = here.read(group).group
-    ranges = watermarks(bootstrap_servers, found.partitions)
+    ranges = watermarks(bootstrap_servers, found.partitions, settings)
     table = table_of("topic", "partition", "offset", "end", "lag")
     for partition in found.partitions:
         offset, end = found.offsets.get(partition), ranges[partition].latest
@@ -126,6 +127,7 @@ def reset_offsets(
         list[int] | None, typer.Option("--partition", metavar="N", help="Only these; all if none.")
     ] = None,
     bootstrap_servers: Annotated[str | None, BOOTSTRAP_SERVERS] = None,
+    kafka: KafkaOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
@@ -138,7 +140,7 @@ def reset_offsets(
         found = seen.group
         require_empty(found)
         wanted = chosen(topic, here.reader.partitions_of(topic), partition)
-        offsets = resolved(to, wanted, bootstrap_servers)
+        offsets = resolved(to, wanted, bootstrap_servers, kafka_settings(kafka))
         table = table_of("topic", "partition", "offset", "becomes")
         for p, offset in offsets.items():
             table.add_row(*map(escape, p), text(found.offsets.get(p)), str(offset))
@@ -214,7 +216,10 @@ def chosen(topic: str, partitions: Sequence[str], only: list[int] | None) -> lis
 
 
 def resolved(
-    to: str, wanted: Sequence[Partition], bootstrap_servers: str | None
+    to: str,
+    wanted: Sequence[Partition],
+    bootstrap_servers: str | None,
+    settings: Mapping[str, str],
 ) -> dict[Partition, int]:
     """The offset that each partition is to get."""
     from herdproof.consuming.watermarks import watermarks
@@ -227,7 +232,7 @@ def resolved(
                 f"--to {to} needs --bootstrap-servers: Kafka knows where a partition ends"
             )
         return dict.fromkeys(wanted, int(to))
-    ranges = watermarks(bootstrap_servers, wanted)
+    ranges = watermarks(bootstrap_servers, wanted, settings)
     if to == "earliest":
         return {partition: ranges[partition].earliest for partition in wanted}
     if to == "latest":
@@ -269,4 +274,7 @@ def details(found: FoundGroup) -> dict[str, Any]:
         }
         for partition in group.partitions
     ]  # fmt: skip
-    return {**summary(found), "members": dict(group.members), "partitions": lines}
+    return {
+        **summary(found), "members": dict(group.members),
+        "subscriptions": dict(group.subscriptions), "partitions": lines,
+    }  # fmt: skip

@@ -1,10 +1,17 @@
-"""`herdproof kafka`: real Kafka brokers beside a ZooKeeper, until Ctrl-C; nothing of them stays."""
+"""
+`herdproof kafka`: real Kafka brokers beside a ZooKeeper, until Ctrl-C; what stays is asked for.
+
+With `--keep DIR` all of it stays in that directory: whoever starts it there again finds the same
+addresses, topics, records and groups.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,6 +40,10 @@ def kafka(
         list[str] | None,
         typer.Option(metavar="NAME:PARTITIONS", help="A topic to create; may be said again."),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep all data there, and go on with those that it has."),
+    ] = None,
 ) -> None:
     """Run a real Kafka until Ctrl-C or SIGTERM; its first lines of output are the addresses."""
     from herdproof.kafka.embedded import EmbeddedKafka
@@ -46,19 +57,67 @@ def kafka(
     with ExitStack() as running:
         with output.progress("starting Kafka"):
             kafka_jars(output.errors.print)
+            place = KeptFolder(keep)
             if zookeeper is None:
-                zookeeper = running.enter_context(EmbeddedZooKeeper()).hosts
-            ports = [None if port is None else port + n for n in range(brokers)]
+                server = EmbeddedZooKeeper(
+                    port=place.port("zookeeper", None), directory=place.folder("zookeeper")
+                )
+                zookeeper = running.enter_context(server).hosts
+            ports = [
+                place.port(f"kafka {n + 1}", None if port is None else port + n)
+                for n in range(brokers)
+            ]
             cluster = [
-                running.enter_context(EmbeddedKafka(zookeeper, broker_id=n, port=p))
+                running.enter_context(
+                    EmbeddedKafka(zookeeper, broker_id=n, port=p, directory=place.folder("kafka"))
+                )
                 for n, p in enumerate(ports, start=1)
             ]
-            for name, partitions in topics:
-                cluster[0].create_topic(name, partitions)
+            make_topics(cluster[0], topics)
         print(f"kafka={','.join(broker.bootstrap for broker in cluster)}")
         print(f"zookeeper={zookeeper}", flush=True)
-        print("Press Ctrl-C to stop it; its data go with it.", file=sys.stderr, flush=True)
+        stays = "go with it" if keep is None else f"stay in {keep}"
+        print(f"Press Ctrl-C to stop it; its data {stays}.", file=sys.stderr, flush=True)
         look_on(cluster)
+
+
+def make_topics(broker: EmbeddedKafka, topics: list[tuple[str, int]]) -> None:
+    """Create those that are not there; raises `UsageError` for one that is there otherwise."""
+    here = broker.topics.partitions()
+    for name, partitions in topics:
+        if here.get(name, partitions) != partitions:
+            raise UsageError(
+                f"--topic {name}:{partitions}: it is there already, with {here[name]} partitions"
+            )
+        if name not in here:
+            broker.create_topic(name, partitions)
+
+
+class KeptFolder:
+    """A folder whose services keep their data and their ports; None: nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._file = Path() if folder is None else folder / "ports.json"
+
+    def folder(self, name: str) -> Path | None:
+        """Where a service's data lie."""
+        return None if self._folder is None else self._folder / name
+
+    def port(self, name: str, asked: int | None) -> int | None:
+        """The port that is asked for, or that it had before, or from now on; None: any."""
+        from herdproof.ports import free_ports
+
+        if self._folder is None:
+            return asked
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            known = json.loads(self._file.read_text()) if self._file.exists() else {}
+            known[name] = asked or known.get(name) or free_ports(1, list(known.values()))[0]
+            self._file.write_text(json.dumps(known))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--keep {self._folder}: it cannot be used ({error})") from None
+        return int(known[name])
 
 
 def look_on(cluster: list[EmbeddedKafka]) -> None:

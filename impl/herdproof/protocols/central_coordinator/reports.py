@@ -35,9 +35,9 @@ class What(StrEnum):
     BAD_TOPIC = "bad_topic"
     """A topic's node cannot be understood and is left as it was. Details: topic."""
     REBALANCE_STARTED = "rebalance_started"
-    """The Stops are sent. Details: why (a sentence of 3.1 to 3.5), members, waited_ms."""
+    """The Stops are sent. Details: why (a `Necessity`), members, waited_ms."""
     REBALANCE_UNNECESSARY = "rebalance_unnecessary"
-    """3.5. Details: members, generation."""
+    """Nothing has changed (3.5). Details: members, generation."""
     OWNERS_WRITTEN = "owners_written"
     """Details: generation, partitions, parts, ms (since the Stops)."""
     REBALANCE_DONE = "rebalance_done"
@@ -71,3 +71,57 @@ LEVELS: Mapping[str, int] = {
     What.REBALANCE_EXHAUSTED: logging.ERROR,
 }
 """How grave what the core reports is; INFO where it is not said."""
+
+SENTENCES: Mapping[str, str] = {
+    What.COORDINATOR_STARTUP: "elected: it leads in epoch {epoch}, and reads what is stored",
+    What.COORDINATOR_READY: "it coordinates: {topics} topics and {groups} groups are known",
+    What.STEPPED_DOWN: "it leads no more: {why}",
+    What.CHANNEL_REFUSED: "a connection was refused: there are too many",
+    What.PEER_AT_FAULT: "a connection is closed, whose peer does what the protocol forbids: {why}",
+    What.REGISTRATION_REFUSED: "consumer {consumer} was refused in group {group}: {why}",
+    What.MEMBER_JOINED: "consumer {consumer} has joined group {group}, of {members} members now",
+    What.MEMBER_LOST: "consumer {consumer} has left group {group}: {why}",
+    What.LEASE_OVER: "the lease of consumer {consumer} in group {group} is over",
+    What.PING_RETRIED: "consumer {consumer} in group {group} has not answered a ping",
+    What.TOPICS_CHANGED: "topic {topic} has {partitions} partitions now",
+    What.BAD_TOPIC: "the node of topic {topic} cannot be understood: it stays as it was known",
+    What.REBALANCE_STARTED: "group {group} is rebalanced: {why}",
+    What.REBALANCE_UNNECESSARY: "group {group} need not be rebalanced",
+    What.OWNERS_WRITTEN: "the owners of group {group} are written, of {partitions} partitions",
+    What.REBALANCE_DONE: "group {group} is rebalanced, of {members} members, in {ms} ms",
+    What.REBALANCE_FAILED: "a rebalance of group {group} failed: {why}; again in {again_in_ms} ms",
+    What.REBALANCE_EXHAUSTED: "group {group} cannot be rebalanced, {failures} times: {why}",
+    What.OFFSETS_STORED: "{offsets} offsets of group {group} are stored",
+    What.COMMIT_REFUSED: "a commit of consumer {consumer} in group {group} was refused: {error}",
+    What.ZOOKEEPER_TROUBLE: "ZooKeeper did not answer ({task}): {why}",
+    What.GROUP_EMPTY: "group {group} has no members any more",
+}
+"""What a log says, with the details of a report."""
+
+
+class _Details(dict[str, object]):
+    """Details of which one that is not there is "?"."""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+def sentence(what: str, said: Mapping[str, object]) -> str:
+    """
+    A report as a sentence; one that has none is its name.
+
+    >>> sentence("member_lost", {"group": "g", "consumer": "c1", "why": "it left"})
+    'consumer c1 has left group g: it left'
+    """
+    shown = {name: printable(str(value)) for name, value in said.items()}
+    return SENTENCES.get(what, what).format_map(_Details(shown))
+
+
+def printable(text: str) -> str:
+    r"""
+    A text of a stranger's, on one line whatever it holds.
+
+    >>> printable("evil\nERROR")
+    'evil\\nERROR'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

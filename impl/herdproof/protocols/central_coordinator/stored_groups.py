@@ -17,8 +17,11 @@ from herdproof.consuming.stored_groups import (
     NodeReader,
     NoSuchGroup,
     in_order,
+    pattern_in_words,
     read_json,
+    topics_in_words,
 )
+from herdproof.consuming.subscription import InvalidSubscription, Named, Wildcard, parse
 from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
 from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner
@@ -55,6 +58,11 @@ class StoredGroup:
     """The nodes that stand below which members register, of this protocol or another one."""
     offset_versions: Mapping[Partition, int] = field(repr=False)
     """Of the offsets' nodes."""
+
+    @property
+    def subscriptions(self) -> Mapping[str, str]:
+        """What each member wants, in words."""
+        return {consumer: in_words(text) for consumer, text in self.members.items()}
 
     @property
     def owner_names(self) -> Mapping[Partition, str]:
@@ -137,3 +145,21 @@ class StoredGroups(NodeReader):
                 f"There is no group {group!r}: `herdproof groups list` names those that there are."
             )
         return data
+
+
+def in_words(topic_count: str) -> str:
+    """
+    A subscription as it is stored, in words; one that is none as it is.
+
+    >>> in_words('{"orders": 1}'), in_words("!2!orders-.*"), in_words("?")
+    ('orders', 'topics that do not match orders-.* (2 streams)', '?')
+    """
+    try:
+        subscription = parse(topic_count)
+    except InvalidSubscription:
+        return topic_count
+    match subscription:
+        case Named(topics):
+            return topics_in_words(topics)
+        case Wildcard(regex, count, excluding):
+            return pattern_in_words(regex, count, excluding=excluding)

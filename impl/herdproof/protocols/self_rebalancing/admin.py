@@ -23,11 +23,19 @@ from herdproof.consuming.stored_groups import (
     emptied,
     in_order,
     offset_writes,
+    pattern_in_words,
     refused,
     require_empty,
     split,
+    topics_in_words,
 )
+from herdproof.consuming.subscription import InvalidSubscription
 from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs, UnusableName, parents
+from herdproof.protocols.self_rebalancing.registries.registrations import (
+    BadRegistration,
+    SubscriptionPattern,
+    parsed,
+)
 from herdproof.zookeeper.operations import Create, Data, Delete, Done, Multi, Refusal, Why
 
 CONSUMERS = "/consumers"
@@ -46,6 +54,11 @@ class RebalancingGroup:
     registers: Sequence[str] = field(repr=False)
     """The nodes that stand below which members register, of this protocol or another one."""
     offset_versions: Mapping[Partition, int] = field(repr=False)
+
+    @property
+    def subscriptions(self) -> Mapping[str, str]:
+        """What each member wants, in words."""
+        return {consumer: in_words(text) for consumer, text in self.members.items()}
 
     @property
     def partitions(self) -> list[Partition]:
@@ -132,3 +145,16 @@ class RebalancingGroups(NodeReader):
 def text(data: Data) -> str:
     """A node's data as text, whatever it is."""
     return data.data.decode(errors="replace")
+
+
+def in_words(registration: str) -> str:
+    """A registration as it is written, in words; one that is none as it is."""
+    try:
+        wanted = parsed(registration.encode())
+    except (BadRegistration, InvalidSubscription):
+        return registration
+    if not wanted.is_wildcard:
+        return topics_in_words(wanted.subscription)
+    [(regex, count)] = wanted.subscription
+    excluding = wanted.pattern is SubscriptionPattern.BLACK_LIST
+    return pattern_in_words(regex, count, excluding=excluding)

@@ -57,6 +57,7 @@ class PlayedFetchers:
     def __init__(
         self, _settings: object, _reset: object, streams: Streams,
         post: Callable[[ConsumerEvent], None], fail: Callable[[HerdError], None],
+        _troubles: object, _topics: object,
     ) -> None:  # fmt: skip
         self.streams = streams
         self.post = post

@@ -24,7 +24,7 @@ from herdproof.protocols.central_coordinator.events import (
 )
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
-from herdproof.protocols.central_coordinator.wire.messages import Commit, Ping
+from herdproof.protocols.central_coordinator.wire.messages import Commit, ErrorCode, Ping
 from herdproof.zookeeper.names import quoted, unquoted
 from herdproof.zookeeper.operations import (
     Answer,
@@ -193,6 +193,23 @@ def test_a_group_waits_for_its_known_consumers_but_not_for_ever() -> None:
     assert not again.fetches
     w.advance(1)
     assert len(again.fetches) == 4
+
+
+def test_known_consumers_have_their_places_before_strangers() -> None:
+    """
+    "Known registrations are reconnected first."
+    Reference: PROTOCOLS.md, system B, the open problems.
+    """
+    w, _, _ = failed_over(
+        settings=Settings(max_members_per_group=2, failover_grace_ms=LEASE_MS + 2)
+    )
+
+    assert w.register("stranger").error is ErrorCode.GROUP_FULL
+    assert w.register("a").error is ErrorCode.NONE
+    assert w.register("stranger").error is ErrorCode.GROUP_FULL
+    w.advance(LEASE_MS + 2)
+
+    assert w.register("stranger").error is ErrorCode.NONE
 
 
 def test_who_is_back_is_not_counted_twice() -> None:

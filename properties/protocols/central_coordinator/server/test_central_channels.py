@@ -203,6 +203,7 @@ GARBAGE_IS = {
     "an unknown type": ErrorCode.UNKNOWN_TYPE,
 }
 """What is not simply malformed."""
+REASONS = {"another protocol": "a client of HTTP"}
 
 
 @pytest.mark.parametrize("name", GARBAGE)
@@ -219,7 +220,8 @@ def test_what_cannot_be_read_is_answered_and_ends_that_connection_alone(name: st
         _, error, epoch = await peer.refusal()
 
         assert (error, epoch) == (GARBAGE_IS.get(name, ErrorCode.MALFORMED), 3)
-        await owner.eventually((1, "malformed frame", error), (1, "closed"))
+        reason = REASONS.get(name, "malformed frame")
+        await owner.eventually((1, reason, error), (1, "closed"))
         neighbour.send(CONSULT)
         await owner.eventually(*owner.told[:2], (2, Frame(Consult(), 5), False))
 
@@ -428,3 +430,24 @@ def test_a_closed_connection_that_nobody_reads_is_cut_off_in_the_end() -> None:
         await owner.eventually((1, Frame(Consult(), 5), False), (1, "closed"))
 
     on_loopback(scene, Listener(max_unsent_bytes=2**30, close_timeout_ms=100))
+
+
+@pytest.mark.parametrize(
+    ("first", "who"),
+    [
+        (b"\x00\x00\x00\x0a\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff", "a client of Kafka"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "a client that speaks TLS"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", "a client of HTTP"),
+    ],
+)
+def test_who_is_wrong_here_is_said(first: bytes, who: str) -> None:
+    """A client that was given this address for another one's: its bytes tell."""
+
+    async def scene(stage: Stage) -> None:
+        """The scene."""
+        peer = await stage.connect()
+        peer.send(first)
+        await stage.owner.have_been_told(2)
+        assert [told[1] for told in stage.owner.told] == [who, "closed"]
+
+    on_loopback(scene)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Mapping
+from typing import Any
 
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both, host_ports
@@ -25,6 +27,7 @@ class CoordinatedConsumer:
         options = arguments.options_for(
             "a group with a coordinator",
             coordinators=None, ping_interval_s=3.0, max_ping_retries=3, gives_up=False, tls=None,
+            request_timeout_s=5.0, backoff_s=0.1, backoff_max_s=5.0,
         )  # fmt: skip
         if options["coordinators"] is None:
             raise BadArgument("coordinators is missing: say where they listen, as host:port")
@@ -37,10 +40,13 @@ class CoordinatedConsumer:
             ping_interval_ms=round(options["ping_interval_s"] * 1000),
             max_ping_retries=options["max_ping_retries"],
             session_timeout_ms=round(timeout_s * 1000),
+            request_timeout_ms=round(options["request_timeout_s"] * 1000),
+            backoff_ms=round(options["backoff_s"] * 1000),
+            backoff_max_ms=round(options["backoff_max_s"] * 1000),
             gives_up=options["gives_up"],
             listens=arguments.listens,
         )
-        found = host_ports("coordinators", options["coordinators"])
+        found = host_ports("coordinators", addresses_of(options["coordinators"]))
         self._coordinators = [Address(host, port) for host, port in found]
         self._tls = options["tls"]
 
@@ -65,3 +71,20 @@ class CoordinatedConsumer:
             tracer = ConsumerTracer(self.consumer_id, run, self._arguments.trace, now_ms)
             observe = both(tracer, observe)
         return ConsumerSession(core, streams, listener=listener, tls=self._tls, observe=observe)
+
+
+def addresses_of(coordinators: Any) -> Any:
+    """
+    The addresses that are given, perhaps by brokers' ids, as `initBrokers` has them (`002`).
+
+    The ids are not relied on: what a broker answers to a Consult names its own.
+
+    >>> addresses_of({2: "10.0.0.2:9192", 1: "10.0.0.1:9192"})
+    ['10.0.0.1:9192', '10.0.0.2:9192']
+    """
+    if not isinstance(coordinators, Mapping):
+        return coordinators
+    for broker_id in coordinators:
+        if not isinstance(broker_id, int) or not 0 <= broker_id < 2**15:
+            raise BadArgument(f"coordinators: {broker_id!r} is no broker's id, which is 0 to 32767")
+    return [coordinators[broker_id] for broker_id in sorted(coordinators)]

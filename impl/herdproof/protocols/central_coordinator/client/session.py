@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Mapping
+from functools import partial
 from typing import assert_never
+from weakref import WeakSet
 
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import (
     AllKnownBrokersNotAvailable,
     Observe,
     RegistrationRefused,
+    host_ports,
     ignore_event,
 )
 from herdproof.consuming.session import MemberSession
@@ -43,6 +47,7 @@ from herdproof.protocols.central_coordinator.events import (
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame
 from herdproof.shells.clock import now_ms
+from herdproof.who_listens import Listening, who_listens
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +74,8 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
         self._channels: dict[int, ClientChannel] = {}
         self._wake: asyncio.TimerHandle | None = None
         self._left = asyncio.Event()
+        self._ended_by = ""
+        """While the core is told that a connection is over: what the network says of it."""
 
     @property
     def consumption(self) -> Consumption:
@@ -77,6 +84,13 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
 
     def start(self) -> None:
         """Consult, register, and answer from now on."""
+        if self._twins():
+            self.troubles.tell(
+                TWIN,
+                f"another consumer of this process has its id in group {self.core.group!r}, so "
+                f"that both look like one: give each an id of its own",
+            )
+        HERE.add(self)
         self._loop = asyncio.new_event_loop()
         self._thread.start()
         self.post(Subscribe())
@@ -102,6 +116,20 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
 
     def _after_the_end(self) -> None:
         self._loop.close()
+        HERE.discard(self)
+        for twin in self._twins():
+            twin.troubles.mend(TWIN, "no other consumer of this process has its id")
+
+    def _twins(self) -> list[ConsumerSession]:
+        """Who else of this process consumes under the same id, in the same group and cluster."""
+        mine, known = (self.core.group, self.core.consumer_id), set(self.core.server_cluster.known)
+        return [
+            each
+            for each in list(HERE)
+            if each is not self
+            and (each.core.group, each.core.consumer_id) == mine
+            and known & set(each.core.server_cluster.known)
+        ]
 
     async def _until_left(self) -> None:
         await self._left.wait()
@@ -141,7 +169,7 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
             case Failed(error=error_name, why=why):
                 self._streams.end(_FAILURES.get(error_name, HerdError)(why))
             case Report():
-                self._tell(effect.what, str(dict(effect.details).get("why", "")))
+                self._tell(effect)
             case Step():
                 pass  # for whoever observes
             case _:
@@ -160,13 +188,23 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
         delay_s = max(0, time_ms - now_ms()) / 1000
         self._wake = self._loop.call_later(delay_s, self._give, Tick())
 
-    def _tell(self, what: str, why: str) -> None:
-        """Log what the core reports; the same trouble only once in a while."""
-        if what in TROUBLES:
-            self._warn(what, f"{TROUBLES[what]}{why}")
-        else:
-            level = logging.INFO if what == What.REGISTERED else logging.DEBUG
-            log.log(level, "consumer %s: %s%s", self.core.consumer_id, what, why)
+    def _tell(self, report: Report) -> None:
+        """Log what the core reports; a trouble with its coordinator is over once it registers."""
+        said = dict(report.details)
+        why = str(said.get("why", "")) + (f" ({self._ended_by})" if self._ended_by else "")
+        match report.what:
+            case What.REGISTERED:
+                self.troubles.mend(COORDINATOR, "it is registered")
+            case What.BROKER_NOT_AVAILABLE:
+                address = str(said["broker"])
+                explain = partial(unanswered, address, why, speaks_tls=self._tls is not None)
+                self.troubles.tell_why(f"{COORDINATOR} {address}", explain)
+            case _ if report.what in TROUBLES:
+                lasts = report.what not in EVENTS
+                name = f"{COORDINATOR} {report.what}" if lasts else report.what
+                self.troubles.tell(name, f"{TROUBLES[report.what]}{why}", lasts=lasts)
+            case _:
+                log.debug("consumer %s: %s%s", self.core.consumer_id, report.what, why)
 
     # ── What channels tell ──────────────────────────────────────────────────────────────────
 
@@ -177,8 +215,9 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
     def failed(self, number: int, why: str) -> None:
         """A connection cannot be had."""
         self._channels.pop(number, None)
-        self._tell(CONNECTION, why)
+        self._ended_by = why
         self._give(ConnectFailed(number))
+        self._ended_by = ""
 
     def received(self, number: int, frame: Frame) -> None:
         """A frame came."""
@@ -187,9 +226,9 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
     def closed(self, number: int, why: str) -> None:
         """A connection is over."""
         self._channels.pop(number, None)
-        if why:
-            self._tell(CONNECTION, why)
+        self._ended_by = why
         self._give(Closed(number))
+        self._ended_by = ""
 
 
 _WHY_NOT = {
@@ -202,14 +241,33 @@ _WHY_NOT = {
 }
 """Why a commit was not stored."""
 
-CONNECTION = "connection"
+HERE: WeakSet[ConsumerSession] = WeakSet()
+"""The sessions of this process that run."""
+TWIN = "twin"
+"""What the trouble is called that two have one id."""
 
-TROUBLES = {
-    CONNECTION: "",
+COORDINATOR = "coordinator"
+"""What the troubles are called that are over with a registration, and those that belong to it."""
+
+TROUBLES: Mapping[str, str] = {
     What.LOST_CONNECTION: "it consults the brokers again, since ",
-    What.BROKER_NOT_AVAILABLE: "a known broker cannot be consulted: ",
     What.NO_COORDINATOR: "no broker coordinates at present",
     What.ILLEGAL_STATE: "it was told to start while it fetches something else",
     What.START_NOT_STORED: "the start of a partition was refused, so it is not consumed",
 }
 """What is told loudly, and how its sentence begins."""
+EVENTS = (What.ILLEGAL_STATE, What.START_NOT_STORED)
+"""Those that are nothing that lasts."""
+
+
+def unanswered(address: str, why: str, *, speaks_tls: bool) -> str:
+    """Why nobody at an address says who coordinates: who listens there instead, if that is it."""
+    [(host, port)] = host_ports("coordinators", address)
+    found = who_listens(host, port)
+    if found in (Listening.KAFKA, Listening.ZOOKEEPER):
+        return (
+            f"{found.said(address)}, where a coordinator is looked for: coordinators are their own "
+            f"addresses, bootstrap_servers and zookeeper those of Kafka and ZooKeeper"
+        )
+    reason = found.misfit(speaks_tls=speaks_tls) or why
+    return f"the coordinator at {address} cannot be consulted: {reason}"

@@ -171,7 +171,11 @@ class Admission(CorePart):
                 return Rejected(
                     ErrorCode.GROUP_FULL, f"{self._settings.max_groups} groups are active"
                 )
-        elif len(group.members) + len(group.joining) >= self._settings.max_members_per_group:
+            return None
+        is_known = register.consumer_id in group.expected
+        waited_for = 0 if is_known else len(group.expected)  # who was here before comes first
+        taken = len(group.members) + len(group.joining) + waited_for
+        if taken >= self._settings.max_members_per_group:
             why = f"the group has {self._settings.max_members_per_group} members"
             return Rejected(ErrorCode.GROUP_FULL, why)
         return None

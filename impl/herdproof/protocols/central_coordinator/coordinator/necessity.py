@@ -12,6 +12,7 @@ Source: `002` (rebalance, step 3), PROTOCOLS.md, ruling 3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from enum import StrEnum
 
 from herdproof.consuming.assignment import Partition
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Owner
@@ -19,6 +20,16 @@ from herdproof.protocols.central_coordinator.coordinator.groups import Group, Ow
 Plan = Mapping[Partition, str]
 """The registration that each partition is meant for."""
 Owners = Mapping[Partition, Owner]
+
+
+class Necessity(StrEnum):
+    """Why a rebalance is necessary; 3.1 to 3.5 in this order, as operators read it."""
+
+    NOTHING_REGISTERED = "no owner is registered"
+    NOT_OWNED = "a partition has no owner"
+    GONE = "a partition that has an owner is gone"
+    MISMATCH = "the owners are not those planned"
+    NOT_STARTED = "a consumer has not acknowledged its Start"
 
 
 def nothing_registered(group: Group) -> bool:
@@ -48,16 +59,16 @@ def some_not_started(group: Group) -> bool:
     return any(member.acked != group.generation for member in group.members.values())
 
 
-def why_necessary(group: Group, plan: Plan, existing: Set[Partition]) -> str | None:
+def why_necessary(group: Group, plan: Plan, existing: Set[Partition]) -> Necessity | None:
     """Why a rebalance is necessary, or None if it is not."""
     if nothing_registered(group):
-        return "3.1: no owner is registered"
+        return Necessity.NOTHING_REGISTERED
     if some_not_owned(group.owners, plan):
-        return "3.2: a partition has no owner"
+        return Necessity.NOT_OWNED
     if some_gone(group.owners, existing):
-        return "3.3: a partition that has an owner is gone"
+        return Necessity.GONE
     if some_mismatch(group.owners, plan):
-        return "3.4: the owners are not those planned"
+        return Necessity.MISMATCH
     if some_not_started(group):
-        return "3.5: a consumer has not acknowledged its Start"
+        return Necessity.NOT_STARTED
     return None

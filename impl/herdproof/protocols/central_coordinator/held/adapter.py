@@ -26,6 +26,7 @@ from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase as CorePhase
+from herdproof.protocols.central_coordinator.coordinator.necessity import Necessity
 from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner, read_point
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
 from herdproof.protocols.central_coordinator.held.flawed import (
@@ -152,7 +153,7 @@ class CentralCores(Adapter):
         """Whether all have started what they own, and the plan is another; or it gives nothing."""
         why = self.world.why_necessary(b.index)
         plan = self.world.brokers[b.index].core.rebalancer.plan(group)
-        if why is None or not why.startswith("3.4"):
+        if why is not Necessity.MISMATCH:
             is_queued = group.phase is not CorePhase.IDLE
             return why is not None and is_queued and not (group.generation or plan)
         return all(member.acked == group.generation for member in group.members.values()) and all(

@@ -26,6 +26,7 @@ from herdproof.protocols.central_coordinator.coordinator.coordinator import Coor
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member, Phase
 from herdproof.protocols.central_coordinator.coordinator.membership import Membership
 from herdproof.protocols.central_coordinator.coordinator.necessity import (
+    Necessity,
     nothing_registered,
     some_gone,
     some_not_owned,
@@ -85,7 +86,7 @@ class NoStart(Rebalancer):
         planned = {p: group.members[name].consumer_id for p, name in plan.items()}
         if planned == {p: owner.consumer_id for p, owner in group.owners.items()}:
             return None
-        return "3.4: the owners are not those planned"
+        return Necessity.MISMATCH
 
 
 class StaleOffsets(Rebalancer):

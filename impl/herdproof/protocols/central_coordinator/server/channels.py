@@ -18,6 +18,7 @@ from herdproof.protocols.central_coordinator.wire.errors import FrameError, Unse
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.shells.configuration import Listener
 from herdproof.shells.connections import LimitedConnection
+from herdproof.who_listens import stranger
 
 PORTION = 64
 """How many frames of one connection are taken before others have their turn."""
@@ -51,6 +52,8 @@ class ServerChannel(LimitedConnection):
         self._owner = owner
         self._conversation = Conversation(max_frame_bytes=limits.max_frame_bytes)
         self._frames: Iterator[Frame] = iter(())
+        self._first = b""
+        """What came first, as far as it tells who speaks."""
 
     # ── What the owner asks for ─────────────────────────────────────────────────────────────
 
@@ -70,6 +73,7 @@ class ServerChannel(LimitedConnection):
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
         if not self._ended:
+            self._first = self._first or data[:8]
             self._frames = self._conversation.feed(data)
             self._take()
 
@@ -119,7 +123,7 @@ class ServerChannel(LimitedConnection):
         answer = self._conversation.refusal(error, self._owner.epoch)
         if answer:
             self._transport.write(answer)
-        self._cut("malformed frame", error)
+        self._cut(stranger(self._first) or "malformed frame", error)
 
     @property
     def _begun(self) -> bool:

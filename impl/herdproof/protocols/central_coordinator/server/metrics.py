@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.wire.messages import Frame
+from herdproof.shells.health import Health
 from herdproof.zookeeper.operations import Answer, Operation, Refusal
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -25,6 +26,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self.health = Health()
         self.leads = Gauge(
             "herdproof_leads", "Whether this broker coordinates (0 or 1).", registry=registry
         )
@@ -62,6 +64,9 @@ class Metrics:
             "herdproof_reports", "What the core reported; `reports.py` lists it.", ["what"],
             registry=registry,
         )  # fmt: skip
+        self._members = Gauge(
+            "herdproof_members", "Members of all groups that it coordinates.", registry=registry
+        )
         self._rebalances = Histogram(
             "herdproof_rebalance_seconds", "From the Stops of a rebalance to its last answer.",
             buckets=SECONDS, registry=registry,
@@ -88,6 +93,13 @@ class Metrics:
     def reported(self, report: Report) -> None:
         """The core reported something."""
         self._reports.labels(report.what).inc()
+        match report.what:
+            case What.MEMBER_JOINED:
+                self._members.inc()
+            case What.MEMBER_LOST:
+                self._members.dec()
+            case What.STEPPED_DOWN:
+                self._members.set(0)
         took_ms = dict(report.details).get("ms")
         if report.what == What.REBALANCE_DONE and took_ms is not None:
             self._rebalances.observe(float(took_ms) / 1000)

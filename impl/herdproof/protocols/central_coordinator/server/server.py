@@ -43,20 +43,24 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.central_coordinator.reports import LEVELS
+from herdproof.protocols.central_coordinator.reports import LEVELS, sentence
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
+from herdproof.protocols.central_coordinator.server.twins import Twins
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.protocols.election.keeper import Keeper
+from herdproof.protocols.election.leader_watch import LeaderWatch
 from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.election.shell import ElectionOver
 from herdproof.shells.clock import now_ms
 from herdproof.shells.configuration import BadConfiguration
+from herdproof.shells.health import Condition
 from herdproof.shells.listening import listen
 from herdproof.shells.logs import fields
+from herdproof.troubles import Troubles
 from herdproof.zookeeper.operations import Answer, Link, Operation, Watched
 
 log = logging.getLogger(__name__)
@@ -117,6 +121,15 @@ class Server:
         self._epoch = 0
         self._wake: asyncio.TimerHandle | None = None
         self._closing = False
+        self._twins = Twins(Troubles(log))
+        self._leader = ""
+        """Who leads, as far as it is known here; "" if that is nobody else."""
+        self._leader_watch = LeaderWatch(
+            paths.election.leader, str(broker_id), self._keeper.submit, self._led_by
+        )
+        self._is_linked = False
+        metrics.health.ready = self._condition
+        metrics.health.loop = self._loop
 
     @property
     def epoch(self) -> int:
@@ -170,6 +183,7 @@ class Server:
             raise
         self.give(Tick())
         self._keeper.stand()
+        self._leader_watch.look()
         return self
 
     async def __aexit__(
@@ -195,6 +209,7 @@ class Server:
     async def _end(self) -> None:
         """Listen no more, resign, have every channel closed, and end the session."""
         self._closing = True
+        self._leader_watch.rest()
         if self._listening is not None:
             self._listening.close()
         if self._registering is not None:
@@ -252,18 +267,37 @@ class Server:
         self._epoch = 0
         self.metrics.leads.set(0)
         self.give(Deposed(epoch))
+        self._leader_watch.look_soon()
 
     def fired(self, watched: Watched) -> None:
         """A watch fired, or may have."""
         if watched.path == self._registration.path:
             self._registration.look_again()
+        self._leader_watch.fired(watched)
         self.give(Fired(watched))
 
     def linked(self, link: Link) -> None:
         """ZooKeeper is reached, or no more."""
-        self.metrics.linked.set(link is Link.CONNECTED)
+        self._is_linked = link is Link.CONNECTED
+        self.metrics.linked.set(self._is_linked)
         self._registration.look_again()
-        log.info("zookeeper", extra=fields(link=link.value))
+        log.info("the link to ZooKeeper is %s", link.value, extra=fields(link=link.value))
+
+    def _led_by(self, broker: str) -> None:
+        """Another broker leads, or nobody does ("")."""
+        if broker != self._leader and broker and not self._epoch:
+            log.info("stands by: broker %s leads", broker)
+        self._leader = broker
+
+    def _condition(self) -> Condition:
+        """Whether consumers are served here, or told by whom."""
+        if not self._is_linked:
+            return Condition(False, "ZooKeeper is not reached")
+        if self._epoch:
+            return Condition(True, f"it leads in epoch {self._epoch}")
+        if self._leader:
+            return Condition(True, f"it stands by: broker {self._leader} leads")
+        return Condition(False, "nobody is known to lead")
 
     def over(self) -> None:
         """The session has ended: by this server, or because the elector failed."""
@@ -307,17 +341,21 @@ class Server:
 
     def _step_down(self, why: str) -> None:
         """Resign, and stand again a little later."""
-        log.warning("steps down", extra=fields(why=why))
+        log.warning("it steps down: %s", why, extra=fields(why=why))
         self._keeper.resign()
         self._loop.call_later(STAND_AGAIN_S, self._keeper.stand)
 
     def _report(self, report: Report) -> None:
         """Log and count what the core has to say."""
         self.metrics.reported(report)
+        self._twins.reported(report)
         said = dict(report.details)
         if report.group:
             said["group"] = report.group
-        log.log(LEVELS.get(report.what, logging.INFO), report.what, extra=fields(**said))
+        level = LEVELS.get(report.what, logging.INFO)
+        log.log(
+            level, "%s", sentence(report.what, said), extra=fields(event=str(report.what), **said)
+        )
 
 
 def of(channel: ServerChannel, **more: str) -> dict[str, Any]:

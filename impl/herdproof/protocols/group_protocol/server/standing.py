@@ -16,8 +16,9 @@ from collections.abc import Callable
 from herdproof.broker.answering import BrokerNode, Reply
 from herdproof.broker.codec import KafkaRequest
 from herdproof.errors import WorldError
-from herdproof.protocols.election.elector import Paths, read_leader
+from herdproof.protocols.election.elector import Paths
 from herdproof.protocols.election.keeper import Keeper
+from herdproof.protocols.election.leader_watch import LeaderWatch
 from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.server import translation
@@ -34,6 +35,7 @@ from herdproof.protocols.group_protocol.stores.zookeeper import (
     ZooKeeperGroupStore,
 )
 from herdproof.shells.configuration import ZooKeeperSection
+from herdproof.shells.health import Condition
 from herdproof.shells.logs import fields
 from herdproof.zookeeper.operations import Answer, Data, Get, Link, Operation, Watched
 
@@ -52,8 +54,6 @@ client must take such a one for a broker of Kafka's.
 CONNECT_S = 30.0
 STAND_AGAIN_S = 1.0
 """How long a coordinator that had to step down stays out of the election."""
-LOOK_AGAIN_S = 0.2
-"""How long until it looks again who leads, where nobody does, or nobody who is known."""
 
 
 class ElectionEnded(WorldError):
@@ -87,7 +87,10 @@ class StandingGroups:
         )  # fmt: skip
         self._leads = self._is_closing = False
         self._leader: BrokerNode | None = None
-        self._looks_again = self._loop.call_later(0, lambda: None)
+        self._is_linked = False
+        self._leader_watch = LeaderWatch(
+            PATHS.election.leader, str(broker_id), self._keeper.submit, self._led_by
+        )
         self._registration: Registration | None = None
         self._registering: asyncio.Task[None] | None = None
 
@@ -110,6 +113,7 @@ class StandingGroups:
     async def close(self) -> None:
         """Resign, and end the session."""
         self._is_closing = True
+        self._leader_watch.rest()
         if self._registering is not None:
             self._registering.cancel()
         await self._keeper.close()
@@ -128,13 +132,13 @@ class StandingGroups:
 
     def elected(self, epoch: int) -> None:
         """This broker leads."""
-        log.info("elected", extra=fields(epoch=epoch))
+        log.info("elected: it leads in epoch %d", epoch, extra=fields(epoch=epoch))
         self._leads = True
         self._shell.elected(epoch)
 
     def deposed(self, epoch: int) -> None:
         """It leads no more."""
-        log.info("deposed", extra=fields(epoch=epoch))
+        log.info("it leads no more in epoch %d", epoch, extra=fields(epoch=epoch))
         self._leads = False
         self._shell.deposed()
         self._look()
@@ -148,7 +152,8 @@ class StandingGroups:
 
     def linked(self, link: Link) -> None:
         """The link to ZooKeeper changed."""
-        log.info("zookeeper", extra=fields(link=link.value))
+        log.info("the link to ZooKeeper is %s", link.value, extra=fields(link=link.value))
+        self._is_linked = link is Link.CONNECTED
         if self._registration is not None:
             self._registration.look_again()
 
@@ -171,16 +176,25 @@ class StandingGroups:
         if not self._is_closing:
             self._keeper.stand()
 
+    def condition(self) -> Condition:
+        """Whether groups are served here, or clients told by whom."""
+        if not self._is_linked:
+            return Condition(False, "ZooKeeper is not reached")
+        if self._leads:
+            return Condition(True, "it leads")
+        if self._leader is None:
+            return Condition(False, "nobody is known to lead")
+        return Condition(True, f"it stands by: {self._leader.host}:{self._leader.port} leads")
+
     def _look(self) -> None:
         """Look who leads, and be told when that changes."""
         if not self._is_closing and not self._leads:
-            self._keeper.submit(Get(PATHS.election.leader, watch=True), self._leader_told)
+            self._leader_watch.look()
 
-    def _leader_told(self, answer: Answer) -> None:
+    def _led_by(self, name: str) -> None:
         """Look where the leader is found, if one is known."""
-        name = read_leader(answer.data)[0] if isinstance(answer, Data) else ""
-        if not name or name == str(self._broker_id):
-            self._not_known()
+        if not name:
+            self._leader = None
             return
         path = f"{REGISTRATIONS}/{name}"
         self._keeper.submit(Get(path), lambda found: self._address_told(int(name), found))
@@ -188,13 +202,9 @@ class StandingGroups:
     def _address_told(self, broker_id: int, answer: Answer) -> None:
         """Note where the leader is found."""
         if not isinstance(answer, Data):
-            self._not_known()
+            self._leader = None
+            self._leader_watch.look_soon()
             return
         told = json.loads(answer.data)
         self._leader = BrokerNode(OTHERS_FROM + broker_id, told["host"], told["port"])
-
-    def _not_known(self) -> None:
-        """Nobody leads whom clients could be sent to: look again soon."""
-        self._leader = None
-        self._looks_again.cancel()
-        self._looks_again = self._loop.call_later(LOOK_AGAIN_S, self._look)
+        log.info("stands by: broker %d leads, at %s:%d", broker_id, told["host"], told["port"])

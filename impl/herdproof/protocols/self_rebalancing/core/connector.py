@@ -255,7 +255,10 @@ class ConsumerConnector:
         elif stat is None:
             self._register()
         elif stat.ephemeral_owner:
-            self._register_later("another session has a node of that name")
+            self._register_later(
+                "another consumer has this id, or this one's last session has not ended yet; each "
+                "needs an id of its own"
+            )
         else:
             self._register_later("a persistent node has that name: whoever has made it deletes it")
 

@@ -44,7 +44,7 @@ from herdproof.zookeeper.operations import Answer, Link, Watched
 log = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
-"""How long a server is waited for before it is said that there is none; it is tried on."""
+"""How long one attempt to get a session lasts; there is always another one."""
 QUIET = (What.REGISTERED,)
 WHY_NOT = {
     CommitOutcome.REFUSED: "the commit was refused: the partition is not (or no longer) this"
@@ -116,6 +116,7 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
             session_timeout_s=self.core.context.settings.zookeeper_session_timeout_ms / 1000,
             on_link=self._link_changed,
             on_watch=self._watch_fired,
+            troubles=self.troubles,
         )
 
     def _connect(self) -> None:
@@ -123,8 +124,7 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
         while not self._is_to_end.is_set():
             try:
                 self.client.start(CONNECT_S)
-            except ZooKeeperUnreachable as problem:
-                self._warn("connection", f"{problem} It is tried on.")
+            except ZooKeeperUnreachable:  # which the client itself has told
                 self.client = self._new_client()
                 self._drop_out_if_closed()
             else:
@@ -188,6 +188,8 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
         """Log what the core reports."""
         why = str(dict(report.details).get("why", ""))
         if report.what in QUIET:
+            self.troubles.mend(What.NOT_REGISTERED, why)
             log.info("consumer %s: %s", self.core.consumer_id, why)
         else:
-            self._warn(report.what, f"{report.what}: {why}")
+            lasts = report.what == What.NOT_REGISTERED
+            self.troubles.tell(report.what, f"{report.what}: {why}", lasts=lasts)

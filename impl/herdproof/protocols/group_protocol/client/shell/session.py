@@ -137,7 +137,8 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
         self.post(RequestAnswered(number, response))
 
     def _ended(self, node: Node, why: str) -> None:
-        self._warn(f"{node.host}:{node.port}", f"{node.host}:{node.port} is gone: {why}")
+        address = f"{node.host}:{node.port}"
+        self.troubles.tell(address, f"{address} is gone: {why}", lasts=False)
         self.post(Disconnected(node))
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
@@ -164,7 +165,8 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
             case EndClient():
                 self._wakes_ms = None
             case Report():
-                self._warn(effect.what, str(dict(effect.details).get("why", "")))
+                why = str(dict(effect.details).get("why", ""))
+                self.troubles.tell(effect.what, why, lasts=False)
             case Polled():
                 pass  # the application waits for records, not for the poll
             case _:

@@ -1,0 +1,84 @@
+"""
+Health: what a service answers to whoever looks after it, over HTTP, beside its metrics.
+
+`/healthz` says whether it lives: 200 while its loop turns. `/ready` says whether it does its work,
+or knows who does: 200 with a sentence, else 503 with the reason. `/metrics` is for Prometheus; all
+else is 404.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+TURNS_S = 2.0
+"""A loop that takes longer for a turn is held by something."""
+
+
+class Condition(NamedTuple):
+    """Whether it is well, and a sentence without its end."""
+
+    is_well: bool
+    said: str
+
+
+def starting() -> Condition:
+    """How ready a service is before it says so itself."""
+    return Condition(False, "it is starting")
+
+
+def serving() -> Condition:
+    """How ready a service is that depends on nobody."""
+    return Condition(True, "it serves")
+
+
+@dataclass
+class Health:
+    """A service's own word; `ready` is asked from a thread of the metrics'."""
+
+    ready: Callable[[], Condition] = starting
+    loop: asyncio.AbstractEventLoop | None = None
+    """The loop that has to turn, once there is one."""
+
+    def alive(self) -> Condition:
+        """Whether the loop turns; before there is one, the process lives at least."""
+        if self.loop is None:
+            return starting()._replace(is_well=True)
+        turned = threading.Event()
+        with suppress(RuntimeError):  # it has ended
+            self.loop.call_soon_threadsafe(turned.set)
+        if not turned.wait(TURNS_S):
+            return Condition(False, f"its loop has not turned for {TURNS_S:g} s")
+        return Condition(True, "it lives")
+
+
+def pages(registry: CollectorRegistry, health: Health) -> WSGIApplication:
+    """What is served under which path."""
+    metrics: WSGIApplication = make_wsgi_app(registry)
+    conditions: dict[str, Callable[[], Condition]] = {
+        "/healthz": health.alive,
+        "/ready": lambda: health.ready(),
+    }
+
+    def serve(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            return metrics(environ, start)
+        if path not in conditions:
+            status, said = "404 Not Found", "there are /metrics, /healthz and /ready"
+        else:
+            is_well, said = conditions[path]()
+            status = "200 OK" if is_well else "503 Service Unavailable"
+        start(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{said}\n".encode()]
+
+    return serve
