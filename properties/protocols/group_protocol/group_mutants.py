@@ -1,7 +1,9 @@
 """Twelve mistakes planted in the group coordinator's core, beside those that have variants."""
 
 from collections.abc import Mapping
+from typing import cast
 
+from herdproof.conformance.flawed import Flawed
 from herdproof.protocols.group_protocol.coordinator.context import Deed, GroupContext, StoredThen
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
@@ -164,7 +166,9 @@ def _ignore(ok: bool) -> None:
 
 def of(**parts: type[object]) -> type[GroupCoordinator]:
     """A core with these parts in the place of its own."""
-    return type("MistakenCoordinator", (GroupCoordinator,), dict(parts))
+    return cast(
+        type[GroupCoordinator], Flawed("MistakenCoordinator", (GroupCoordinator,), dict(parts))
+    )
 
 
 MUTANTS: Mapping[str, type[GroupCoordinator]] = {

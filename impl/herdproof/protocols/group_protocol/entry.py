@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from herdproof.pipeline.checks import simulated_runs
+from herdproof.conformance.flawed import switched
+from herdproof.pipeline.checks import held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
-from herdspec.protocols.group_protocol.plan import PROTOCOL
+from herdspec.protocols.group_protocol.plan import PROTOCOL, told
 
 HERE = "herdproof.protocols.group_protocol"
 RUNS = 20
@@ -14,13 +15,20 @@ ON_RUNS = (
     "What the coordinator does in the simulated world, disturbed, contract and spec allow.",
 )
 
+adapter = switched(
+    PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:CORES")
+)
 IMPLEMENTATION = Implementation(
     PROTOCOL,
     checks=(
         simulated_runs(
             PROTOCOL, ON_RUNS, runs=RUNS, name=f"simulate, judge and replay {RUNS} runs"
         ),
+        held(adapter, "walks", lambda: told(2, 2, 1, faults=0), runs=40, turns=200),
+        held(adapter, "edges", lambda: told(1, 1, 1, faults=1), seconds=None),
+        held(adapter, "stories", lambda: told(1, 1, 1, faults=1)),
     ),
+    adapter=adapter,
     trace_map=made(f"{HERE}.traces.trace_map:map_of"),
     auditor=later(f"{HERE}.traces.auditor:GroupsAuditor"),
     simulated=made(f"{HERE}.campaign:GroupRuns"),
