@@ -117,7 +117,7 @@ class HeldCoordinators(PickledAdapter):
     chosen: ClassVar[Mapping[str, Sequence[str]]] = {
         "store_assignment": ("plan",), "store_generation": ("leader",),
     }  # fmt: skip
-    reluctant = ("handle_join_group",)
+    reluctant = ("handle_join_group", "update_fetch_positions")
     core: ClassVar[type[GroupCoordinator]] = GroupCoordinator
     join_version: ClassVar[int] = 9
     """From 4 on the first JoinGroup only asks for a member id."""
@@ -323,11 +323,18 @@ class HeldCoordinators(PickledAdapter):
 
     def _ask(self, m: c.Member, request: GroupRequest, *, awaits: bool = True) -> None:
         core, caller = self._coordinator, self._numbers()
-        assert core is not None, "somebody reads it"
+        if core is None:
+            raise Refused("nobody reads it")
         self._callers[caller] = m
         if awaits:
             self._current[m] = caller
         self._perform(core.handle(self._now_ms, caller, request), caller)
+
+    def _ask_now(self, m: c.Member, request: GroupRequest) -> None:
+        """Ask what the spec has answered at once."""
+        self._ask(m, request, awaits=False)
+        if m not in self._answers:
+            raise Refused("it is not answered yet")
 
     def _perform(self, effects: Iterable[GroupEffect], present: int = 0) -> None:
         for effect in effects:
@@ -404,7 +411,7 @@ class HeldCoordinators(PickledAdapter):
         request = HeartbeatRequest(
             version=4, group_id=GROUP, generation_id=self._s.at[m], member_id=self._ids[m]
         )
-        self._ask(m, request, awaits=False)
+        self._ask_now(m, request)
 
     def _handle_leave_group(self, m: c.Member) -> None:
         leaving = (LeavingMember(self._ids[m]),)
@@ -424,8 +431,9 @@ class HeldCoordinators(PickledAdapter):
         self._ask(m, request, awaits=False)
 
     def _update_fetch_positions(self, m: c.Member) -> None:
+        """While anything of a group is being stored, it is not answered yet."""
         request = OffsetFetchRequest(version=9, groups=(GroupToFetch(GROUP, None),))
-        self._ask(m, request, awaits=False)
+        self._ask_now(m, request)
 
     def _expire(self, m: c.Member) -> None:
         self._pass(SESSION_MS, self._ids[m])
