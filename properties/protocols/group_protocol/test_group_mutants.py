@@ -87,7 +87,7 @@ HELD_BY: dict[str, tuple[str, ...]] = {
 By mistake: who finds it of those that take the core and its spec through the same steps.
 
 Edges are those of one member and one fault, or of two members and none; walks have two of each. To
-forget offsets takes a second fault. The spec's clients do not fetch what is being stored, nor hear
+forget offsets takes more faults. The spec's clients do not fetch what is being stored, nor hear
 what comes of their commits, nor send heartbeats of a generation that was followed by another.
 """
 

@@ -17,6 +17,7 @@ from herdproof.consuming.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
+from herdproof.protocols.group_protocol.client.core.offset_requests import to_commit
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator, Reign
 from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER, ClassicGroup
 from herdproof.protocols.group_protocol.coordinator.states import GroupState as CoreState
@@ -26,6 +27,7 @@ from herdproof.protocols.group_protocol.effects import (
     StoredClassicGroup,
     StoredCommit,
     StoreGroup,
+    TopicPartition,
 )
 from herdproof.protocols.group_protocol.messages import (
     Error,
@@ -43,10 +45,8 @@ from herdproof.protocols.group_protocol.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    PartitionToCommit,
     SyncGroupRequest,
     SyncGroupResponse,
-    TopicToCommit,
 )
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.steps import Step
@@ -59,13 +59,14 @@ from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol import spec as c
 from herdspec.protocols.group_protocol.properties import HELD
 
-GROUP, TOPIC = "g", "t"
+GROUP = "g"
 SESSION_MS, DELAY_MS, REBALANCE_MS = 10_000, 10**8, 2**50
 """No rebalance is ever given up: who does not come is expelled when its session ends."""
-SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=DELAY_MS)
+SETTINGS = GroupSettings(
+    group_initial_rebalance_delay_ms=DELAY_MS, group_max_session_timeout_ms=2**50
+)
 DELAYED = (CoreState.EMPTY, CoreState.PREPARING_REBALANCE)
 """The states of a group before, and while, more are waited for."""
-RANGE = (GroupProtocol("range", write_subscription((TOPIC,))),)
 ANSWERED = ("down", "said", "given", "rejoin", "has_id", "position", "exists")
 """What an answer tells a client; and which partitions there are, as it begins."""
 SAME = {
@@ -75,6 +76,16 @@ SAME = {
 }  # fmt: skip
 """What happens to cores with an action, where that has another one's name."""
 COMPLETES = ("handle_join_group", "handle_leave_group", "expire", "expire_gone")
+
+
+def place(p: c.Partition) -> TopicPartition:
+    """A partition: that of a topic of its own, since whoever subscribes wants whole topics."""
+    return f"t{p.index}", 0
+
+
+def partition(topic: str) -> c.Partition:
+    """The partition of a topic."""
+    return Partition(int(topic[1:]))
 
 
 def bearer(member_id: str) -> c.Member:
@@ -139,7 +150,7 @@ class HeldCoordinators(PickledAdapter):
         self._stored = StoredClassicGroup()
         self._write: StoreGroup | None = None
         self._is_done = False
-        self._noted: dict[int, int] = {}
+        self._noted: dict[TopicPartition, int] = {}
         """The offsets that were taken since the group was loaded, by partition."""
         self._ids: dict[c.Member, str] = {}
         """Of each client, the last member id that was given to it."""
@@ -172,7 +183,7 @@ class HeldCoordinators(PickledAdapter):
         stored = self._stored.metadata
         offsets = self._stored.offsets
         seen: dict[str, Any] = {
-            "committed": {p: commit_of(offsets.get((TOPIC, p.index))) for p in Partition}
+            "committed": {p: commit_of(offsets.get(place(p))) for p in Partition}
         }
         if stored is not None:
             members = {self._member(member.member_id) for member in stored.members}
@@ -182,11 +193,11 @@ class HeldCoordinators(PickledAdapter):
             if stored.is_assigned:
                 seen["assigned"] = stored.generation
                 owners = {
-                    n: self._member(member.member_id)
+                    partition(topic): self._member(member.member_id)
                     for member in stored.members
-                    for _, n in read_assignment(member.assignment)
+                    for topic, _ in read_assignment(member.assignment)
                 }
-                seen["owner"] = {p: owners[p.index] for p in Partition if p.index in owners}
+                seen["owner"] = owners
         return seen
 
     def _in_memory(self) -> dict[str, Any]:
@@ -212,8 +223,8 @@ class HeldCoordinators(PickledAdapter):
         """The offsets that were sent to be stored, and those that are on their way."""
         sent = {} if self._write is None or self._is_done else self._write.offsets
         return {
-            "noted": {p: self._noted.get(p.index, 0) for p in Partition},
-            "sent": {p: commit_of(sent.get((TOPIC, p.index))) for p in Partition},
+            "noted": {p: self._noted.get(place(p), 0) for p in Partition},
+            "sent": {p: commit_of(sent.get(place(p))) for p in Partition},
         }
 
     def _told(self) -> dict[str, Any]:
@@ -292,10 +303,10 @@ class HeldCoordinators(PickledAdapter):
                 s.down[m] = c.GroupAnswer.LEADER if leads else c.GroupAnswer.FOLLOWER
                 s.said[m] = told.generation_id
             case SyncGroupResponse(error=Error.NONE):
-                mine = {n for _, n in read_assignment(told.assignment)}
+                mine = read_assignment(told.assignment)
                 s.down[m] = c.GroupAnswer.ASSIGNMENT
                 for p in Partition:
-                    s.given[m, p] = p.index in mine
+                    s.given[m, p] = place(p) in mine
             case JoinGroupResponse(error=error) | SyncGroupResponse(error=error):
                 s.down[m] = c.GroupAnswer[error.name]
             case HeartbeatResponse(error=error):
@@ -303,9 +314,8 @@ class HeldCoordinators(PickledAdapter):
                 s.has_id[m] = error is not Error.UNKNOWN_MEMBER_ID
             case OffsetFetchResponse(groups=(group,)):
                 for topic in group.topics:
-                    for each in topic.partitions:
-                        if s.given[m, p := Partition(each.partition)]:
-                            s.position[m, p] = max(each.offset, 0)
+                    if s.given[m, p := partition(topic.name)]:
+                        s.position[m, p] = max(topic.partitions[0].offset, 0)
 
     # ── The cores ───────────────────────────────────────────────────────────────────────────
 
@@ -330,6 +340,10 @@ class HeldCoordinators(PickledAdapter):
             self._current[m] = caller
         self._perform(core.handle(self._now_ms, caller, request), caller)
 
+    def _answer(self, m: c.Member, told: GroupResponse) -> None:
+        """A client is answered."""
+        self._answers[m] = told
+
     def _ask_now(self, m: c.Member, request: GroupRequest) -> None:
         """Ask what the spec has answered at once."""
         self._ask(m, request, awaits=False)
@@ -342,10 +356,10 @@ class HeldCoordinators(PickledAdapter):
                 case GroupAnswer(caller=caller, response=told):
                     m = self._callers.pop(caller)
                     if caller in (present, self._current.get(m)):
-                        self._answers[m] = told
+                        self._answer(m, told)
                 case StoreGroup():
                     self._write, self._is_done = effect, False
-                    self._noted |= {n: commit_of(of) for (_, n), of in effect.offsets.items()}
+                    self._noted |= {w: commit_of(of) for w, of in effect.offsets.items()}
                 case Step(action="handle_join_group", member=name) if name:
                     self._ids[bearer(name)] = name
                 case Step(action=action) if action in self.silent:
@@ -383,21 +397,22 @@ class HeldCoordinators(PickledAdapter):
         """A leader that has lost its id would be another member, and in the spec leads on."""
         if self._s.leader == m and not self._s.has_id[m]:
             raise Refused
+        topics = tuple(place(p)[0] for p in Partition if self._s.interest[m, p])
         request = JoinGroupRequest(
             version=self.join_version, client_id=f"c{m.index}", group_id=GROUP,
             member_id=self._ids[m] if self._s.has_id[m] else "",
             session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS,
-            protocol_type=CONSUMER, protocols=RANGE,
+            protocol_type=CONSUMER, protocols=(GroupProtocol("plan", write_subscription(topics)),),
         )  # fmt: skip
         self._ask(m, request)
 
     def _handle_sync_group(self, m: c.Member) -> None:
-        shares: dict[c.Member, list[tuple[str, int]]] = {}
+        shares: dict[c.Member, list[TopicPartition]] = {}
         for p in Partition if self._s.leads[m] else ():
             wanting = [o for o in Member if self._s.belongs[o] and self._s.interest[o, p]]
             if self._s.exists[p] and wanting:
                 heir = wanting[(self._s.at[m] + 1) % len(wanting)]  # so that partitions move
-                shares.setdefault(heir, []).append((TOPIC, p.index))
+                shares.setdefault(heir, []).append(place(p))
         request = SyncGroupRequest(
             version=5, group_id=GROUP, generation_id=self._s.at[m], member_id=self._ids[m],
             assignments=tuple(
@@ -419,14 +434,11 @@ class HeldCoordinators(PickledAdapter):
         self._ask(m, request, awaits=False)
 
     def _handle_offset_commit(self, m: c.Member) -> None:
-        partitions = tuple(
-            PartitionToCommit(p.index, self._s.committing[m, p])
-            for p in Partition
-            if self._s.committing[m, p]
-        )
+        committing = self._s.committing
+        offsets = {place(p): committing[m, p] for p in Partition if committing[m, p]}
         request = OffsetCommitRequest(
             version=9, group_id=GROUP, generation_id=self._s.commit_at[m],
-            member_id=self._ids[m], topics=(TopicToCommit(TOPIC, partitions),),
+            member_id=self._ids[m], topics=to_commit(offsets),
         )  # fmt: skip
         self._ask(m, request, awaits=False)
 
