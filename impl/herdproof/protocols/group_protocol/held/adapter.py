@@ -128,10 +128,8 @@ class HeldCoordinators(PickledAdapter):
     chosen: ClassVar[Mapping[str, Sequence[str]]] = {
         "store_assignment": ("plan",), "store_generation": ("leader",),
     }  # fmt: skip
-    reluctant = ("handle_join_group", "update_fetch_positions")
+    reluctant: ClassVar[tuple[str, ...]] = ("handle_join_group", "update_fetch_positions")
     core: ClassVar[type[GroupCoordinator]] = GroupCoordinator
-    join_version: ClassVar[int] = 9
-    """From 4 on the first JoinGroup only asks for a member id."""
     clients: ClassVar[Specification] = HELD
     """What its clients do, and topics, and the election."""
     switches: ClassVar[frozenset[str]] = frozenset()
@@ -399,7 +397,7 @@ class HeldCoordinators(PickledAdapter):
             raise Refused
         topics = tuple(place(p)[0] for p in Partition if self._s.interest[m, p])
         request = JoinGroupRequest(
-            version=self.join_version, client_id=f"c{m.index}", group_id=GROUP,
+            version=9, client_id=f"c{m.index}", group_id=GROUP,
             member_id=self._ids[m] if self._s.has_id[m] else "",
             session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS,
             protocol_type=CONSUMER, protocols=(GroupProtocol("plan", write_subscription(topics)),),

@@ -63,6 +63,8 @@ NODE = Node(0, "coordinator", 9092)
 NEVER_MS, SESSION_MS, POLL_MS, BEAT_MS, BACK_OFF_MS = 2**60, 2**50, 2**40, 2**30, 1
 NOTHING = "nothing"
 """A topic that is never there: whoever is to subscribe to nothing subscribes to this."""
+LATE: tuple[type[ClientRequest], ...] = (LeaveGroupRequest, OffsetCommitRequest)
+"""What may be read although its connection is over."""
 KINDS = {
     c.Awaited.JOIN: JoinGroupRequest, c.Awaited.SYNC: SyncGroupRequest,
 }  # fmt: skip
@@ -138,6 +140,12 @@ class HeldClient:
         self.go_on()
         self.gates.look("ensure_active_group")
         self.go_on()
+
+    def complete(self) -> None:
+        """It takes its assignment; should it have to join again, that waits."""
+        vars(self.core.coordinator)["on_join_prepare"] = not_yet
+        self.join()
+        del vars(self.core.coordinator)["on_join_prepare"]
 
     def read(self, kind: type[ClientRequest]) -> ClientRequest:
         """What it has sent of this kind is read."""
@@ -256,12 +264,15 @@ class HeldClients(HeldCoordinators):
     def _client_update_metadata(self, m: c.Member) -> None:
         client = self._live[m]
         client.go_on()
-        if client.state is not states.MemberState.STABLE or client.is_over:
-            raise Refused("it will look at topics when it is STABLE")
+        is_stable = client.state is states.MemberState.STABLE
+        if client.is_over or (not is_stable and self._s.up[m]):
+            raise Refused("it looks at topics for its assignment, or does not")
         client.core.metadata.request_update()
         client.go_on()
         self._tell_topics(client)
-        if not client.core.coordinator.rejoin_needed:
+        member = client.core.coordinator
+        known = member.assignment_snapshot or {}
+        if not member.partitions_changed(known, client.core.metadata.topics):
             raise Refused("its group does not want it")
 
     def _client_lookup_coordinator(self, m: c.Member) -> None:
@@ -287,16 +298,14 @@ class HeldClients(HeldCoordinators):
 
     def _client_on_join_complete(self, m: c.Member) -> None:
         self._client_hear(m)
-        self._live[m].join()
+        self._live[m].complete()
 
     def _client_lose(self, m: c.Member) -> None:
         client = self._live[m]
-        late = {
-            k: v for k, v in client.sent.items() if k in (LeaveGroupRequest, OffsetCommitRequest)
-        }
+        late = {kind: send for kind, send in client.sent.items() if kind in LATE}
         client.drop()
         client.lose()
-        client.sent |= late  # it may be read all the same
+        client.sent.update(late)
         if self._s.knows[m]:
             client.find()
 
@@ -373,6 +382,11 @@ class HeldClients(HeldCoordinators):
             seen["given"][m, p] = place(p) in owned
             if place(p) in owned and client.core.subscriptions.is_consuming:
                 seen["position"][m, p] = max(owned[place(p)].position or 0, 0)
+
+
+def not_yet() -> bool:
+    """Nothing is given up now."""
+    return False
 
 
 def awaited(client: HeldClient) -> c.Awaited:

@@ -29,12 +29,13 @@ class KeepsJoinFuture(ConsumerCoordinator):
             super().reset_join_group_future()
 
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether it has to join; a future that is done is not pending."""
-        return self.rejoin_needed or not (self.join_future is None or self.join_future.is_done)
+        """Whether it has to join; a future that has succeeded is not pending."""
+        pending = self.join_future is not None and not self.join_future.succeeded
+        return self.rejoin_needed or pending
 
     def join_group_if_needed(self) -> bool:
         """The printed loop, left where it would turn for ever without having sent anything."""
-        if self.rejoin_needed and self.join_future is not None and self.join_future.is_done:
+        if self.rejoin_needed and self.join_future is not None and self.join_future.succeeded:
             return False
         return super().join_group_if_needed()
 

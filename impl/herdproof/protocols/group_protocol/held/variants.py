@@ -1,8 +1,8 @@
 """
 Adapters of cores with a mistake, for the variants of the spec that have it, too.
 
-The other variants are of clients that do something otherwise, or of the world: no coordinator's
-core can be made to have their mistake.
+The other variants are of the world, or of time, which cores are not told here; or their stories
+take a step in which a client learns, before its SyncGroup is read, of what it will be told then.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from herdproof.protocols.group_protocol.effects import (
     StoreGroup,
 )
 from herdproof.protocols.group_protocol.held.adapter import GROUP, HeldCoordinators
+from herdproof.protocols.group_protocol.held.clients import HeldClients
+from herdproof.protocols.group_protocol.held.drafted_client import printed_client
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.steps import Step
 from herdspec.language.specification import Specification
@@ -84,11 +86,13 @@ def _tells_unstored(effect: GroupEffect) -> bool:
     return isinstance(effect, Step) and effect.action == "complete_join" and not effect.number
 
 
+SEEN = ("ghost_member", "errors_complete_nothing", "rejoin_flag_lost")
+"""The printed client's habits whose stories cores can be taken along."""
 CORES: Mapping[str, tuple[type[HeldCoordinators], Mapping[str, Any]]] = {
     "generation_unstored": (ToldUnstored, {"core": FLAWS["generation_unstored"][0]}),
     "commit_by_generation": (HeldCoordinators, {"core": FLAWS["commit_by_generation"][0]}),
     "expels_who_waits": (HeldCoordinators, {"core": FLAWS["expels_who_waits"][0]}),
-    "ghost_member": (HeldCoordinators, {"join_version": 3}),
+    **{habit: (HeldClients, {"client": printed_client(habit)}) for habit in SEEN},
 }
 """By mistake the adapter of code that has it, and what is otherwise there."""
 
