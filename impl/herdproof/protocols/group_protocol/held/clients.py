@@ -6,9 +6,9 @@ it. Whose connection is over learns of it when nothing is awaited any more, or w
 who has lost one looks the coordinator up at once where the spec still knows it.
 
 What cannot be seen, by name: of whom awaits something `knows`; of whom is not STABLE `rejoin`,
-`leads`, `ready` and `position`; `at` but while STABLE, or until SyncGroup is answered; and all that
-a client has after a heartbeat told it that its generation is over: it stops then, the spec's stops
-when it joins again.
+`leads` and `position`; `at` but while STABLE, or until SyncGroup is answered; `ready` of whom
+nothing is assigned to; and all that a client has after a heartbeat told it that its generation is
+over: it stops then, the spec's stops when it joins again.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
     SubscribeTo,
 )
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
+from herdproof.protocols.group_protocol.client.core.subscriptions import PartitionState
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.held.adapter import GROUP, HeldCoordinators, place
 from herdproof.protocols.group_protocol.messages import (
@@ -180,6 +181,11 @@ class HeldClient:
         """What it has sent to the coordinator will not be read."""
         for kind in [kind for kind, send in self.sent.items() if send.node != NODE]:
             del self.sent[kind]
+
+    @property
+    def owned(self) -> Mapping[TopicPartition, PartitionState]:
+        """What it is assigned."""
+        return self.core.subscriptions.assignment
 
     @property
     def state(self) -> states.MemberState:
@@ -367,20 +373,20 @@ class HeldClients(HeldCoordinators):
         seen["has_id"][m] = bool(member.generation.member_id)
         seen["awaits"][m] = awaits
         is_stable = client.state is states.MemberState.STABLE
+        owned, consumes = client.owned, client.core.subscriptions.is_consuming
         if awaits is c.Awaited.NOTHING:
             seen["knows"][m] = member.coordinator is not None
         if is_stable or awaits is c.Awaited.SYNC:
             seen["at"][m] = max(member.generation.generation_id, 0)
+        if owned or not is_stable:
+            seen["ready"][m] = consumes
         if not is_stable:
             return
         seen["rejoin"][m] = member.rejoin_needed
         seen["leads"][m] = member.assignment_snapshot is not None
-        owned = client.core.subscriptions.assignment
-        if owned:
-            seen["ready"][m] = client.core.subscriptions.is_consuming
         for p in c.Partition:
             seen["given"][m, p] = place(p) in owned
-            if place(p) in owned and client.core.subscriptions.is_consuming:
+            if place(p) in owned and consumes:
                 seen["position"][m, p] = max(owned[place(p)].position or 0, 0)
 
 

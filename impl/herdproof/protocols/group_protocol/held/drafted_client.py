@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, cast
 
+from herdproof.conformance.flawed import Flawed
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.consumer_coordinator import ConsumerCoordinator
 from herdproof.protocols.group_protocol.client.core.context import FOR_EVER_MS
@@ -149,4 +150,5 @@ AT_WORK = frozenset({"leave_while_processing", "joins_with_partitions"})
 def printed_client(habit: str) -> type[GroupConsumer]:
     """The verified client with one printed habit."""
     base = LeaselessClient if habit in AT_WORK else GroupConsumer
-    return type(f"{habit}_client", (base,), {"coordinator_class": HABITS[habit]})
+    made = Flawed(f"{habit}_client", (base,), {"coordinator_class": HABITS[habit]})
+    return cast(type[GroupConsumer], made)
