@@ -21,12 +21,14 @@ from herdproof.conformance.graphs.edges import (
 )
 from herdproof.conformance.stories import Outcome, on_the_code
 from herdproof.conformance.walks.walk import walk
+from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.entry import adapter
 from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.held.variants import CORES, cores
 from herdspec.check.exploration.explore import Explorer
+from herdspec.check.liveness.liveness import liveness
 from herdspec.check.running.run import machine
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
 from herdspec.protocols.group_protocol.properties import HELD
@@ -79,7 +81,14 @@ def test_the_core_goes_where_its_spec_goes() -> None:
     ("members", "faults", "taken", "edges", "reasons"),
     [
         (1, 1, 4_465, 5_105, {RESTLESS: 111, BEHIND: 519, REFUSED: 10}),
-        (2, 0, 8_536, 10_190, {RESTLESS: 32, OTHERWISE: 49, NOT_BY_ITSELF: 24, BEHIND: 1_549}),
+        pytest.param(
+            2,
+            0,
+            8_536,
+            10_190,
+            {RESTLESS: 32, OTHERWISE: 49, NOT_BY_ITSELF: 24, BEHIND: 1_549},
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_edges_are_taken_and_the_rest_is_named(
@@ -133,12 +142,17 @@ def test_it_does_so_for_long() -> None:
 # ── Variants ────────────────────────────────────────────────────────────────────────────────
 
 WITHOUT_A_CORE = [
-    "join_future_never_reset", "errors_complete_nothing", "rejoin_flag_lost",
-    "leave_while_processing", "joins_with_partitions", "evicted_goes_on", "unfenced", "late_join",
-    "former_life_commits", "leader_comes_back_as_follower", "subscription_changed_unnoticed",
-    "revoked_commits", "rejoin_unnoticed", "drafted",
+    "join_future_never_reset", "leave_while_processing", "joins_with_partitions",
+    "evicted_goes_on", "unfenced", "late_join", "former_life_commits",
+    "leader_comes_back_as_follower", "subscription_changed_unnoticed", "revoked_commits",
+    "rejoin_unnoticed", "drafted",
 ]  # fmt: skip
-"""Mistakes of clients, of the store and the world; those of static and cooperative members."""
+"""
+Mistakes of the store, the world, and static and cooperative members; of clients that are seen to be
+UNJOINED where the variant's are not, or whose stories cores cannot follow.
+"""
+RIGHT_TOO = ("errors_complete_nothing", "complete")
+"""What is broken there is that nothing follows, or too late to be seen: right cores come so far."""
 AWAY: dict[tuple[str, str], Outcome] = {
     ("generation_unstored", "complete"): Outcome.DIFFERS,
     ("commit_by_generation", "exclusive_fenced"): Outcome.ELSEWHERE,
@@ -158,7 +172,9 @@ def replayed(name: str, code: type[HeldCoordinators]) -> dict[str, Outcome]:
     """By what a variant breaks, what comes of its story on a core."""
     flaw = PROTOCOL.flaws()[name]
     sizes = dict(flaw.sizes or {})
-    stories = Explorer(flaw.spec, sizes, flaw.faults, flaw.bound).run().violations
+    stories = dict(Explorer(flaw.spec, sizes, flaw.faults, flaw.bound).run().violations)
+    if "settles" in flaw.failures:
+        stories |= liveness(flaw.spec, sizes, faults=flaw.faults, bound=flaw.bound).violations
     at, came = machine(flaw.spec, **sizes), {}
     for broken, story in stories.items():
         found = on_the_code(at, code, story.steps, story.initial)
@@ -186,11 +202,14 @@ def test_cores_follow_the_stories_of_their_variant(name: str) -> None:
     assert came == wanted | {broken: of for (flawed, broken), of in AWAY.items() if flawed == name}
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", [name for name in CORES if name not in RIGHT_TOO])
 def test_the_right_core_does_not_follow_them(name: str) -> None:
     """It refuses, or is seen to be elsewhere."""
-    right = type("RightCores", (cores(frozenset({name}), PROTOCOL.flaws()[name].spec),), {
-        "core": GroupCoordinator, "join_version": 9,
-    })  # fmt: skip
+    flawed = cores(frozenset({name}), PROTOCOL.flaws()[name].spec)
+    right = {"core": GroupCoordinator, "client": GroupConsumer}
 
-    assert Outcome.FOLLOWED not in replayed(name, right).values()
+    came = replayed(name, type("RightCores", (flawed,), right))
+
+    assert [broken for broken, of in came.items() if of is Outcome.FOLLOWED] == [
+        broken for broken in came if broken in RIGHT_TOO and name == "rejoin_flag_lost"
+    ]

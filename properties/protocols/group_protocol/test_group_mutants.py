@@ -111,7 +111,7 @@ def held(name: str) -> type[HeldCoordinators]:
 @pytest.mark.parametrize("name", [name for name, by in HELD_BY.items() if by])
 def test_a_planted_mistake_leads_elsewhere_than_the_spec(name: str) -> None:
     """Those that take single steps show most of them, too."""
-    assert finds(HELD_BY[name][-1], held(name))
+    assert finds(HELD_BY[name][:2][-1], held(name))
 
 
 @pytest.mark.long

@@ -229,6 +229,8 @@ class HeldClients(HeldCoordinators):
 
     def _ask(self, m: c.Member, request: GroupRequest, *, awaits: bool = True) -> None:
         client, kind = self._live[m], type(request)
+        if kind is OffsetFetchRequest and client.core.coordinator.rejoin_needed:
+            raise Refused("it joins first")
         if kind is OffsetFetchRequest and kind not in client.sent and not any(
             self._s.given[m, p] for p in c.Partition
         ):  # fmt: skip
