@@ -48,6 +48,7 @@ from herdproof.protocols.group_protocol.client.core.subscriptions import Partiti
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.held.adapter import GROUP, HeldCoordinators, place
 from herdproof.protocols.group_protocol.messages import (
+    Error,
     GroupRequest,
     GroupResponse,
     HeartbeatRequest,
@@ -320,8 +321,16 @@ class HeldClients(HeldCoordinators):
     _client_notice_lost = _client_lose
 
     def _client_heartbeat(self, m: c.Member) -> None:
-        self._live[m].go_on()
-        self._live[m].pass_ms(BEAT_MS)
+        """One that it has sent in a former generation is answered before, and says nothing."""
+        client = self._live[m]
+        present = client.core.coordinator.generation.generation_id
+        match client.sent.get(HeartbeatRequest):
+            case SendRequest(request=HeartbeatRequest(generation_id=former)) if former != present:
+                client.read(HeartbeatRequest)
+                over = HeartbeatResponse(error=Error.ILLEGAL_GENERATION)
+                client.answered(HeartbeatRequest, over)
+        client.go_on()
+        client.pass_ms(BEAT_MS)
 
     def _client_session_time_out(self, m: c.Member) -> None:
         client = self._stable(m)
