@@ -24,7 +24,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet || { echo "the files above are not formatted: run 'make format'"; exit 1; }
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/interrogate --quiet properties integration
+	@$(BIN)/interrogate --quiet properties integration || { $(BIN)/interrogate -vv properties integration | grep MISSED; exit 1; }
 
 format: $(STAMP)
 	@$(BIN)/ruff check --quiet --fix-only && $(BIN)/ruff format

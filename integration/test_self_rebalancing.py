@@ -199,9 +199,11 @@ def test_a_listener_hears_of_its_partitions(topic: str, member: Members) -> None
             self.heard: list[tuple[str, int]] = []
 
         def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+            """Write it down."""
             self.heard.append(("assigned", len(partitions)))
 
         def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+            """Write it down."""
             self.heard.append(("revoked", len(partitions)))
 
     told = Told()

@@ -57,6 +57,7 @@ async def compared(there: Twins, seeds: range, *, timed: bool) -> list[Compared]
     gate = asyncio.Semaphore(AT_ONCE[timed])
 
     async def one(seed: int) -> Compared:
+        """One history, when its turn comes."""
         async with gate:
             return await there.compare(drawn(seed, DEEDS[timed], timed=timed))
 
@@ -114,6 +115,7 @@ def test_only_the_owner_commits_where_kafka_lets_any_member(
     """Kafka stores what a member commits for another one's partition; ours does if told so."""
 
     async def compare() -> Counter[str]:
+        """All the histories, one after another."""
         settings = replace(SETTINGS, commits=commits)  # type: ignore[arg-type]
         async with twins(old_kafka, settings) as there:
             found = await there.compare(History(0, FOR_ANOTHER))
@@ -128,6 +130,7 @@ def test_a_mistake_is_told_by_its_shortest_history(old_kafka: EmbeddedKafka) -> 
     """With another limit ours takes what Kafka refuses: few deeds show it."""
 
     async def compare() -> Compared:
+        """One history, at ours with the mistake and at Kafka."""
         async with twins(old_kafka, replace(SETTINGS, offset_metadata_max_bytes=10_000)) as there:
             for found in await compared(there, range(20), timed=False):
                 if found.mismatches:

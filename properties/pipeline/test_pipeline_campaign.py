@@ -53,6 +53,7 @@ SMALL = ("alone/calm",)
 QUICK = {
     CENTRAL: ("alone/calm", "alone/mixed"),
     ELECTION: ("2 brokers/calm", "2 brokers/mixed"),
+    "group_protocol": ("calm", "mixed"),
     "self_rebalancing": ("mixed",),
 }
 """Mixes whose runs take a part of a second."""

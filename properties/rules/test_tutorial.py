@@ -13,6 +13,7 @@ its three backquotes, where no reader of the rendered page sees it:
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -103,8 +104,9 @@ def check(command: list[str], shown: str, folder: Path) -> None:
         plugin = ["-p", "herdproof.testing", "-p", "no:cacheprovider"] * (program == "pytest")
         module = [] if program == "python" else ["-m", program, *plugin]
         told = subprocess.run(
-            [sys.executable, *module, *arguments], cwd=folder, capture_output=True, text=True
-        ).stdout
+            [sys.executable, *module, *arguments], cwd=folder, capture_output=True, text=True,
+            env={**os.environ, "PYTEST_ADDOPTS": ""},
+        ).stdout  # fmt: skip
     assert is_shown(told, shown), f"$ {' '.join(command)}\n{told}\nis shown as\n{shown}"
 
 

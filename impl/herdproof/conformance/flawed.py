@@ -8,6 +8,7 @@ rest to `super()`; where two override one method, the one that stands first in i
 from __future__ import annotations
 
 import copyreg
+from abc import ABCMeta
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 
-class Flawed(type):
+class Flawed(ABCMeta):
     """The type of classes that are put together here: what is made of them can be pickled."""
 
     def __init__(cls, *what: Any) -> None:

@@ -15,6 +15,7 @@ from herdproof.protocols.election.held.observer import Observer
 from herdproof.protocols.election.simulated import SimulatedElection, Snapshot
 from herdspec.check.running.run import Machine, machine
 from herdspec.engine.ground import Ground
+from herdspec.language.specification import Specification
 from herdspec.protocols.election.properties import ELECTION
 from herdspec.protocols.election.spec import Election
 
@@ -80,8 +81,15 @@ class SimulatedElectors(Electors):
         return snapshot.permuted(order)
 
 
-def electors(switches: frozenset[str] = frozenset(), **told: Any) -> type[SimulatedElectors]:
-    """The adapter of cores with these mistakes; who is `told` is as in `SimulatedElection`."""
+def electors(
+    switches: frozenset[str] = frozenset(), spec: Specification = ELECTION, **told: Any
+) -> type[SimulatedElectors]:
+    """
+    The adapter of cores with these mistakes; who is `told` is as in `SimulatedElection`.
+
+    Variants of the spec have the same actions and fields, so one adapter fits them all.
+    """
+    del spec
     world = staticmethod(partial(simulated_with, switches, **told))
     members = {"world_of": world, "switches": switches}
     return type("SimulatedElectors", (SimulatedElectors,), members)

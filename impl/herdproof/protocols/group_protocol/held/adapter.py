@@ -128,7 +128,9 @@ class HeldCoordinators(PickledAdapter):
     chosen: ClassVar[Mapping[str, Sequence[str]]] = {
         "store_assignment": ("plan",), "store_generation": ("leader",),
     }  # fmt: skip
-    reluctant: ClassVar[tuple[str, ...]] = ("handle_join_group", "update_fetch_positions")
+    reluctant: ClassVar[tuple[str, ...]] = (
+        "handle_join_group", "update_fetch_positions", "expire", "expire_gone",
+    )  # fmt: skip
     core: ClassVar[type[GroupCoordinator]] = GroupCoordinator
     clients: ClassVar[Specification] = HELD
     """What its clients do, and topics, and the election."""
@@ -168,9 +170,10 @@ class HeldCoordinators(PickledAdapter):
             return seen | self._taken_offsets()
 
     def pump(self) -> None:
-        """A group that was empty has waited for more to come."""
+        """What is due is done; a group that was empty has waited for more to come."""
         group = self._group
         with sizes_of_sorts(self._sizes):
+            self._tick()
             while group and (group.before, group.state) == DELAYED:
                 self._pass(DELAY_MS)
             self._follow()
@@ -446,6 +449,9 @@ class HeldCoordinators(PickledAdapter):
         self._ask_now(m, request)
 
     def _expire(self, m: c.Member) -> None:
+        """Not before what is due is done."""
+        if self._is_due():
+            raise Refused("a rebalance that nobody is left to join is over first")
         self._pass(SESSION_MS, self._ids[m])
 
     def _pass(self, ms: int, unheard: str = "") -> None:
@@ -462,8 +468,17 @@ class HeldCoordinators(PickledAdapter):
                     watched.watch(key, ends_ms.get(name, self._now_ms + SESSION_MS), ended)
         for name, member in group.members.items():
             member.deadline_ms = ends_ms.get(name, self._now_ms + SESSION_MS)
-        while (core.next_deadline or self._now_ms + 1) <= self._now_ms:
-            self._perform(core.tick(self._now_ms))
+        self._tick()
+
+    def _is_due(self) -> bool:
+        core = self._coordinator
+        return core is not None and (core.next_deadline or self._now_ms + 1) <= self._now_ms
+
+    def _tick(self) -> None:
+        """What is due is done."""
+        while self._is_due():
+            assert self._coordinator is not None
+            self._perform(self._coordinator.tick(self._now_ms))
 
     # ── The store ───────────────────────────────────────────────────────────────────────────
 
