@@ -395,8 +395,9 @@ class HeldCoordinators(PickledAdapter):
     # ── What it reads ───────────────────────────────────────────────────────────────────────
 
     def _handle_join_group(self, m: c.Member) -> None:
-        """A leader that has lost its id would be another member, and in the spec leads on."""
-        if self._s.leader == m and not self._s.has_id[m]:
+        """Who has lost its id, and is still stored, would be another one; in the spec it is not."""
+        is_stored = self._s.leader == m or self._s.belongs[m]
+        if is_stored and not self._s.has_id[m]:
             raise Refused
         topics = tuple(place(p)[0] for p in Partition if self._s.interest[m, p])
         request = JoinGroupRequest(
