@@ -98,7 +98,7 @@ def commit_of(stored: StoredCommit | None) -> int:
     return stored.offset if stored is not None else 0
 
 
-class Numbers:
+class HeldNumbers:
     """Counts: requests, and member ids."""
 
     last = 0
@@ -143,7 +143,7 @@ class HeldCoordinators(PickledAdapter):
         self._machine = machine(self.clients, **self._sizes)
         with sizes_of_sorts(self._sizes):
             self._s: Any = self._machine.initial()
-        self._numbers = Numbers()
+        self._numbers = HeldNumbers()
         self._now_ms = 1_000_000
         self._cores = [self._new() for _ in range(Broker)]
         self._leader: int | None = None

@@ -72,7 +72,7 @@ KINDS = {
 }  # fmt: skip
 
 
-class Turns(PlainAssignor):
+class TakesTurns(PlainAssignor):
     """Gives each topic to another of those who want it every time."""
 
     name = "plan"
@@ -110,7 +110,7 @@ class HeldClient:
             request_timeout_ms=NEVER_MS, retry_backoff_ms=BACK_OFF_MS, auto_commit=False,
             metadata_max_age_ms=NEVER_MS, auto_offset_reset=OffsetReset.SMALLEST,
         )  # fmt: skip
-        self.core = core(settings, [NODE], [Turns()])
+        self.core = core(settings, [NODE], [TakesTurns()])
         self.gates = StepGates(self.core.coordinator, (), polled=["ensure_active_group"])
         self.sent: dict[type[ClientRequest], SendRequest] = {}
         """What nobody has read."""
