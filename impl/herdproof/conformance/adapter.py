@@ -8,6 +8,7 @@ action's own name, and observes those of the spec's fields that can be seen. Eve
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import Parameter, signature
 from typing import Any, ClassVar, TypeVar
@@ -91,6 +92,22 @@ class Adapter:
 
     def pump(self) -> None:
         """Let the code do what it has to do by itself, until it is at rest."""
+
+
+class PickledAdapter(Adapter):
+    """An adapter of code without threads and files, which can be pickled: so it has snapshots."""
+
+    constant: ClassVar[Collection[str]] = ()
+    """Attributes that never change once it has begun: no snapshot has them."""
+
+    def snapshot(self) -> bytes:
+        """All that may change."""
+        changing = {name: of for name, of in vars(self).items() if name not in self.constant}
+        return pickle.dumps(changing, pickle.HIGHEST_PROTOCOL)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Be there again."""
+        vars(self).update(pickle.loads(snapshot))
 
 
 OWN = frozenset({

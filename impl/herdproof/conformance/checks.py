@@ -50,7 +50,7 @@ def rests_on(looked: Looked, code: Code, *options: Any) -> tuple[Any, ...]:
     return looked.subject, looked.spec, looked.sizes, code.digest, implementation(), *options
 
 
-def walks(looked: Looked, code: Code) -> Check:
+def walks(looked: Looked, code: Code, runs: int = RUNS, turns: int = TURNS) -> Check:
     """Random walks: the code takes what the spec allows, and refuses what it does not."""
     row = "the code takes random walks as specified"
     sentence = "On random walks the code goes where the spec says, and refuses what it forbids."
@@ -58,20 +58,20 @@ def walks(looked: Looked, code: Code) -> Check:
     def run(tell: Tell) -> Result:
         from herdproof.conformance.walks.walk import walk
 
-        tell(f"{RUNS} walks of {TURNS} turns", None)
+        tell(f"{runs} walks of {turns} turns", None)
         walked = walk(
-            looked.spec, code.adapter, looked.sizes, runs=RUNS, steps=TURNS, seconds=SECONDS
+            looked.spec, code.adapter, looked.sizes, runs=runs, steps=turns, seconds=SECONDS
         )
         bounds = f"{size_of(looked)}, {counted(walked.steps, 'step')}"
         measured = (
-            f"{walked.runs:,} of {counted(RUNS, 'walk')}, {counted(walked.steps, 'step')},"
+            f"{walked.runs:,} of {counted(runs, 'walk')}, {counted(walked.steps, 'step')},"
             f" {sum(walked.report.refused.values()):,} refused"
         )
         return Result((judged_walks(looked.subject, row, sentence, bounds, walked),), measured)
 
     return Check(
         f"walk {code.adapter.__name__} beside {looked.subject}: {size_of(looked)}",
-        run, lambda: rests_on(looked, code, RUNS, TURNS, SECONDS),
+        run, lambda: rests_on(looked, code, runs, turns, SECONDS),
     )  # fmt: skip
 
 

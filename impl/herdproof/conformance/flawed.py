@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copyreg
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -62,18 +62,23 @@ def flawed(
 
 
 def switched(
-    protocol: Protocol, cores: Callable[[], Callable[..., type[Adapter]]]
-) -> Callable[[str], type[Adapter] | None]:
+    protocol: Protocol, cores: Callable[[], Callable[..., type[Adapter]]],
+    known: Callable[[], Container[str]] | None = None,
+) -> Callable[[str], type[Adapter] | None]:  # fmt: skip
     """
     The code of variants whose mistakes can be switched on, as an implementation's `adapter`.
 
     What `cores` gives is called with the switches, and with the spec that such code is held to.
+    `known` are the mistakes that the code can have; by default all.
     """
 
     def adapter(variant: str) -> type[Adapter] | None:
         if not variant:
             return cores()(frozenset(), protocol.verified())
         flaw = protocol.variant(variant)
-        return cores()(flaw.switches, flaw.spec) if flaw and flaw.switches else None
+        if not flaw or not flaw.switches:
+            return None
+        has_all = known is None or all(switch in known() for switch in sorted(flaw.switches))
+        return cores()(flaw.switches, flaw.spec) if has_all else None
 
     return adapter

@@ -7,12 +7,11 @@ stops, as if that step took its time.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.conformance.adapter import Refused
 
 
 class StepGates:
@@ -49,15 +48,3 @@ class StepGates:
 
     def _stay(self) -> None:
         """Do nothing: it is not time yet."""
-
-
-class GatedAdapter(Adapter):
-    """An adapter of code without threads and files, which can be pickled: so it has snapshots."""
-
-    def snapshot(self) -> bytes:
-        """All of it."""
-        return pickle.dumps(vars(self), pickle.HIGHEST_PROTOCOL)
-
-    def restore(self, snapshot: bytes) -> None:
-        """Be there again."""
-        vars(self).update(pickle.loads(snapshot))

@@ -1,7 +1,9 @@
 """Twelve mistakes planted in the group coordinator's core, beside those that have variants."""
 
 from collections.abc import Mapping
+from typing import cast
 
+from herdproof.conformance.flawed import Flawed
 from herdproof.protocols.group_protocol.coordinator.context import Deed, GroupContext, StoredThen
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup, ClassicMember
@@ -165,7 +167,8 @@ def _ignore(ok: bool) -> None:
 def of(**parts: type[object]) -> type[GroupCoordinator]:
     """A core with these parts in the place of its own, of which the first says what is wrong."""
     wrong = next(iter(parts.values())).__doc__
-    return type("MistakenCoordinator", (GroupCoordinator,), {"__doc__": wrong, **parts})
+    made = Flawed("MistakenCoordinator", (GroupCoordinator,), {"__doc__": wrong, **parts})
+    return cast(type[GroupCoordinator], made)
 
 
 MUTANTS: Mapping[str, type[GroupCoordinator]] = {

@@ -127,6 +127,10 @@ def expel_whoever(self: GroupProtocol, m: Member) -> None:
     self.attends()
     require(self.entry[m] != Entry.NONE)
     require(self.has_stopped(m))
+    if (self.joined[m] and self.is_awaited(m, Awaited.JOIN)) or (
+        self.synced[m] and self.is_awaited(m, Awaited.SYNC)
+    ):
+        self.down[m] = GroupAnswer.UNKNOWN_MEMBER_ID
     self.joined[m] = False
     self.synced[m] = False
     self.remove(m)

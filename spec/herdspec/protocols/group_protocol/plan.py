@@ -144,6 +144,13 @@ def group(
     return Looked("verified", spec, sizes, faults, bound=BOUND)
 
 
+def told(brokers: int, members: int, partitions: int, *, faults: int) -> Looked:
+    """The group protocol and all that is known of it, as code is held to it."""
+    from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+
+    return group(GROUP_PROTOCOL, brokers, members, partitions, faults=faults)
+
+
 def contract() -> Specification:
     """What a group whose members are stored owes its users."""
     from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS

@@ -47,10 +47,8 @@ class GroupAdmin(GroupPart):
 
     def describe(self, caller: int, request: DescribeGroupsRequest) -> None:
         """Somebody wants to know all of groups."""
-        gathered = GatheredAnswer[DescribedGroup](
-            len(request.groups),
-            lambda groups: self._outbox.answer(caller, DescribeGroupsResponse(groups=groups)),
-        )
+        answer = partial(self._answer_describe, caller)
+        gathered = GatheredAnswer[DescribedGroup](len(request.groups), answer)
         for place, name in enumerate(request.groups):
             self._in_turn(name, partial(self._describe, gathered, place, name, request.version))
 
@@ -59,6 +57,9 @@ class GroupAdmin(GroupPart):
     ) -> None:
         group = self._groups.get(name)
         gathered.put(place, _unknown(name, version) if group is None else _described(group))
+
+    def _answer_describe(self, caller: int, groups: tuple[DescribedGroup, ...]) -> None:
+        self._outbox.answer(caller, DescribeGroupsResponse(groups=groups))
 
     def list_groups(self, caller: int, request: ListGroupsRequest) -> None:
         """Somebody wants to know which groups there are."""
@@ -77,12 +78,12 @@ class GroupAdmin(GroupPart):
     def delete(self, caller: int, request: DeleteGroupsRequest) -> None:
         """Groups without members are forgotten, with their offsets."""
         names = tuple(dict.fromkeys(request.groups))
-        gathered = GatheredAnswer[DeletedGroup](
-            len(names),
-            lambda results: self._outbox.answer(caller, DeleteGroupsResponse(results=results)),
-        )
+        gathered = GatheredAnswer[DeletedGroup](len(names), partial(self._answer_delete, caller))
         for place, name in enumerate(names):
             self._offsets.after_commits(name, partial(self._delete, gathered, place, name))
+
+    def _answer_delete(self, caller: int, results: tuple[DeletedGroup, ...]) -> None:
+        self._outbox.answer(caller, DeleteGroupsResponse(results=results))
 
     def _delete(self, gathered: GatheredAnswer[DeletedGroup], place: int, name: str) -> None:
         group = self._groups.get(name)

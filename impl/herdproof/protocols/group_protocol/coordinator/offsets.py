@@ -185,10 +185,8 @@ class CommittedOffsets(GroupPart):
 
     def fetch(self, caller: int, request: OffsetFetchRequest) -> None:
         """Somebody asks for committed offsets."""
-        gathered = GatheredAnswer[FetchedGroup](
-            len(request.groups),
-            lambda groups: self._outbox.answer(caller, OffsetFetchResponse(groups=groups)),
-        )
+        answer = partial(self._answer_fetch, caller)
+        gathered = GatheredAnswer[FetchedGroup](len(request.groups), answer)
         for place, asked in enumerate(request.groups):
             fetch = partial(self._fetch, gathered, place, asked, self._outbox.token)
             self.after_commits(asked.group_id, fetch)
@@ -216,6 +214,9 @@ class CommittedOffsets(GroupPart):
             )
         )  # fmt: skip
         gathered.put(place, FetchedGroup(asked.group_id, topics))
+
+    def _answer_fetch(self, caller: int, groups: tuple[FetchedGroup, ...]) -> None:
+        self._outbox.answer(caller, OffsetFetchResponse(groups=groups))
 
     # ── OffsetDelete ────────────────────────────────────────────────────────────────────────
 

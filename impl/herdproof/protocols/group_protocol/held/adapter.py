@@ -9,23 +9,25 @@ clients were answered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
-from itertools import count
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Adapter, Refused
+from herdproof.conformance.adapter import PickledAdapter, Refused
 from herdproof.consuming.consumer_protocol import (
     read_assignment,
     write_assignment,
     write_subscription,
 )
+from herdproof.protocols.group_protocol.client.core.offset_requests import to_commit
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator, Reign
 from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER, ClassicGroup
+from herdproof.protocols.group_protocol.coordinator.states import GroupState as CoreState
 from herdproof.protocols.group_protocol.effects import (
     GroupAnswer,
     GroupEffect,
     StoredClassicGroup,
+    StoredCommit,
     StoreGroup,
+    TopicPartition,
 )
 from herdproof.protocols.group_protocol.messages import (
     Error,
@@ -43,36 +45,80 @@ from herdproof.protocols.group_protocol.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    PartitionToCommit,
     SyncGroupRequest,
     SyncGroupResponse,
-    TopicToCommit,
 )
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.steps import Step
 from herdproof.protocols.group_protocol.stores.memory import applied
 from herdspec.check.running.run import machine
+from herdspec.language.specification import Specification
 from herdspec.language.surface import Disabled, sizes_of_sorts
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol import spec as c
-from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+from herdspec.protocols.group_protocol.properties import HELD
 
-GROUP, TOPIC = "g", "t"
-SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=0)
-SESSION_MS, REBALANCE_MS = 10_000, 10**9
+GROUP = "g"
+SESSION_MS, DELAY_MS, REBALANCE_MS = 10_000, 10**8, 2**50
 """No rebalance is ever given up: who does not come is expelled when its session ends."""
-RANGE = (GroupProtocol("range", write_subscription((TOPIC,))),)
+SETTINGS = GroupSettings(
+    group_initial_rebalance_delay_ms=DELAY_MS, group_max_session_timeout_ms=2**50
+)
+DELAYED = (CoreState.EMPTY, CoreState.PREPARING_REBALANCE)
+"""The states of a group before, and while, more are waited for."""
 ANSWERED = ("down", "said", "given", "rejoin", "has_id", "position", "exists")
 """What an answer tells a client; and which partitions there are, as it begins."""
+SAME = {
+    "doubt": "step_down", "expire_gone": "expire",
+    **dict.fromkeys(("store_empty_generation", "store_offsets"), "done"),
+    **dict.fromkeys(("answer_joins", "answer_syncs", "answer_commits"), "heard"),
+}  # fmt: skip
+"""What happens to cores with an action, where that has another one's name."""
 COMPLETES = ("handle_join_group", "handle_leave_group", "expire", "expire_gone")
 
 
-class HeldCoordinators(Adapter):
+def place(p: c.Partition) -> TopicPartition:
+    """A partition: that of a topic of its own, since whoever subscribes wants whole topics."""
+    return f"t{p.index}", 0
+
+
+def partition(topic: str) -> c.Partition:
+    """The partition of a topic."""
+    return Partition(int(topic[1:]))
+
+
+def bearer(member_id: str) -> c.Member:
+    """Whom a member id was given to: it begins with the client's, `c0` say."""
+    return Member(int(member_id[1:].partition("-")[0]))
+
+
+def commit_of(stored: StoredCommit | None) -> int:
+    """A stored offset; 0 for none."""
+    return stored.offset if stored is not None else 0
+
+
+class HeldNumbers:
+    """Counts: requests, and member ids."""
+
+    last = 0
+
+    def __call__(self) -> int:
+        """Another number."""
+        self.last += 1
+        return self.last
+
+    def text(self) -> str:
+        """Another one, as a text."""
+        return str(self())
+
+
+class HeldCoordinators(PickledAdapter):
     """A core for each broker, one group, a store in memory."""
 
     timeout = None
     pumped = True
+    constant = ("_machine",)
     silent = ("complete_join", "flush_offsets")
     undue = ("complete_join",)
     follows: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -82,25 +128,32 @@ class HeldCoordinators(Adapter):
     chosen: ClassVar[Mapping[str, Sequence[str]]] = {
         "store_assignment": ("plan",), "store_generation": ("leader",),
     }  # fmt: skip
-    reluctant = ("expire", "expire_gone", "handle_join_group")
+    reluctant: ClassVar[tuple[str, ...]] = (
+        "handle_join_group", "update_fetch_positions", "expire", "expire_gone",
+    )  # fmt: skip
     core: ClassVar[type[GroupCoordinator]] = GroupCoordinator
+    clients: ClassVar[Specification] = HELD
+    """What its clients do, and topics, and the election."""
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """The mistakes of its cores."""
 
     def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803
         """So many of each; nobody is elected."""
         self._sizes = {"Broker": Broker, "Member": Member, "Partition": Partition}
-        self._machine = machine(GROUP_PROTOCOL, **self._sizes)
+        self._machine = machine(self.clients, **self._sizes)
         with sizes_of_sorts(self._sizes):
             self._s: Any = self._machine.initial()
-        self._numbers = count(1)
+        self._numbers = HeldNumbers()
         self._now_ms = 1_000_000
         self._cores = [self._new() for _ in range(Broker)]
         self._leader: int | None = None
         self._stored = StoredClassicGroup()
         self._write: StoreGroup | None = None
         self._is_done = False
+        self._noted: dict[TopicPartition, int] = {}
+        """The offsets that were taken since the group was loaded, by partition."""
         self._ids: dict[c.Member, str] = {}
         """Of each client, the last member id that was given to it."""
-        self._bearers: dict[str, c.Member] = {}
         self._callers: dict[int, c.Member] = {}
         self._current: dict[c.Member, int] = {}
         """Of each client that awaits an answer: the number of what was read of it."""
@@ -113,23 +166,17 @@ class HeldCoordinators(Adapter):
     def observe(self) -> dict[str, Any]:
         """What is stored, what the coordinator has in memory, what its clients were answered."""
         with sizes_of_sorts(self._sizes):
-            return {**self._in_store(), **self._in_memory(), **self._told()}
+            seen = {**self._in_store(), **self._in_memory(), **self._told()}
+            return seen | self._taken_offsets()
 
     def pump(self) -> None:
-        """What is due now is done."""
-        core = self._coordinator
-        if core is not None and (core.next_deadline or self._now_ms + 1) <= self._now_ms:
-            with sizes_of_sorts(self._sizes):
-                self._perform(core.tick(self._now_ms))
-                self._follow()
-
-    def snapshot(self) -> Any:
-        """All of it."""
-        return deepcopy({name: of for name, of in vars(self).items() if name != "_machine"})
-
-    def restore(self, snapshot: Any) -> None:
-        """Be there again."""
-        vars(self).update(deepcopy(snapshot))
+        """What is due is done; a group that was empty has waited for more to come."""
+        group = self._group
+        with sizes_of_sorts(self._sizes):
+            self._tick()
+            while group and (group.before, group.state) == DELAYED:
+                self._pass(DELAY_MS)
+            self._follow()
 
     # ── What is seen ────────────────────────────────────────────────────────────────────────
 
@@ -137,10 +184,7 @@ class HeldCoordinators(Adapter):
         stored = self._stored.metadata
         offsets = self._stored.offsets
         seen: dict[str, Any] = {
-            "committed": {
-                p: offsets[TOPIC, p.index].offset if (TOPIC, p.index) in offsets else 0
-                for p in Partition
-            }
+            "committed": {p: commit_of(offsets.get(place(p))) for p in Partition}
         }
         if stored is not None:
             members = {self._member(member.member_id) for member in stored.members}
@@ -150,11 +194,11 @@ class HeldCoordinators(Adapter):
             if stored.is_assigned:
                 seen["assigned"] = stored.generation
                 owners = {
-                    n: self._member(member.member_id)
+                    partition(topic): self._member(member.member_id)
                     for member in stored.members
-                    for _, n in read_assignment(member.assignment)
+                    for topic, _ in read_assignment(member.assignment)
                 }
-                seen["owner"] = {p: owners[p.index] for p in Partition if p.index in owners}
+                seen["owner"] = owners
         return seen
 
     def _in_memory(self) -> dict[str, Any]:
@@ -175,6 +219,14 @@ class HeldCoordinators(Adapter):
             "write": self._kind(),
             "done": self._is_done,
         }  # fmt: skip
+
+    def _taken_offsets(self) -> dict[str, Any]:
+        """The offsets that were sent to be stored, and those that are on their way."""
+        sent = {} if self._write is None or self._is_done else self._write.offsets
+        return {
+            "noted": {p: self._noted.get(place(p), 0) for p in Partition},
+            "sent": {p: commit_of(sent.get(place(p))) for p in Partition},
+        }
 
     def _told(self) -> dict[str, Any]:
         return {name: dict(getattr(self._s, name)) for name in ANSWERED}
@@ -199,7 +251,7 @@ class HeldCoordinators(Adapter):
         return c.GroupState.EMPTY if group is None else c.GroupState[group.state.name]
 
     def _member(self, member_id: str | None) -> c.Member | None:
-        return None if member_id is None else self._bearers[member_id]
+        return None if member_id is None else bearer(member_id)
 
     # ── Steps ───────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +262,7 @@ class HeldCoordinators(Adapter):
             if self._s.awaits[m] == c.Awaited.NOTHING or self._s.up[m]:
                 self._current.pop(m, None)
         self._answers: dict[c.Member, GroupResponse] = {}
-        act: Callable[..., Any] | None = getattr(self, f"_{action}", None)
+        act: Callable[..., Any] | None = getattr(self, f"_{SAME.get(action, action)}", None)
         chose = act(*arguments) if act is not None else None
         self._step(action, (*arguments, *(() if chose is None else (chose,))))
         if act is not None:
@@ -252,10 +304,10 @@ class HeldCoordinators(Adapter):
                 s.down[m] = c.GroupAnswer.LEADER if leads else c.GroupAnswer.FOLLOWER
                 s.said[m] = told.generation_id
             case SyncGroupResponse(error=Error.NONE):
-                mine = {n for _, n in read_assignment(told.assignment)}
+                mine = read_assignment(told.assignment)
                 s.down[m] = c.GroupAnswer.ASSIGNMENT
                 for p in Partition:
-                    s.given[m, p] = p.index in mine
+                    s.given[m, p] = place(p) in mine
             case JoinGroupResponse(error=error) | SyncGroupResponse(error=error):
                 s.down[m] = c.GroupAnswer[error.name]
             case HeartbeatResponse(error=error):
@@ -263,9 +315,8 @@ class HeldCoordinators(Adapter):
                 s.has_id[m] = error is not Error.UNKNOWN_MEMBER_ID
             case OffsetFetchResponse(groups=(group,)):
                 for topic in group.topics:
-                    for each in topic.partitions:
-                        if s.given[m, p := Partition(each.partition)]:
-                            s.position[m, p] = max(each.offset, 0)
+                    if s.given[m, p := partition(topic.name)]:
+                        s.position[m, p] = max(topic.partitions[0].offset, 0)
 
     # ── The cores ───────────────────────────────────────────────────────────────────────────
 
@@ -279,39 +330,54 @@ class HeldCoordinators(Adapter):
         return None if core is None else core.groups.get(GROUP)
 
     def _new(self) -> GroupCoordinator:
-        return self.core(SETTINGS, lambda: f"{next(self._numbers)}")
+        return self.core(SETTINGS, self._numbers.text)
 
     def _ask(self, m: c.Member, request: GroupRequest, *, awaits: bool = True) -> None:
-        core, caller = self._coordinator, next(self._numbers)
-        assert core is not None, "somebody reads it"
+        core, caller = self._coordinator, self._numbers()
+        if core is None:
+            raise Refused("nobody reads it")
         self._callers[caller] = m
         if awaits:
             self._current[m] = caller
         self._perform(core.handle(self._now_ms, caller, request), caller)
+
+    def _answer(self, m: c.Member, told: GroupResponse) -> None:
+        """A client is answered."""
+        self._answers[m] = told
+
+    def _ask_now(self, m: c.Member, request: GroupRequest) -> None:
+        """Ask what the spec has answered at once."""
+        self._ask(m, request, awaits=False)
+        if m not in self._answers:
+            raise Refused("it is not answered yet")
 
     def _perform(self, effects: Iterable[GroupEffect], present: int = 0) -> None:
         for effect in effects:
             match effect:
                 case GroupAnswer(caller=caller, response=told):
                     m = self._callers.pop(caller)
-                    if isinstance(told, JoinGroupResponse) and told.member_id:
-                        self._ids[m] = told.member_id
-                        self._bearers[told.member_id] = m
                     if caller in (present, self._current.get(m)):
-                        self._answers[m] = told
+                        self._answer(m, told)
                 case StoreGroup():
                     self._write, self._is_done = effect, False
+                    self._noted |= {w: commit_of(of) for w, of in effect.offsets.items()}
+                case Step(action="handle_join_group", member=name) if name:
+                    self._ids[bearer(name)] = name
                 case Step(action=action) if action in self.silent:
                     self._took.append(action)
 
     def _forget(self, b: Broker) -> None:
         if self._leader == b.index:
-            self._leader, self._write, self._is_done = None, None, False
-            self._callers.clear()
+            self._unload()
+
+    def _unload(self) -> None:
+        """Nobody coordinates, and nobody who asked is answered."""
+        self._leader, self._write, self._is_done = None, None, False
+        self._callers.clear()
+        self._noted.clear()
 
     def _load_group(self, b: Broker) -> None:
-        self._write, self._is_done = None, False
-        self._callers.clear()
+        self._unload()
         self._leader, core = b.index, self._cores[b.index]
         self._perform(core.load(self._now_ms, self._s.election.epoch))
         empty = self._stored == StoredClassicGroup()
@@ -322,8 +388,6 @@ class HeldCoordinators(Adapter):
         if self._cores[b.index].reign is not Reign.NOT_ELECTED:
             self._cores[b.index].resign(self._now_ms)
 
-    _doubt = _step_down
-
     def _restart(self, b: Broker) -> None:
         self._forget(b)
         self._cores[b.index] = self._new()
@@ -331,24 +395,26 @@ class HeldCoordinators(Adapter):
     # ── What it reads ───────────────────────────────────────────────────────────────────────
 
     def _handle_join_group(self, m: c.Member) -> None:
-        """A leader that has lost its id would be another member, and in the spec leads on."""
-        if self._s.leader == m and not self._s.has_id[m]:
+        """Who has lost its id, and is still stored, would be another one; in the spec it is not."""
+        is_stored = self._s.leader == m or self._s.belongs[m]
+        if is_stored and not self._s.has_id[m]:
             raise Refused
+        topics = tuple(place(p)[0] for p in Partition if self._s.interest[m, p])
         request = JoinGroupRequest(
             version=9, client_id=f"c{m.index}", group_id=GROUP,
             member_id=self._ids[m] if self._s.has_id[m] else "",
             session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS,
-            protocol_type=CONSUMER, protocols=RANGE,
+            protocol_type=CONSUMER, protocols=(GroupProtocol("plan", write_subscription(topics)),),
         )  # fmt: skip
         self._ask(m, request)
 
     def _handle_sync_group(self, m: c.Member) -> None:
-        shares: dict[c.Member, list[tuple[str, int]]] = {}
+        shares: dict[c.Member, list[TopicPartition]] = {}
         for p in Partition if self._s.leads[m] else ():
-            for other in Member:
-                if self._s.exists[p] and self._s.belongs[other] and self._s.interest[other, p]:
-                    shares.setdefault(other, []).append((TOPIC, p.index))
-                    break
+            wanting = [o for o in Member if self._s.belongs[o] and self._s.interest[o, p]]
+            if self._s.exists[p] and wanting:
+                heir = wanting[(self._s.at[m] + 1) % len(wanting)]  # so that partitions move
+                shares.setdefault(heir, []).append(place(p))
         request = SyncGroupRequest(
             version=5, group_id=GROUP, generation_id=self._s.at[m], member_id=self._ids[m],
             assignments=tuple(
@@ -362,7 +428,7 @@ class HeldCoordinators(Adapter):
         request = HeartbeatRequest(
             version=4, group_id=GROUP, generation_id=self._s.at[m], member_id=self._ids[m]
         )
-        self._ask(m, request, awaits=False)
+        self._ask_now(m, request)
 
     def _handle_leave_group(self, m: c.Member) -> None:
         leaving = (LeavingMember(self._ids[m]),)
@@ -370,36 +436,50 @@ class HeldCoordinators(Adapter):
         self._ask(m, request, awaits=False)
 
     def _handle_offset_commit(self, m: c.Member) -> None:
-        partitions = tuple(
-            PartitionToCommit(p.index, self._s.committing[m, p])
-            for p in Partition
-            if self._s.committing[m, p]
-        )
+        committing = self._s.committing
+        offsets = {place(p): committing[m, p] for p in Partition if committing[m, p]}
         request = OffsetCommitRequest(
             version=9, group_id=GROUP, generation_id=self._s.commit_at[m],
-            member_id=self._ids[m], topics=(TopicToCommit(TOPIC, partitions),),
+            member_id=self._ids[m], topics=to_commit(offsets),
         )  # fmt: skip
         self._ask(m, request, awaits=False)
 
     def _update_fetch_positions(self, m: c.Member) -> None:
+        """While anything of a group is being stored, it is not answered yet."""
         request = OffsetFetchRequest(version=9, groups=(GroupToFetch(GROUP, None),))
-        self._ask(m, request, awaits=False)
+        self._ask_now(m, request)
 
     def _expire(self, m: c.Member) -> None:
-        """Time passes in which the others are heard: not those who were only told their ids."""
+        """Not before what is due is done."""
+        if self._is_due():
+            raise Refused("a rebalance that nobody is left to join is over first")
+        self._pass(SESSION_MS, self._ids[m])
+
+    def _pass(self, ms: int, unheard: str = "") -> None:
+        """So much time passes; all are heard meanwhile, but one."""
         core, group = self._coordinator, self._group
         assert core is not None
         assert group is not None
-        is_due = (core.next_deadline or self._now_ms + 1) <= self._now_ms
-        if is_due or any(name != self._ids[m] for name in group.pending):
-            raise Refused
-        self._now_ms += SESSION_MS
+        self._now_ms += ms
+        ends_ms = {unheard: self._now_ms}
+        watched = core.context.purgatory
+        for key, (_, ended) in [*watched.watchers.items()]:
+            match key:
+                case ("session", (_, name)):
+                    watched.watch(key, ends_ms.get(name, self._now_ms + SESSION_MS), ended)
         for name, member in group.members.items():
-            member.deadline_ms = self._now_ms + (0 if name == self._ids[m] else SESSION_MS)
-        while (core.next_deadline or self._now_ms + 1) <= self._now_ms:
-            self._perform(core.tick(self._now_ms))
+            member.deadline_ms = ends_ms.get(name, self._now_ms + SESSION_MS)
+        self._tick()
 
-    _expire_gone = _expire
+    def _is_due(self) -> bool:
+        core = self._coordinator
+        return core is not None and (core.next_deadline or self._now_ms + 1) <= self._now_ms
+
+    def _tick(self) -> None:
+        """What is due is done."""
+        while self._is_due():
+            assert self._coordinator is not None
+            self._perform(self._coordinator.tick(self._now_ms))
 
     # ── The store ───────────────────────────────────────────────────────────────────────────
 
@@ -414,9 +494,6 @@ class HeldCoordinators(Adapter):
         assert write is not None
         self._write, self._is_done = None, False
         self._perform(core.stored(self._now_ms, write.token, True))
-
-    _store_empty_generation = _store_offsets = _done
-    _answer_joins = _answer_syncs = _answer_commits = _heard
 
     def _store_generation(self) -> c.Member | None:
         self._done()
@@ -439,6 +516,6 @@ def _method(action: str) -> Callable[..., Any]:
     return method
 
 
-for _action in GROUP_PROTOCOL.actions:
+for _action in HELD.actions:
     if _action.name not in HeldCoordinators.silent:
         setattr(HeldCoordinators, _action.name, _method(_action.name))

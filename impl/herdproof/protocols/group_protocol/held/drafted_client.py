@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, cast
 
+from herdproof.conformance.flawed import Flawed
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.consumer_coordinator import ConsumerCoordinator
 from herdproof.protocols.group_protocol.client.core.context import FOR_EVER_MS
@@ -29,12 +30,13 @@ class KeepsJoinFuture(ConsumerCoordinator):
             super().reset_join_group_future()
 
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether it has to join; a future that is done is not pending."""
-        return self.rejoin_needed or not (self.join_future is None or self.join_future.is_done)
+        """Whether it has to join; a future that has succeeded is not pending."""
+        pending = self.join_future is not None and not self.join_future.succeeded
+        return self.rejoin_needed or pending
 
     def join_group_if_needed(self) -> bool:
         """The printed loop, left where it would turn for ever without having sent anything."""
-        if self.rejoin_needed and self.join_future is not None and self.join_future.is_done:
+        if self.rejoin_needed and self.join_future is not None and self.join_future.succeeded:
             return False
         return super().join_group_if_needed()
 
@@ -148,4 +150,5 @@ AT_WORK = frozenset({"leave_while_processing", "joins_with_partitions"})
 def printed_client(habit: str) -> type[GroupConsumer]:
     """The verified client with one printed habit."""
     base = LeaselessClient if habit in AT_WORK else GroupConsumer
-    return type(f"{habit}_client", (base,), {"coordinator_class": HABITS[habit]})
+    made = Flawed(f"{habit}_client", (base,), {"coordinator_class": HABITS[habit]})
+    return cast(type[GroupConsumer], made)

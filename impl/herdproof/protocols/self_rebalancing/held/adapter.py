@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partialmethod
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import Refused, varied
-from herdproof.conformance.gates import GatedAdapter, StepGates
+from herdproof.conformance.adapter import PickledAdapter, Refused, varied
+from herdproof.conformance.gates import StepGates
 from herdproof.consuming import events
 from herdproof.consuming.events import Answered, Ask, Fired
 from herdproof.consuming.kafka_nodes import read_offset
@@ -173,7 +173,7 @@ class GatedConsumer:
         return {paths.topic_path(t) for t, _ in self.core.context.registration.subscription}
 
 
-class RebalancingCores(GatedAdapter):
+class RebalancingCores(PickledAdapter):
     """Consumers, each with a real core; the test decides what comes when."""
 
     timeout = None

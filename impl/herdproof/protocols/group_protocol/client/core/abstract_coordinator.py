@@ -11,6 +11,7 @@ lease of `Heartbeat`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import ClassVar
 
 from herdproof.errors import HerdError
@@ -127,7 +128,7 @@ class AbstractCoordinator(ABC):
         request = FindCoordinatorRequest(self.settings.group_id)
         node = self.client.least_loaded_node()
         asked = self.client.send(node, request, FindCoordinatorResponse)
-        asked.add_listener(lambda done: self._found_coordinator(done, found))
+        asked.add_listener(partial(self._found_coordinator, found=found))
         return found
 
     def _found_coordinator(
@@ -249,7 +250,7 @@ class AbstractCoordinator(ABC):
         asked = self.client.send(
             self.coordinator, request, JoinGroupResponse, settings.join_group_timeout_ms
         )
-        asked.add_listener(lambda done: self.join_group_response_handler(done, future))
+        asked.add_listener(partial(self.join_group_response_handler, future=future))
         return future
 
     def join_group_response_handler(
@@ -287,15 +288,17 @@ class AbstractCoordinator(ABC):
         """Assign, and send that with SyncGroup; should it fail, the join has failed."""
         future: RequestFuture[bytes] = RequestFuture()
 
-        def assigned(done: RequestFuture[dict[str, bytes]]) -> None:
-            if done.succeeded:
-                self.send_sync_group_request(done.value).chain(future)
-            else:
-                assert done.error is not None
-                future.fail(done.error)
-
-        self.perform_assignment(told).add_listener(assigned)
+        self.perform_assignment(told).add_listener(partial(self._assigned, future=future))
         return future
+
+    def _assigned(
+        self, done: RequestFuture[dict[str, bytes]], future: RequestFuture[bytes]
+    ) -> None:
+        if done.succeeded:
+            self.send_sync_group_request(done.value).chain(future)
+        else:
+            assert done.error is not None
+            future.fail(done.error)
 
     def on_join_follower(self) -> RequestFuture[bytes]:
         """Send SyncGroup without assignments."""
@@ -316,7 +319,8 @@ class AbstractCoordinator(ABC):
         asked = self.client.send(
             self.coordinator, request, SyncGroupResponse, self.settings.join_group_timeout_ms
         )
-        asked.add_listener(lambda done: self.sync_group_response_handler(done, future, sent_ms))
+        handler = partial(self.sync_group_response_handler, future=future, sent_ms=sent_ms)
+        asked.add_listener(handler)
         return future
 
     def sync_group_response_handler(
@@ -440,7 +444,8 @@ class AbstractCoordinator(ABC):
         )  # fmt: skip
         asked = self.client.send(self.coordinator, request, HeartbeatResponse)
         self._heartbeat_future = asked
-        asked.add_listener(lambda done: self.heartbeat_response_handler(done, generation, sent_ms))
+        handler = partial(self.heartbeat_response_handler, generation=generation, sent_ms=sent_ms)
+        asked.add_listener(handler)
 
     def heartbeat_response_handler(
         self, done: RequestFuture[HeartbeatResponse], generation: Generation, sent_ms: int

@@ -11,6 +11,7 @@ for the next event: a `Poll` stays open until it has come about, or its time is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from herdproof.consuming.events import (
@@ -44,6 +45,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
     RequestAnswered,
     SubscribeTo,
 )
+from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
 from herdproof.protocols.group_protocol.client.core.metadata import Metadata
 from herdproof.protocols.group_protocol.client.core.network import ConsumerNetworkClient
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
@@ -196,7 +198,10 @@ class GroupConsumer:
             for offset in asked.offsets:
                 self.subscriptions.consumed(offset)
             future = self.coordinator.offsets.commit(offsets)
-        future.add_listener(lambda done: self.context.emit(Committed(asked.number, done.value)))
+        future.add_listener(partial(self._committed, number=asked.number))
+
+    def _committed(self, done: RequestFuture[CommitResult], number: int) -> None:
+        self.context.emit(Committed(number, done.value))
 
     def _close(self) -> None:
         """Stop, commit, leave the group; then all connections end."""
@@ -208,15 +213,15 @@ class GroupConsumer:
             and not self.coordinator.coordinator_unknown()
         )
         given_up = self.coordinator.give_up(is_member=is_member)
-        given_up.add_listener(lambda _done: self._leave())
+        given_up.add_listener(self._leave)
 
-    def _leave(self) -> None:
+    def _leave(self, _given_up: object) -> None:
         asked = self.coordinator.maybe_leave_group()
         if asked is None:
             self._end()
         else:
-            asked.add_listener(lambda _done: self._end())
+            asked.add_listener(self._end)
 
-    def _end(self) -> None:
+    def _end(self, _left: object = None) -> None:
         self.has_ended = True
         self.context.emit(EndClient())

@@ -8,6 +8,7 @@ is handed out while one is awaited.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from herdproof.consuming.consumer_protocol import (
     read_assignment,
@@ -187,20 +188,23 @@ class ConsumerCoordinator(AbstractCoordinator):
         if self.subscriptions.metadata_topics() is not None:
             self.cluster.want(tuple(wanted))
 
-        def known(done: RequestFuture[MetadataResponse]) -> None:
-            if done.error is not None:
-                future.fail(done.error)
-                return
-            topics = {t: self.cluster.topics[t] for t in wanted if t in self.cluster.topics}
-            self._assign(told.protocol_name, members, topics, future)
-
-        self.cluster.fresh().add_listener(known)
+        self.cluster.fresh().add_listener(
+            partial(
+                self._assign, protocol=told.protocol_name, members=members, wanted=wanted,
+                future=future,
+            )
+        )  # fmt: skip
         return future
 
     def _assign(
-        self, protocol: str | None, members: Mapping[str, MemberSubscription],
-        topics: Mapping[str, int], future: RequestFuture[dict[str, bytes]],
+        self, done: RequestFuture[MetadataResponse], protocol: str | None,
+        members: Mapping[str, MemberSubscription], wanted: Sequence[str],
+        future: RequestFuture[dict[str, bytes]],
     ) -> None:  # fmt: skip
+        if done.error is not None:
+            future.fail(done.error)
+            return
+        topics = {t: self.cluster.topics[t] for t in wanted if t in self.cluster.topics}
         try:
             plan = checked_plan(chosen(self.assignors, protocol), topics, members)
         except AssignorFailed as problem:
@@ -260,17 +264,20 @@ class ConsumerCoordinator(AbstractCoordinator):
         revoked = self.subscriptions.partitions()
         self._stop_fetchers()
 
-        def committed(_outcome: object) -> None:
-            self._listened = done
-            self._tell_revoked(revoked)
-            if not self._awaited_calls:
-                self._revoked(done)
-
+        stopped = partial(self._stopped, revoked=revoked, done=done)
         if is_member and self.settings.auto_commit and self.is_committable():
-            self.offsets.commit_fresh().add_listener(committed)
+            self.offsets.commit_fresh().add_listener(stopped)
         else:
-            committed(None)
+            stopped(None)
         return done
+
+    def _stopped(
+        self, _committed: object, revoked: tuple[NamedPartition, ...], done: RequestFuture[None]
+    ) -> None:
+        self._listened = done
+        self._tell_revoked(revoked)
+        if not self._awaited_calls:
+            self._revoked(done)
 
     def listener_returned(self) -> None:
         """The rebalance listener has returned from a revocation."""

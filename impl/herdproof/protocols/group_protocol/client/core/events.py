@@ -218,8 +218,11 @@ class RefusedBy(PeerError):
     """The coordinator refused, with this error."""
 
     def __init__(self, what: str, error: Error) -> None:
-        super().__init__(f"{what} was refused by the group's coordinator: {error.name}")
-        self.error = error
+        super().__init__(what, error)
+        self.what, self.error = what, error
+
+    def __str__(self) -> str:
+        return f"{self.what} was refused by the group's coordinator: {self.error.name}"
 
 
 class NoOffsetForPartition(PeerError):

@@ -39,7 +39,7 @@ class RequestFuture(Generic[T]):
 
     def chain(self, other: RequestFuture[T]) -> None:
         """Complete another one as this one is."""
-        self.add_listener(lambda done: other.settle(done))
+        self.add_listener(other.settle)
 
     def complete(self, value: T) -> None:
         """It has succeeded."""

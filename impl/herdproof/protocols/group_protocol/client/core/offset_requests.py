@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,9 @@ class OffsetRequests:
                 member_id=generation.member_id, topics=to_commit(offsets),
             )  # fmt: skip
             asked = member.client.send(member.coordinator, request, OffsetCommitResponse)
-            asked.add_listener(lambda done: self._committed(done, generation, offsets, future))
+            asked.add_listener(
+                partial(self._committed, generation=generation, offsets=offsets, future=future)
+            )
         return future
 
     def _committed(
@@ -125,7 +128,7 @@ class OffsetRequests:
         future: RequestFuture[Mapping[TopicPartition, int]] = RequestFuture()
         generation = member.generation
         asked = member.client.send(member.coordinator, request, OffsetFetchResponse)
-        asked.add_listener(lambda done: self._fetched(done, generation, future))
+        asked.add_listener(partial(self._fetched, generation=generation, future=future))
         return future
 
     def _fetched(
@@ -165,7 +168,8 @@ class OffsetRequests:
             return
         self._storing_starts = True
         starts, generation = dict(self._starts), member.subscriptions.generation
-        self.commit(starts).add_listener(lambda done: self._stored(done, starts, generation))
+        stored = partial(self._stored, starts=starts, generation=generation)
+        self.commit(starts).add_listener(stored)
 
     def _stored(
         self, done: RequestFuture[CommitResult], starts: Mapping[TopicPartition, int],
