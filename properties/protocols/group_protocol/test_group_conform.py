@@ -243,7 +243,7 @@ def test_static_members_are_not_replayed() -> None:
 
 def test_the_check_of_verify_passes() -> None:
     """Its runs keep the contract, settle, and conform."""
-    (check_of_runs,) = IMPLEMENTATION.checks_for("verified")
+    check_of_runs, *_ = IMPLEMENTATION.checks_for("verified")
     (finding,) = check_of_runs.run(lambda *_: None).findings
 
     assert finding.mark is Mark.CONFORMS, finding.story
