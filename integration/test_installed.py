@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import venv
 from pathlib import Path
 
@@ -35,8 +35,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run(*build, "-t", "sdist", folder=ROOT)
     assert done.returncode == 0, done.stderr
     [source] = folder.glob("*.tar.gz")
-    with tarfile.open(source) as packed:
-        packed.extractall(folder, filter="data")
+    shutil.unpack_archive(source, folder)
     done = run(*build, "-t", "wheel", folder=Path(str(source).removesuffix(".tar.gz")))
     assert done.returncode == 0, done.stderr
     [wheel] = folder.glob("*.whl")
