@@ -32,10 +32,9 @@ MayEndOption = Annotated[
     bool, typer.Option("--may-end", help="A state without a next step is no failure.")
 ]
 
-BOOTSTRAP_SERVERS = typer.Option(
-    "--bootstrap-servers", "--bootstrap", metavar="HOSTS",
-    help="Where Kafka listens: host:port,host:port.",
-)  # fmt: skip
+BOOTSTRAP_NAMES = ("--bootstrap-servers", "--bootstrap")
+WHERE_KAFKA_LISTENS = "Where Kafka listens: host:port,host:port."
+BOOTSTRAP_SERVERS = typer.Option(*BOOTSTRAP_NAMES, metavar="HOSTS", help=WHERE_KAFKA_LISTENS)
 KafkaOption = Annotated[
     list[str] | None,
     typer.Option(

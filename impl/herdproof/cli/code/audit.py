@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from herdproof.cli.options import BOOTSTRAP_SERVERS
+from herdproof.cli.options import BOOTSTRAP_NAMES, WHERE_KAFKA_LISTENS
 from herdproof.report.render import COLOURS, JsonOption, Output, spoken, table_of
 from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
@@ -40,7 +40,10 @@ SourcesArgument = Annotated[
     ),
 ]
 OutOption = Annotated[str, typer.Option("--out", metavar="DIR", help="Where the tables go.")]
-KafkaOption = Annotated[str | None, BOOTSTRAP_SERVERS]
+KafkaOption = Annotated[
+    str | None,
+    typer.Option(*BOOTSTRAP_NAMES, "--kafka", metavar="HOSTS", help=WHERE_KAFKA_LISTENS),
+]
 TopicOption = Annotated[
     str | None, typer.Option("--topic", metavar="NAME", help="The topic with the lines.")
 ]
