@@ -129,9 +129,36 @@ class Started:
         """End it by `kill -9`; it is gone when this returns."""
         self._minder.signal(self._name, signal.SIGKILL)
 
+    def ask_to_end(self) -> None:
+        """End it by SIGTERM; it may live for a while."""
+        self._minder.signal(self._name, signal.SIGTERM)
+
     def lines(self) -> list[str]:
         """What it has said so far."""
         return self._log.read_text().splitlines()
+
+
+class Coordinator(Started):
+    """One of ours, which has begun to start: `zookeeper` is its part of ZooKeeper."""
+
+    def __init__(
+        self, minder: Minder, folder: Path, zookeeper: str, broker_id: int = 1,
+        session_ms: int = 10_000,
+    ) -> None:  # fmt: skip
+        settings = folder / f"{broker_id}.toml"
+        settings.write_text(
+            f"[coordinator]\nleadership_lease_ms = {min(session_ms, 4_000)}\n"
+            f"[zookeeper]\nsession_timeout_ms = {session_ms}\n"
+        )
+        options = {
+            "--config": settings, "--zookeeper": zookeeper, "--broker-id": broker_id, "--port": 0,
+        }  # fmt: skip
+        command = [*HERDPROOF, "coordinator", *(str(w) for o in options.items() for w in o)]
+        super().__init__(minder, str(broker_id), command, folder / f"{broker_id}.log")
+
+    def leads(self) -> bool:
+        """Whether it was elected."""
+        return any("coordinator_startup" in line for line in self.lines())
 
 
 def broker_process(kafka: EmbeddedKafka) -> Process:

@@ -29,6 +29,7 @@ from typing import Any, Self, TextIO
 from herdproof.conformance.traces.tracer import open_trace
 from herdproof.consuming.configuration import consumer_arguments
 from herdproof.consuming.fetchers import (
+    ApplicationAway,
     Fetchers,
     KafkaUnusable,
     Pause,
@@ -59,6 +60,7 @@ from herdproof.record import Record, TopicPartition
 
 __all__ = [
     "AllKnownBrokersNotAvailable",
+    "ApplicationAway",
     "BadArgument",
     "CommitFailed",
     "Consumer",
@@ -142,6 +144,9 @@ class Consumer:
     - `session_timeout_s`: after so long unheard it stops by itself, and the others take over.
     - `kafka`: further settings of librdkafka, as "security.protocol".
     - `max_queued_records`: how many records each stream keeps ready.
+    - `max_poll_interval_s` (300): who leaves records waiting for longer without asking for the next
+      one is taken for stuck, and leaves its group. In the group protocol it rejoins when it asks;
+      in the others that raises `ApplicationAway`, and None waits for ever.
     - `trace`: a file to append a line to for each step of the protocol (docs/central_trace.md, or
       docs/self_rebalancing_trace.md); `run` is what the traces of one run are called.
 
@@ -283,6 +288,7 @@ class Consumer:
             session.fail,
             session.troubles,
             topics,
+            self._candidate.max_poll_interval_s,
         )
         session.start()
         session.fetchers.start()  # if they die at once, there is a session that can be ended
@@ -315,7 +321,8 @@ class Consumer:
 
         Waits for it, `timeout_s` seconds at most: None if none came, or the consumer is closed
         meanwhile. Raises what made an end of the consumer: `AllKnownBrokersNotAvailable`,
-        `RegistrationRefused` or `KafkaUnusable`; `Misused` of one that was closed before.
+        `RegistrationRefused`, `KafkaUnusable` or `ApplicationAway`; `Misused` of one that was
+        closed before.
         """
         self._open()
         return self._next(timeout_s)

@@ -98,6 +98,25 @@ def test_every_partition_has_exactly_one_interested_member(
 
 
 @given(topics, members)
+def test_each_topic_is_laid_out_over_its_threads(
+    topics: dict[str, tuple[str, ...]], members: list[tuple[str, str, Subscription]]
+) -> None:
+    """No thread is made, and the plan is the one of all threads in their order."""
+    plan = assign(topics, members)
+
+    for topic, numbers in topics.items():
+        threads = [
+            (name, thread)
+            for _, name, wants in sorted(members, key=lambda member: member[:2])
+            for thread in range(wants.streams(topic))
+        ]
+        shares = range_assign(numbers, threads)
+        assert {n: plan.get((topic, n)) for n in numbers if threads} == {
+            number: name for number, (name, _) in shares.items()
+        }
+
+
+@given(topics, members)
 def test_threads_are_balanced(
     topics: dict[str, tuple[str, ...]], members: list[tuple[str, str, Subscription]]
 ) -> None:

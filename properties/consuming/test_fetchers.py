@@ -7,6 +7,7 @@ them. So the application gets the error, and the consumer leaves its group: othe
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from herdproof import Consumer
-from herdproof.consumer import KafkaUnusable, Misused
-from herdproof.consuming import fetchers
+from herdproof.consumer import ApplicationAway, BadArgument, KafkaUnusable, Misused, Record
+from herdproof.consuming import fetchers, session
 from herdproof.consuming.fetchers import Fetchers
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase
@@ -27,6 +28,7 @@ from herdproof.protocols.central_coordinator.events import ConsumerEffect, Consu
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Leave,
+    Ping,
     Start,
     StartResponse,
 )
@@ -96,10 +98,12 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
         yield stack
 
 
-def consuming(stack: ExitStack) -> tuple[Consumer, Watched, PlayedCoordinator]:
+def consuming(stack: ExitStack, **options: Any) -> tuple[Consumer, Watched, PlayedCoordinator]:
     """A consumer that has registered with a played coordinator."""
     coordinator, watched = stack.enter_context(PlayedCoordinator()), Watched()
-    consumer = Consumer("g", bootstrap_servers="127.0.0.1:1", coordinators=coordinator.address)
+    consumer = Consumer(
+        "g", bootstrap_servers="127.0.0.1:1", coordinators=coordinator.address, **options
+    )
     consumer._observe = watched.observe
     stack.callback(consumer.close, 2)
     consumer.subscribe("t")
@@ -153,6 +157,60 @@ def test_a_fetch_thread_that_dies_at_once_takes_the_consumer_with_it(
         consumer.poll(10)
 
     watched.await_end()
+
+
+def test_fetchers_that_stand_still_take_the_consumer_with_them(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pings go on, and nothing is read: the session sees that, and leaves the partitions."""
+    monkeypatch.setattr(session, "STUCK_S", 0.2)
+    consumer, watched, coordinator = consuming(stack)
+    coordinator.await_registrations(1)
+    coordinator.ask(Start((T0,)), generation=1)
+    goes_on = threading.Event()
+    stack.callback(goes_on.set)
+    PlayedKafka.last.poll = lambda _: goes_on.wait(30)  # type: ignore[assignment, method-assign]
+
+    def pinged() -> None:
+        while watched.phase is not ConsumerPhase.CLOSED:
+            with contextlib.suppress(OSError, AssertionError):
+                coordinator.ask(Ping(0), generation=1)
+            time.sleep(0.02)
+
+    pings = threading.Thread(target=pinged, daemon=True)
+    pings.start()
+    with pytest.raises(KafkaUnusable, match=r"the fetchers have stood still for \d+ s"):
+        consumer.poll(10)
+
+    watched.await_end()
+    assert Leave in watched.sent
+    goes_on.set()
+    pings.join(10)
+
+
+def test_an_application_that_does_not_come_back_has_left(stack: ExitStack) -> None:
+    """Who leaves records waiting is taken for stuck: others go on, and it is told when it asks."""
+    consumer, watched, coordinator = consuming(stack, max_poll_interval_s=0.3)
+    coordinator.await_registrations(1)
+    coordinator.ask(Start((T0,)), generation=1)
+    fetched = Record("t", 0, 40, None, b"", None, (), 1)
+
+    assert consumer.poll(0.5) is None  # however long no record comes, it is no fault of its own
+    consumer._streams.put(1, 0, [fetched])
+    assert consumer.poll(1) == fetched
+    assert watched.phase is not ConsumerPhase.CLOSED
+
+    watched.await_end()
+    assert Leave in watched.sent
+    with pytest.raises(ApplicationAway, match=r"not asked for a record .*max_poll_interval_s"):
+        consumer.poll(10)
+
+
+@pytest.mark.parametrize("interval", [0, -1, float("inf"), float("nan")])
+def test_a_senseless_interval_is_refused(interval: float) -> None:
+    """It is above 0, or None."""
+    with pytest.raises(BadArgument, match="max_poll_interval_s is"):
+        Consumer("g", bootstrap_servers="h:1", coordinators="h:2", max_poll_interval_s=interval)
 
 
 def test_fetchers_that_are_closed_are_no_error(stack: ExitStack) -> None:

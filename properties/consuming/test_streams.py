@@ -275,3 +275,45 @@ def in_thread(call: Callable[[], Record | None]) -> Callable[[], Record | None]:
         return results[0]
 
     return result
+
+
+def test_what_nobody_asks_for_is_neglected() -> None:
+    """Records that wait, or wait behind one that is held; but not while somebody waits for one."""
+    desk = Desk()
+    assert desk.streams.neglected() == {}
+
+    desk.put(7, partition=1)
+    assert desk.streams.neglected() == {1: 0}
+    assert desk.take() == 7
+    assert desk.streams.neglected() == {0: 1, 1: 1}  # all queues are this reader's
+    assert desk.take() is None
+    assert desk.streams.neglected() == {}
+
+
+def test_each_queue_has_its_own_reader() -> None:
+    """Of several readers, one that stays away is seen though the others come back."""
+    desk = Desk()
+    first, second = RecordReader(0), RecordReader(1)
+    desk.put(1, 2)
+    desk.put(5, partition=1)
+
+    assert [desk.take(first), desk.take(second), desk.take(first)] == [1, 5, 2]
+
+    assert desk.streams.neglected() == {0: 2, 1: 1}
+
+
+def test_who_waits_for_a_record_is_there() -> None:
+    """A reader that is inside asks for what comes, however long that takes."""
+    desk = Desk()
+    desk.streams.hand_out_until(0)  # nothing may be handed out at present
+    desk.put(7)
+    assert desk.streams.neglected() == {0: 0}
+
+    waits = threading.Thread(target=desk.streams.take, args=(desk.reader, 5))
+    waits.start()
+    while desk.streams.polls()[0] == 0:
+        time.sleep(0.001)
+    assert desk.streams.neglected() == {}
+
+    desk.streams.end()
+    waits.join(10)

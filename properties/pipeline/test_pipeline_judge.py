@@ -163,7 +163,7 @@ OF_COORDINATORS: dict[str, Shown | str] = {
     "partial_failover": Shown({"exclusive", "who_consumes_owns"}, 4),
     "no_lease": Shown({"exclusive", "who_consumes_owns"}, 6),
     "unfenced": Shown({"only_the_present_epoch_writes", "stored_as_taken"}, 1),
-    "stale_commit": Shown({"exclusive_fenced", "who_consumes_owns"}, 5),
+    "stale_commit": Shown({"exclusive", "exclusive_fenced", "who_consumes_owns"}, 4),
     "empty_group_hangs": LIVENESS,
     "stop_keeps_ack": LIVENESS,
     "member_by_id": "chance seldom shows it; its replay differs (`test_central_flawed.py`)",
@@ -179,10 +179,9 @@ OF_CONSUMERS: dict[str, Shown | str] = {
             "members_follow_no_older_epoch",
             "only_the_present_epoch_writes",
             "stored_as_taken",
-            "who_begins_does_so_at_the_stored_offset",
             "who_consumes_owns",
         },
-        6,
+        1,
     ),
 }
 
@@ -211,7 +210,7 @@ OF_MUTANTS: dict[str, Shown | str] = {
         3,
     ),
     "lease_of_who_acknowledged": "it rests on the last word of who was killed: that may be cut off",
-    "grace_for_a_lease": Shown({"exclusive", "who_consumes_owns"}, 4),
+    "grace_for_a_lease": Shown({"exclusive", "who_consumes_owns"}, 22),
     "delivers_after_the_lease": "a delivery is in no trace, and the lease is told as it should be",
     "replaced_watchers_fire": "what is waited for too short a time only fails sooner",
     "start_by_consumer_id": Shown({"shares_are_even"}, 5),
@@ -224,6 +223,9 @@ OF_MUTANTS: dict[str, Shown | str] = {
     "unstored_reset": Shown({"a_resolved_start_is_stored_first"}, 2),
     "fetches_after_stop": "its consumer tells that it has stopped, and it has not",
     "length_in_characters": "a frame's bytes are in no trace",
+    "says_stopped_early": "its consumer tells that it has stopped, and it has not",
+    "over_by_id": Shown({"exclusive", "who_consumes_owns"}, 3),
+    "over_before_the_barrier": "who is not stopped has nothing to stop. Its replay differs",
 }
 """What shows each mistake in a trace; or why nothing does."""
 

@@ -6,6 +6,7 @@ from kafka.protocol.api_key import ApiKey
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from herdproof.shells.health import Health
+from herdproof.shells.holds import Holds
 
 
 class BrokerMetrics:
@@ -14,6 +15,7 @@ class BrokerMetrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         self.health = Health()
+        self.holds = Holds(registry)
         self.connections = Gauge("herdproof_connections", "Open connections.", registry=registry)
         self._cuts = Counter(
             "herdproof_connections_cut", "Connections that this end had a reason to end.",

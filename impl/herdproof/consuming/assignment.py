@@ -20,8 +20,8 @@ Source: `004` (the document misprints the last P4 as P3), and `002`, step 1.3 of
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -72,26 +72,57 @@ def uneven_share(partitions: int, shares: Mapping[T, int], threads: Mapping[T, i
     return None
 
 
+Row: TypeAlias = Callable[[Any, Sequence[str]], Iterable[int]]
+"""How many streams a subscription wants of each of these topics."""
+
+
+def row_of(wants: Wants, topics: Sequence[str]) -> Iterable[int]:
+    """How many streams a subscription wants of each of these topics, asked one by one."""
+    return map(wants.streams, topics)
+
+
 def assign(
-    topics: Mapping[str, Sequence[str]], members: Iterable[tuple[str, str, Wants]]
-) -> dict[Partition, str]:
+    topics: Mapping[str, Sequence[str]], members: Iterable[tuple[str, str, Wants]],
+    row: Row = row_of,
+) -> dict[Partition, str]:  # fmt: skip
     """
     The member of each partition that anybody wants.
 
     `topics` has each topic's partitions in order; a member is its consumer id, its registration and
     its subscription. Threads are ordered by consumer id, then by registration: two that share a
     consumer id stay apart, and the same members give the same plan whoever came first.
+
+    No thread is made: a member may want a thousand of each topic. Topics that are wanted alike
+    share who wants them, since most groups have one list of them.
     """
     in_order = sorted(members, key=lambda member: member[:2])
-    subscriptions = list(dict.fromkeys(wants for _, _, wants in in_order))
-    laid_out: dict[tuple[int, ...], list[str]] = {}
+    subscriptions = {id(wants): wants for _, _, wants in in_order}
+    place = {key: number for number, key in enumerate(subscriptions)}
+    who = [(registration, place[id(wants)]) for _, registration, wants in in_order]
+    names = sorted(topics)
+    rows = [row(wants, names) for wants in subscriptions.values()]
+    threads: dict[tuple[int, ...], list[tuple[str, int]]] = {}
     plan: dict[Partition, str] = {}
-    for topic in sorted(topics):
-        # Topics that are wanted alike share their threads: most groups have one list of them.
-        streams = tuple(wants.streams(topic) for wants in subscriptions)
-        if streams not in laid_out:
-            of = dict(zip(subscriptions, streams, strict=True))
-            laid_out[streams] = [name for _, name, wants in in_order for _ in range(of[wants])]
-        shares = range_assign(topics[topic], laid_out[streams])
-        plan.update(((topic, partition), owner) for partition, owner in shares.items())
+    for topic, streams in zip(names, zip(*rows, strict=True), strict=False):  # nobody: no streams
+        if streams not in threads:
+            threads[streams] = [(name, streams[at]) for name, at in who if streams[at]]
+        plan.update(_laid_out(topic, topics[topic], threads[streams]))
     return plan
+
+
+def _laid_out(
+    topic: str, partitions: Sequence[str], threads: Sequence[tuple[str, int]]
+) -> Iterator[tuple[Partition, str]]:
+    """The member of each partition of one topic, by the number of each member's threads."""
+    if not threads:
+        return
+    each, first = divmod(len(partitions), sum(count for _, count in threads))
+    begin = before = 0
+    for member, count in threads:
+        before += count
+        end = before * each + min(before, first)
+        for partition in partitions[begin:end]:
+            yield (topic, partition), member
+        begin = end
+        if end == len(partitions):
+            return  # no later thread gets more

@@ -34,9 +34,10 @@ from confluent_kafka import (
 from herdproof.consuming.events import Deliver, Resolved, StartFetchers, StopFetchers
 from herdproof.consuming.kafka_watch import KafkaWatch
 from herdproof.consuming.offsets import NO_OFFSET, Offset, OffsetReset, number_of
+from herdproof.consuming.standstill import Standstill
 from herdproof.consuming.streams import Place, Streams
 from herdproof.consuming.watermarks import silent
-from herdproof.errors import HerdError, PeerError
+from herdproof.errors import CallerError, HerdError, PeerError
 from herdproof.record import Record
 from herdproof.troubles import Troubles
 
@@ -73,6 +74,8 @@ LOOK_UP_S = 2.0
 """How long Kafka may take to say where a partition begins and ends."""
 AGAIN_S = 0.5
 """How long to wait before it is asked again."""
+LOOK_S = 1.0
+"""What counts between two looks at what the application does, at most."""
 CLOSING_S = 10.0
 """How long `close` waits; librdkafka may be in the middle of a request."""
 
@@ -92,21 +95,31 @@ class KafkaUnusable(PeerError):
     """Kafka refuses this consumer, or its settings for Kafka's client are wrong."""
 
 
+class ApplicationAway(CallerError):
+    """The application has left records waiting for longer than `max_poll_interval_s`."""
+
+
 class Fetchers:
     """
     The fetchers of one consumer.
 
     `settings` are librdkafka's ("bootstrap.servers" among them; `KafkaUnusable`). `post` takes
     what the core is to be told, `fail` the error that ends it; both from the fetchers' thread.
-    `topics` are those that it would be a mistake not to find; what is wrong goes to `troubles`.
+    `topics` are those that it would be a mistake not to find; what is wrong goes to `troubles`. To
+    leave records waiting for `max_poll_interval_s` is an error that ends it (None: never).
     """
 
     def __init__(
         self, settings: Mapping[str, str | int | float | bool], reset: OffsetReset | None,
         streams: Streams, post: Callable[[Resolved], None], fail: Callable[[HerdError], None],
         troubles: Troubles | None = None, topics: Sequence[str] = (),
+        max_poll_interval_s: float | None = None,
     ) -> None:  # fmt: skip
+        self.rounds = 0
+        """How often the thread has come round; who stands still reads nothing."""
         self._watch = KafkaWatch(settings, topics, troubles or Troubles(log))
+        self._max_poll_interval_s = max_poll_interval_s
+        self._neglected: dict[int, Standstill] = {}
         self._reset = reset
         self._streams = streams
         self._batch = min(BATCH, streams.max_records)
@@ -152,6 +165,8 @@ class Fetchers:
     def _run(self) -> None:
         try:
             while self._obey():
+                self.rounds += 1
+                self._look_at_application()
                 self._resolve()
                 self._watch.look(self._kafka)
                 if self._has_room():
@@ -163,6 +178,23 @@ class Fetchers:
             self._fail(KafkaUnusable(f"the fetchers failed: {problem}"))
         finally:
             self._kafka.close()
+
+    def _look_at_application(self) -> None:
+        """End it where an application has not come back for too long: others are to go on."""
+        if self._max_poll_interval_s is None:
+            return
+        found = self._streams.neglected()
+        self._neglected = {q: self._neglected.get(q) or Standstill(LOOK_S) for q in found}
+        longest_s = max((self._neglected[q].lasts_s(asks) for q, asks in found.items()), default=0)
+        if longest_s > self._max_poll_interval_s:
+            self._fail(
+                ApplicationAway(
+                    f"the application has not asked for a record for {longest_s:.0f} s, though "
+                    f"some wait: this consumer has left, and others of its group go on with its "
+                    f"partitions; make a new one, and ask more often or with a higher "
+                    f"max_poll_interval_s ({self._max_poll_interval_s:g})"
+                )
+            )
 
     def _obey(self) -> bool:
         """Carry out the orders that wait; False once it is to end."""
@@ -235,6 +267,7 @@ class Fetchers:
         it knows only every five minutes.
         """
         for topic in sorted({place[0] for place in places if place not in self._found}):
+            self.rounds += 1  # each may take a while
             try:
                 told = self._kafka.list_topics(topic, LOOK_UP_S).topics.get(topic)
             except KafkaException as problem:
@@ -256,6 +289,7 @@ class Fetchers:
         """Look up where partitions begin that have no offset."""
         now = time.monotonic()
         for place in [place for place, due in self._look_up.items() if due <= now]:
+            self.rounds += 1
             try:
                 low, high = self._kafka.get_watermark_offsets(TopicPartition(*place), LOOK_UP_S)
             except KafkaException as problem:

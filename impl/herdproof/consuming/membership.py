@@ -26,6 +26,9 @@ from herdproof.errors import HerdError, PeerError, WorldError
 from herdproof.record import TopicPartition
 from herdproof.troubles import Troubles
 
+MAX_POLL_INTERVAL_S = 300.0
+"""Kafka's own default."""
+
 GROUP = "herdproof.consumers"
 """The group of entry points in which protocols' consumers are found."""
 
@@ -91,6 +94,14 @@ class ConsumerArguments:
         return {**defaults, **self.options}
 
 
+def poll_interval_of(options: Mapping[str, Any]) -> float | None:
+    """How long an application may leave records waiting (None: for ever), or `BadArgument`."""
+    found = options["max_poll_interval_s"]
+    if found is not None and not 0 < found < float("inf"):
+        raise BadArgument(f"max_poll_interval_s is {found}: it must be above 0, or None for ever")
+    return None if found is None else float(found)
+
+
 class GroupMembership(Protocol):
     """A member's core, carried by a thread; `fetchers` are made by whoever makes it."""
 
@@ -133,6 +144,8 @@ class JoiningConsumer(Protocol):
     """Who may join a group, and has not yet."""
 
     consumer_id: str
+    max_poll_interval_s: float | None
+    """How long the application may leave records waiting; None: its own core sees to that."""
 
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,

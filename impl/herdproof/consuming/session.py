@@ -29,16 +29,22 @@ from herdproof.consuming.events import (
     StartFetchers,
     StopFetchers,
 )
-from herdproof.consuming.fetchers import Fetchers
+from herdproof.consuming.fetchers import Fetchers, KafkaUnusable
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import Observe, SessionFailed, by_number
 from herdproof.consuming.offsets import NamedPartition, Offset, number_of
+from herdproof.consuming.standstill import Standstill
 from herdproof.consuming.streams import Streams
 from herdproof.errors import HerdError
 from herdproof.shells.clock import now_ms
 from herdproof.troubles import Troubles
 
 log = logging.getLogger(__name__)
+
+STUCK_S = 30.0
+"""How long the fetchers may stand still; each of their requests is given up long before."""
+LOOK_S = 10.0
+"""What counts between two looks at them, at most."""
 
 Outcome = TypeVar("Outcome", bound=Enum)
 
@@ -98,6 +104,8 @@ class MemberSession(ABC, Generic[Core, Outcome]):
         self._commits: dict[int, Future[Outcome]] = {}
         self._numbers = 0
         self.troubles = Troubles(log, f"consumer {core.consumer_id}: ")
+        self._standstill = Standstill(LOOK_S)
+        self._is_stuck = False
         self._lock = threading.Lock()
         self._over = False
         self._thread = threading.Thread(
@@ -213,9 +221,25 @@ class MemberSession(ABC, Generic[Core, Outcome]):
 
     def _give(self, event: Any) -> None:
         """Give the core an event, after what was consumed before it; the only way in."""
+        self._look_at_fetchers()
         for consumed in self._streams.consumed():
             self._receive(consumed)
         self._receive(event)
+
+    def _look_at_fetchers(self) -> None:
+        """End it where they read nothing any more: a member is as healthy as its reader."""
+        if self.fetchers is None or self._is_stuck:
+            return
+        stood_s = self._standstill.lasts_s(self.fetchers.rounds)
+        if self.fetchers.rounds and stood_s > STUCK_S:
+            self._is_stuck = True
+            self.fail(
+                KafkaUnusable(
+                    f"the fetchers have stood still for {stood_s:.0f} s, in Kafka's client: this "
+                    f"consumer has left, and others of its group go on with its partitions; make "
+                    f"a new one, and look at the brokers if it comes again"
+                )
+            )
 
     def _receive(self, event: Any) -> None:
         effects = self.core.receive(event, now_ms())

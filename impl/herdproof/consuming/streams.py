@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -67,6 +67,11 @@ class Streams:
         self._finished: dict[Place, int] = {}
         self._stored: dict[Place, int] = {}
         self._consumed: dict[tuple[str, str, int], int] = {}
+        self._inside: Counter[int | None] = Counter()
+        """How many readers of each queue, or (None) of all, wait for a record at present."""
+        self._holding: Counter[int | None] = Counter()
+        """How many of them hold one."""
+        self._asks: Counter[int | None] = Counter()
         self._asked = self._held = 0
         """How often a record was asked for, and how many are held by readers."""
         self._ended = False
@@ -183,19 +188,27 @@ class Streams:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             self._asked += 1
+            self._asks[reader.queue] += 1
             self._finish(reader)
-            while not self._ended:
-                if (record := self._next(reader)) is not None:
-                    reader.held = record
-                    self._held += 1
-                    return record
-                left_s = None if deadline is None else deadline - time.monotonic()
-                if left_s is not None and left_s <= 0:
-                    return None
-                self._changed.wait(left_s)
-            if self._error is not None:
-                raise self._error
-            return None
+            self._inside[reader.queue] += 1
+            try:
+                return self._awaited(reader, deadline)
+            finally:
+                self._inside[reader.queue] -= 1
+
+    def neglected(self) -> dict[int, int]:
+        """
+        The queues for whose records nobody asks at present, with how often somebody has.
+
+        A record that is held counts as one that waits: what is behind it is not read.
+        """
+        with self._changed:
+            return {
+                queue: self._asks[queue] + self._asks[None]
+                for queue, waiting in self._queues.items()
+                if (waiting or self._holding[queue] or self._holding[None])
+                and not (self._inside[queue] or self._inside[None] or self._ended)
+            }
 
     def polls(self) -> tuple[int, bool]:
         """How often a record was asked for, and whether the application is at work on any."""
@@ -274,11 +287,27 @@ class Streams:
 
     # ── Parts, under the lock ───────────────────────────────────────────────────────────────
 
+    def _awaited(self, reader: RecordReader, deadline: float | None) -> Record | None:
+        while not self._ended:
+            if (record := self._next(reader)) is not None:
+                reader.held = record
+                self._held += 1
+                self._holding[reader.queue] += 1
+                return record
+            left_s = None if deadline is None else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return None
+            self._changed.wait(left_s)
+        if self._error is not None:
+            raise self._error
+        return None
+
     def _finish(self, reader: RecordReader) -> None:
         record, reader.held = reader.held, None
         if record is None:
             return
         self._held -= 1
+        self._holding[reader.queue] -= 1
         # Whether the assignment still stands is for the core to say.
         name = self._names.get((record.topic, record.partition), str(record.partition))
         self._consumed[record.topic, name, record.generation] = record.offset + 1

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 TURNS_S = 2.0
 """A loop that takes longer for a turn is held by something."""
@@ -61,24 +59,27 @@ class Health:
         return Condition(True, "it lives")
 
 
-def pages(registry: CollectorRegistry, health: Health) -> WSGIApplication:
-    """What is served under which path."""
-    metrics: WSGIApplication = make_wsgi_app(registry)
+class Page(NamedTuple):
+    """An answer over HTTP."""
+
+    status: str
+    kind: str
+    body: bytes
+
+
+def page(path: str, accept: str, registry: CollectorRegistry, health: Health) -> Page:
+    """What is served under a path, to who accepts such types; health may take `TURNS_S`."""
     conditions: dict[str, Callable[[], Condition]] = {
         "/healthz": health.alive,
-        "/ready": lambda: health.ready(),
+        "/ready": health.ready,
     }
-
-    def serve(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        path = environ.get("PATH_INFO", "")
-        if path == "/metrics":
-            return metrics(environ, start)
-        if path not in conditions:
-            status, said = "404 Not Found", "there are /metrics, /healthz and /ready"
-        else:
-            is_well, said = conditions[path]()
-            status = "200 OK" if is_well else "503 Service Unavailable"
-        start(status, [("Content-Type", "text/plain; charset=utf-8")])
-        return [f"{said}\n".encode()]
-
-    return serve
+    path = path.partition("?")[0]
+    if path == "/metrics":
+        encode, kind = choose_encoder(accept)
+        return Page("200 OK", kind, encode(registry))
+    if path not in conditions:
+        status, said = "404 Not Found", "there are /metrics, /healthz and /ready"
+    else:
+        is_well, said = conditions[path]()
+        status = "200 OK" if is_well else "503 Service Unavailable"
+    return Page(status, "text/plain; charset=utf-8", f"{said}\n".encode())

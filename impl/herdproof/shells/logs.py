@@ -5,6 +5,9 @@ A service's log: the standard library's records, with their fields beside the me
 
 As text a line ends with `group=g consumer=c1`; as JSON the fields are keys, so that whoever
 collects logs need not take sentences apart.
+
+What a stranger names can be in any of it. So nothing that ends a line, or moves a terminal's
+cursor, is written as it is; and of one message only so many lines are written at a time.
 """
 
 from __future__ import annotations
@@ -12,12 +15,24 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, TextIO
 
 Value = str | int | float | bool | None
+
+WINDOW_S = 10.0
+FEW, MANY = 50, 1_000
+"""How many lines of one message are written within it: of warnings, of what merely happens."""
+
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F)]
+"""What ends a line, or moves what is shown."""
+_ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS} | {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
+_ESCAPED_IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
+"""The others it escapes by itself."""
 
 
 class LogForm(Enum):
@@ -46,8 +61,20 @@ class TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """The line without a traceback, which follows it if there is one."""
-        more = "".join(f" {name}={value}" for name, value in fields_of(record).items())
-        return super().formatMessage(record) + more
+        more = "".join(f" {name}={shown(value)}" for name, value in fields_of(record).items())
+        return (super().formatMessage(record) + more).translate(_ESCAPED)
+
+
+def shown(value: Value) -> str:
+    """
+    A field's value, in quotes where it could be taken for more than one.
+
+    >>> shown("orders"), shown("a level=ERROR"), shown("")
+    ('orders', '"a level=ERROR"', '""')
+    """
+    text = str(value)
+    is_plain = text and not any(mark in text for mark in ' "=')
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
 
 
 class JsonLines(logging.Formatter):
@@ -64,12 +91,51 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, ensure_ascii=False, default=str).translate(_ESCAPED_IN_JSON)
+
+
+class FewOfEach(logging.StreamHandler[TextIO]):
+    """Writes so many lines of each message within `WINDOW_S`, and then how many there were."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream)
+        self._clock = clock
+        self._since = clock()
+        self._counts: Counter[tuple[str, int, str]] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record, unless there were many of its kind."""
+        if self._clock() - self._since >= WINDOW_S:
+            self.tell_left_out()
+        kind = record.name, record.levelno, str(record.msg)
+        self._counts[kind] += 1
+        if self._counts[kind] <= at_most(record.levelno):
+            super().emit(record)
+
+    def tell_left_out(self) -> None:
+        """Write how many lines were left out of what came last, and begin anew."""
+        counts, self._counts, self._since = self._counts, Counter(), self._clock()
+        for (name, level, msg), count in counts.items():
+            if (left_out := count - at_most(level)) > 0:
+                more = f"{left_out:,} more lines like this one were left out: {msg}"
+                super().emit(logging.LogRecord(name, level, "", 0, more, (), None))
+
+    def close(self) -> None:
+        """Write what is still to be told."""
+        self.tell_left_out()
+        super().close()
+
+
+def at_most(level: int) -> float:
+    """How many lines of one message are written within `WINDOW_S`."""
+    if level <= logging.DEBUG:
+        return float("inf")
+    return FEW if level >= logging.WARNING else MANY
 
 
 def log_to_stderr(form: LogForm, level: str) -> None:
     """Have the whole process log in this form, from this level ("DEBUG" to "CRITICAL") on."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = FewOfEach(sys.stderr)
     handler.setFormatter(JsonLines() if form is LogForm.JSON else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]

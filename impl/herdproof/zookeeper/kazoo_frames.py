@@ -196,6 +196,7 @@ def _stat(stat: Any) -> Stat:
         ephemeral_owner=stat.ephemeralOwner,
         data_length=stat.dataLength,
         num_children=stat.numChildren,
+        modified_ms=stat.mtime,
     )
 
 

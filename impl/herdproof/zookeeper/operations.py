@@ -11,7 +11,7 @@ Source: the ZooKeeper 3.9 programmer's guide (sessions, versions, watches, multi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
@@ -35,6 +35,8 @@ class Stat:
     """The session that owns it; 0 for a persistent node."""
     data_length: int
     num_children: int
+    modified_ms: int = field(default=0, compare=False)
+    """When its data was last set, by ZooKeeper's clock, since 1970; the simulated one has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,6 +273,53 @@ def test_an_enum_may_grow_but_not_shrink() -> None:
         together(from_source(grown, "Room"), from_source(LIMITED, "Room"), "Client")
 
 
+SEATED = '''
+from herdspec import *
+
+class Client(Sort):
+    """A client."""
+
+class Seat(Sort):
+    """A seat."""
+
+class Room(Spec):
+    """People sit."""
+    free: dict[Seat, bool] = each(True)
+    of: dict[Seat, Client | None] = each(None)
+
+    @initial
+    def some_are_broken(self, broken: set[Seat]) -> None:
+        """Some seats are broken."""
+        for s in Seat:
+            self.free[s] = s not in broken
+
+    @action
+    def sit(self, c: Client, wanted: set[Seat], kept: dict[Seat, bool]) -> None:
+        """{c} takes {wanted}, and keeps {kept}."""
+        require(all(s not in wanted or self.free[s] for s in Seat))
+        for s in Seat:
+            self.of[s] = c if s in wanted or (kept[s] and self.of[s] == c) else self.of[s]
+'''
+
+
+def test_sets_and_maps_that_an_action_chooses_are_each_versions_own() -> None:
+    """What is chosen whole is handed on to whose version takes the step, in every reading."""
+    greedy = SEATED.replace("self.free[s] for s", "(self.free[s] or s in wanted) for s")
+    made = together(from_source(SEATED, "Room"), from_source(greedy, "Room"), "Client")
+    machine = Machine(Ground(made.spec, {"Client": 1, "Seat": 2}, 1, 0))
+    (client,), seats = machine.elements("Client"), machine.elements("Seat")
+    step = "sit", (client, frozenset(seats), dict.fromkeys(seats, False))
+
+    broken = list(machine.starts())[1]
+    upgraded = machine.take(broken, "upgrade", (client,))
+
+    assert machine.take(broken, *step) is None
+    assert upgraded is not None
+    assert machine.take(upgraded, *step) is not None
+    ex = explorer(made.spec)
+    compare_steps(ex, [ex.machine.numbers(state) for state in ex.machine.starts()])
+
+
 # ── The command ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -99,7 +99,7 @@ def broker(
         else:
             core = stack.enter_context(core_of(bug, trace, configuration.broker_id, run))
             serving = serve(configuration, metrics, kafka, topics, core)
-        code = asyncio.run(until_signalled(serving))
+        code = metrics.holds.run(until_signalled(serving))
     raise typer.Exit(code)
 
 

@@ -6,7 +6,6 @@ Its first line on stdout, `listening HOST:PORT`, says that it can be consulted. 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from contextlib import ExitStack
 from pathlib import Path
@@ -51,6 +50,7 @@ def coordinator(
     from prometheus_client import disable_created_metrics
 
     from herdproof.conformance.traces.tracer import open_trace
+    from herdproof.garbage import few_collections
     from herdproof.protocols.central_coordinator.server.configuration import read
     from herdproof.protocols.central_coordinator.server.metrics import Metrics
     from herdproof.protocols.central_coordinator.server.server import ignore_event
@@ -76,7 +76,8 @@ def coordinator(
         if trace is not None:
             stream = stack.enter_context(opened(trace, open_trace))
             observe = CoordinatorTracer(str(configuration.broker_id), run, stream)
-        code = asyncio.run(serve(configuration, metrics, observe))
+        stack.enter_context(few_collections())  # one takes as long as members are many
+        code = metrics.holds.run(serve(configuration, metrics, observe))
     raise typer.Exit(code)
 
 

@@ -6,23 +6,24 @@ The tracer: any code writes what it does, one line for each step, in the names o
 
 Every line is one write, flushed before `step` returns: a process that is killed loses nothing of
 what it did, except that its last line may be cut off, which the reader names as such. There is no
-`fsync`: a machine that loses power can lose lines. A missing line is noticed by its number.
+`fsync`: a machine that loses power can lose lines. A missing line is noticed by its number; one
+that cannot be written (the disk is full) is left out, and what is traced goes on.
 
 Call `step` where the step has been decided, and before anything that it leads to is sent.
 """
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self, TextIO, cast
 
 import msgspec
 
+from herdproof.conformance.traces.file import TraceFile
 from herdproof.conformance.traces.line import SCHEMA, START, TraceError, TraceLine
 
 Clock = Callable[[], int]
@@ -31,17 +32,11 @@ Clock = Callable[[], int]
 
 def open_trace(path: Path) -> TextIO:
     """
-    Open a trace to append to, one flush per line; a last line that was cut off is ended first.
+    Open a trace to append to, one write per line; a last line that was cut off is ended first.
 
-    The caller closes it.
+    The caller closes it. A line that cannot be written later is left out, and that is logged.
     """
-    stream = path.open("a", encoding="utf-8", buffering=1, newline="\n")
-    if path.stat().st_size:
-        with path.open("rb") as present:
-            present.seek(-1, io.SEEK_END)
-            if present.read(1) != b"\n":
-                stream.write("\n")
-    return stream
+    return cast(TextIO, TraceFile(path))
 
 
 class Tracer:

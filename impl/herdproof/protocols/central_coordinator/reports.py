@@ -13,7 +13,7 @@ class What(StrEnum):
     COORDINATOR_STARTUP = "coordinator_startup"
     """Elected. Details: epoch."""
     COORDINATOR_READY = "coordinator_ready"
-    """Topics and groups are read. Details: epoch, topics, groups, ms."""
+    """Topics are read, and the names of groups. Details: epoch, topics, groups, ms."""
     STEPPED_DOWN = "stepped_down"
     """Every channel was closed and all state cleared. Details: epoch, why."""
     CHANNEL_REFUSED = "channel_refused"
@@ -52,8 +52,12 @@ class What(StrEnum):
     """Details: consumer, error, generation."""
     ZOOKEEPER_TROUBLE = "zookeeper_trouble"
     """An operation got no answer, or one that was not expected. Details: task, why."""
+    PARTITIONS_UNREAD = "partitions_unread"
+    """Some are given to nobody, as no Start could say them all. Details: partitions, why."""
     GROUP_EMPTY = "group_empty"
     """Its last consumer is gone for good; the group is forgotten. Details: generation."""
+    GROUP_EXPIRED = "group_expired"
+    """Empty for `group_retention_ms`; what was stored of it is deleted. Details: generation."""
 
 
 LEVELS: Mapping[str, int] = {
@@ -68,13 +72,14 @@ LEVELS: Mapping[str, int] = {
     What.REBALANCE_FAILED: logging.WARNING,
     What.COMMIT_REFUSED: logging.WARNING,
     What.ZOOKEEPER_TROUBLE: logging.WARNING,
+    What.PARTITIONS_UNREAD: logging.ERROR,
     What.REBALANCE_EXHAUSTED: logging.ERROR,
 }
 """How grave what the core reports is; INFO where it is not said."""
 
 SENTENCES: Mapping[str, str] = {
     What.COORDINATOR_STARTUP: "elected: it leads in epoch {epoch}, and reads what is stored",
-    What.COORDINATOR_READY: "it coordinates: {topics} topics and {groups} groups are known",
+    What.COORDINATOR_READY: "it coordinates: {topics} topics and {groups} groups are there",
     What.STEPPED_DOWN: "it leads no more: {why}",
     What.CHANNEL_REFUSED: "a connection was refused: there are too many",
     What.PEER_AT_FAULT: "a connection is closed, whose peer does what the protocol forbids: {why}",
@@ -94,7 +99,9 @@ SENTENCES: Mapping[str, str] = {
     What.OFFSETS_STORED: "{offsets} offsets of group {group} are stored",
     What.COMMIT_REFUSED: "a commit of consumer {consumer} in group {group} was refused: {error}",
     What.ZOOKEEPER_TROUBLE: "ZooKeeper did not answer ({task}): {why}",
+    What.PARTITIONS_UNREAD: "of group {group}, {partitions} partitions are nobody's: {why}",
     What.GROUP_EMPTY: "group {group} has no members any more",
+    What.GROUP_EXPIRED: "group {group} was empty for too long: what was stored of it is deleted",
 }
 """What a log says, with the details of a report."""
 

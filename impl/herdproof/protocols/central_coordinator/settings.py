@@ -28,6 +28,8 @@ class Settings:
     """One more is refused, GROUP_FULL; groups without consumers don't count."""
     max_members_per_group: int = 5_000
     """One more is refused, GROUP_FULL."""
+    max_subscriptions_per_group: int = 250
+    """Different ones, as which a plan weighs with each topic; one more is refused, GROUP_FULL."""
     max_name_bytes: int = 255
     """Of a group's or a consumer's id, in UTF-8; a longer one is refused, INVALID_SUBSCRIPTION."""
     register_timeout_ms: int = 30_000
@@ -57,6 +59,9 @@ class Settings:
     rebalance_backoff_max_ms: int = 10_000
     """The longest such wait, with which it goes on for ever."""
 
+    max_start_bytes: int = 1_000_000
+    """What a Start may say of partitions; a member gets no more, and the rest is told of."""
+
     # ZooKeeper.
     offset_flush_ms: int = 1_000
     """Offsets out of answers to pings are written this late, so that one write takes many."""
@@ -64,6 +69,10 @@ class Settings:
     """A larger transaction is split; ZooKeeper's own limit (jute.maxbuffer) is just below 1 MiB."""
     max_loads: int = 32
     """How many groups are read at once."""
+    group_retention_ms: int = 7 * 24 * 3_600_000
+    """A group that is empty for so long expires: what is stored of it is deleted; 0: never."""
+    group_check_ms: int = 3_600_000
+    """How long after all stored groups have been gone through that begins again."""
     zookeeper_backoff_ms: int = 100
     """How long to wait before an operation whose connection was lost is tried again."""
     zookeeper_retries: int = 5
@@ -100,7 +109,7 @@ class Settings:
 
 _LEAST = {
     "drift": 0, "failover_grace_ms": 0, "max_rebalance_retries": 0, "zookeeper_retries": 0,
-    "offset_flush_ms": 0, "max_transaction_bytes": 4096,
+    "offset_flush_ms": 0, "group_retention_ms": 0, "max_transaction_bytes": 4096,
 }  # fmt: skip
 """What a setting must at least be, where that is not 1."""
 

@@ -72,6 +72,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """What is assigned, reported, committed or written; of a topic, the partitions that it has."""
     owners: tuple[tuple[str, str, str], ...] = ()
     """Of `write_owners`: topic, partition and registration."""
+    former: tuple[str, ...] = ()
+    """Of an accepted Register: the registrations that it says to have stopped."""
     number: int = 0
     """Of a write and its answer: that of the `Ask`."""
     outcome: str = ""
@@ -82,3 +84,5 @@ class Step(Struct, frozen=True, kw_only=True):
 CLOSED = "its connection is closed"
 LEFT = "it left"
 """Outcomes of `handle_closed`: who left fetches no more; else that may go on for a while."""
+OVER = "its consumer says that it is over"
+"""An outcome of `fail`: that one fetches no more, either."""

@@ -84,7 +84,7 @@ def test_it_consults_registers_and_from_then_on_only_answers() -> None:
     assert script.of(Close) == [Close(1, "consulted")]
     assert script.of(Connect) == [Connect(2, "eight", 8)]
     assert script(Connected(2)).sent == [
-        Register("g", "c", '{"t": 1}', True, OffsetReset.SMALLEST, PING_MS, 3, SESSION_MS)
+        Register("g", "c", '{"t": 1}', True, OffsetReset.SMALLEST, PING_MS, 3, SESSION_MS, ())
     ]
     assert script.answer(RegisterResponse(ErrorCode.NONE)).sent == []
     assert script.core.phase is ConsumerPhase.REGISTERED
@@ -252,9 +252,7 @@ def test_a_refused_registration_is_a_lost_connection(code: ErrorCode) -> None:
     assert script.core.phase is ConsumerPhase.BACKING_OFF
 
 
-@pytest.mark.parametrize("code", [
-    ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS, ErrorCode.UNKNOWN_VERSION,
-])  # fmt: skip
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS])
 def test_a_registration_that_can_never_be_accepted_fails(code: ErrorCode) -> None:
     """What no other attempt can change is an error for the user, and no loop."""
     script = Script()(Subscribe()).consult()

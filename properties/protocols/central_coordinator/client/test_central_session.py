@@ -57,8 +57,9 @@ class PlayedFetchers:
     def __init__(
         self, _settings: object, _reset: object, streams: Streams,
         post: Callable[[ConsumerEvent], None], fail: Callable[[HerdError], None],
-        _troubles: object, _topics: object,
+        _troubles: object, _topics: object, _max_poll_interval_s: float | None,
     ) -> None:  # fmt: skip
+        self.rounds = 0
         self.streams = streams
         self.post = post
         self.fail = fail

@@ -246,6 +246,6 @@ def test_a_broker_that_does_not_coordinate_compiles_no_regex(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who is refused anyway has its subscription not even read."""
-    monkeypatch.setattr(admission, "read", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr(admission, "parse", lambda _: pytest.fail("it was read"))
 
     assert World().register("a", "*1*a.*").error is ErrorCode.NOT_COORDINATOR

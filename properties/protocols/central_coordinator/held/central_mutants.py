@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from herdproof.consuming.assignment import range_assign
+from herdproof.consuming.assignment import _laid_out
 from herdproof.protocols.central_coordinator.client.connector import Connector
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
@@ -98,6 +98,7 @@ PAUSES = Config(kinds=frozenset({Kind.PAUSE_CONSUMER, Kind.PAUSE_BROKER, CUT, JO
 NEW_TOPICS = Config(
     consumers=4, kinds=frozenset({Kind.ADD_TOPIC, Kind.ADD_PARTITIONS, JOIN}), faults=20
 )
+CUT_OFF = Config(consumers=4, kinds=frozenset({CUT}), faults=120)
 
 MUTANTS: tuple[Mutant, ...] = (
     # ── Fences, and who may write ───────────────────────────────────────────────────────────
@@ -230,7 +231,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "shares_rounded_up",
         "each thread gets one partition more, until none is left",
-        Change(range_assign, "(index < first)", "(first > 0)"),
+        Change(_laid_out, "min(before, first)", "(before if first else 0)"),
         world=CROWDED,
     ),
     Mutant(
@@ -292,6 +293,34 @@ MUTANTS: tuple[Mutant, ...] = (
         "length_in_characters",
         "a string's length on the wire is that of its characters",
         Change(ByteWriter.string, "INT16.pack(len(data))", "INT16.pack(len(value))"),
+    ),
+    # ── What has stopped ────────────────────────────────────────────────────────────────────
+    Mutant(
+        "says_stopped_early",
+        "a consumer that was cut off says that it has stopped, and fetches on",
+        Change(
+            ConsumerCore._let_go,
+            "effects = connector.stop_fetching()\n    self.consumption.clear()\n",
+            "effects = []\n",
+        ),
+        world=CUT_OFF,
+        runs=40,
+    ),
+    Mutant(
+        "over_by_id",
+        "what one registration of a consumer id says is taken to be said of all",
+        Change(
+            Membership._former, "for name in member.former if name in named", "for name in named"
+        ),
+    ),
+    Mutant(
+        "over_before_the_barrier",
+        "leases end before the barrier knows of who has said so",
+        Change(
+            Membership._admitted,
+            "self.rebalancer.member_joined(group, member)",
+            "self._end_former(group, member); self.rebalancer.member_joined(group, member)",
+        ),
     ),
 )
 """All mistakes, by what they are about."""

@@ -104,6 +104,8 @@ CORE_TESTS = (
     "protocols.central_coordinator.client.test_central_consumer",
     "protocols.central_coordinator.client.test_central_consumer_connections",
     "protocols.central_coordinator.wire.test_wire",
+    "protocols.central_coordinator.coordinator.test_central_core_former",
+    "protocols.central_coordinator.client.test_central_former",
 )
 """Their scenarios are run here: tests without fixtures, and without Hypothesis' chance."""
 

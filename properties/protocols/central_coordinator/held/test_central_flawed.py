@@ -236,7 +236,7 @@ COMES_BACK = Config(kinds=frozenset({Kind.CUT}), faults=120, watches=frozenset()
 """Connections break so often that consumers come back while owners are being written."""
 
 
-@pytest.mark.parametrize("seed", [4, 5, 6])
+@pytest.mark.parametrize("seed", [0, 8, 10])
 def test_a_core_with_member_by_id_follows_its_own_variant_of_the_spec(seed: int) -> None:
     """What a Start gives differs from the verified spec; from its own variant nothing does."""
     config = replace(COMES_BACK, coordinator_flaws=frozenset({"member_by_id"}))
@@ -267,11 +267,11 @@ FOLLOWED: dict[str, tuple[Config, tuple[int, ...]]] = {
     "owners_written_late": (USUAL, (4, 8)),
     "partial_failover": (DEPOSED, (0, 2)),
     "no_lease": (LATE, (0, 2)),
-    "reconnects_fetching": (LATE, (0, 2)),
-    "unfenced": (DEPOSED, (1, 4)),
+    "reconnects_fetching": (LATE, (5, 7)),
+    "unfenced": (DEPOSED, (1,)),
 }
 """Flaws that show in traces: the world in which they do, and seeds whose runs differ."""
-NOT_KNOWN_AGAIN = {"no_start": (USUAL, 2), "member_by_id": (COMES_BACK, 0)}
+NOT_KNOWN_AGAIN = {"no_start": (USUAL, 2)}
 """Runs in which a consumer comes back while its former connection is still in the books: another
 member, of which the variants, which know no ids, cannot say that it is the same consumer."""
 UNSEEN: dict[str, tuple[Config, str]] = {

@@ -164,11 +164,16 @@ WRONG: dict[str, tuple[bytes, ErrorCode, str]] = {
         "no type 1023",
     ),
     "version 0": (changed("Ping", 3, b"\0\0"), ErrorCode.UNKNOWN_VERSION, "version 0"),
-    "version 2": (changed("Ping", 3, b"\0\x02"), ErrorCode.UNKNOWN_VERSION, "version 2"),
-    "an unknown version and type": (
-        changed("Ping", 1, b"\x7f\xff\0\x02"),
+    "version 2": (changed("Ping", 3, b"\0\x02"), ErrorCode.UNKNOWN_VERSION, "version 2 of Ping"),
+    "version 2 of a response": (
+        changed("StartResponse", 3, b"\0\x02"),
         ErrorCode.UNKNOWN_VERSION,
-        "version 2",
+        "version 2 of StartResponse",
+    ),
+    "an unknown version and type": (
+        changed("Ping", 1, b"\x7f\xff\0\x03"),
+        ErrorCode.UNKNOWN_VERSION,
+        "version 3",
     ),
     "an unknown error": (
         changed("StartResponse", 9, b"\x03\xe7"),
@@ -375,7 +380,7 @@ def test_a_bad_consult_is_answered_without_a_body() -> None:
 
 def test_an_unknown_version_is_answered_with_its_correlation_id() -> None:
     """A frame of a later version is answered: its header begins as ours, whatever its rest is."""
-    error = refused(from_later_version := b"\x00\x7f\xff\x00\x02\x00\x00\x00\x2a????")
+    error = refused(from_later_version := b"\x00\x7f\xff\x00\x03\x00\x00\x00\x2a????")
 
     answer = version1.refusal(error)
 

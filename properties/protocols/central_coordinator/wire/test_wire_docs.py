@@ -69,6 +69,12 @@ def test_the_bodies_of_version_1_are_documented() -> None:
     assert table("Bodies of version 1") == body_rows(version1.BODIES)
 
 
+def test_the_bodies_of_version_2_are_documented() -> None:
+    """The page's table of what version 2 says more is the codec's."""
+    added = {of: Struct(of, (field,)) for of, field in version1.ADDED.items()}
+    assert table("Bodies of version 2") == body_rows(added)
+
+
 def test_the_bodies_of_the_legacy_form_are_documented() -> None:
     """The page's table of the legacy form's bodies is that codec's."""
     assert table("Bodies of the legacy form") == body_rows(legacy.BODIES)

@@ -17,6 +17,7 @@ from herdproof.protocols.central_coordinator.wire.errors import Unsendable, Wire
 from herdproof.protocols.central_coordinator.wire.framing import Form, Splitter, form_of
 from herdproof.protocols.central_coordinator.wire.messages import (
     BrokerInfo,
+    Commit,
     Consult,
     ConsultResponse,
     ErrorCode,
@@ -291,3 +292,19 @@ def test_a_conversation_survives_any_stranger(data: list[bytes], form: Form | No
         told = bool(answer) == error.answerable and len(answer) in (0, 6, 27)
     assert told
     assert all(isinstance(frame, Frame) for frame in read)
+
+
+def test_nobody_says_more_than_twice_what_it_was_told() -> None:
+    """What a peer names is bounded by what it was given; never by less than a Register takes."""
+    member = Conversation(Form.VERSION_1)
+    named = tuple(Offset("a-topic", str(number), 0) for number in range(400))
+    commit = member.encode(Frame(Commit(named), 1, 1, 1))
+    coordinator = Conversation(Form.VERSION_1, unasked_bytes=len(commit) // 4)
+    with pytest.raises(WireError, match="are the limit"):
+        list(Conversation(Form.VERSION_1, unasked_bytes=len(commit) // 4).feed(commit))
+
+    coordinator.encode(Frame(Start(named[:200]), 1, 1, 1))
+
+    assert [frame.message for frame in coordinator.feed(commit)] == [Commit(named)]
+    coordinator.encode(Frame(Ping(0), 2, 1, 1))  # what was given once may still be spoken of
+    assert [frame.message for frame in coordinator.feed(commit)] == [Commit(named)]

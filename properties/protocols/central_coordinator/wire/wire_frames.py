@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -128,6 +129,32 @@ VERSION_1: dict[str, tuple[Frame, bytes]] = {
             00 00 00 00
             {REGISTER_BODY}
             00 00 27 10                     # session_timeout_ms 10000
+        """),
+    ),
+    "Register, version 2": (
+        Frame(replace(REGISTER, former=("3-1", "4-2")), correlation_id=2, client_id="c1"),
+        from_hex(f"""
+            00 00 00 4c
+            00 03 e9 00 02 00 00 00 02      # request, 1001, version 2, correlation 2
+            00 02 63 31
+            00 00 00 00 00 00 00 00
+            00 00 00 00
+            {REGISTER_BODY}
+            00 00 27 10                     # session_timeout_ms 10000
+            00 00 00 02                     # two former registrations
+            00 03 33 2d 31                  # "3-1"
+            00 03 34 2d 32                  # "4-2"
+        """),
+    ),
+    "RegisterResponse, version 2": (
+        Frame(RegisterResponse(ErrorCode.NONE, "5-1"), correlation_id=2, epoch=258),
+        from_hex("""
+            00 00 00 1c
+            01 03 e9 00 02 00 00 00 02      # response, 1001, version 2, correlation 2
+            00 00                           # error
+            00 00 00 00 00 00 01 02
+            00 00 00 00
+            00 03 35 2d 31                  # member "5-1"
         """),
     ),
     "RegisterResponse": (
@@ -387,6 +414,7 @@ requests = st.one_of(
         milliseconds,
         int16s,
         milliseconds,
+        st.none() | st.lists(texts, max_size=3).map(tuple),
     ),
     st.builds(Commit, offsets),
     st.builds(Ping, int16s),
@@ -396,7 +424,7 @@ requests = st.one_of(
 )
 coded_responses = st.one_of(
     st.builds(ConsultResponse, errors, st.integers(-1, 2**15 - 1), brokers),
-    st.builds(RegisterResponse, errors),
+    st.builds(RegisterResponse, errors, st.none() | texts),
     st.builds(CommitResponse, errors),
     st.builds(StartResponse, errors),
     st.builds(LeaveResponse, errors),

@@ -549,9 +549,16 @@ class Scope:
             return whole
         kind = function.annotation(parameter, parameter.annotation)
         if isinstance(kind, Table | SetOf | ChannelOf):
+            if isinstance(argument, ast.Name) and self.is_given(argument.id, kind):
+                return self.names[argument.id]
             what = f"the parameter `{parameter.arg}`, a whole {said(kind)}"
             raise function.refuse(parameter, what, "look its entries up in the field itself")
         return self.fit(argument, self.value(argument, kind), kind)
+
+    def is_given(self, name: str, kind: Rich) -> bool:
+        """Whether a name is an action's parameter of this type: nobody changes it."""
+        found = self.names.get(name)
+        return isinstance(found, Struct) and found.kind == kind
 
     def fit(self, at: ast.AST, found: Value, kind: Rich | Type) -> Value:
         """The value at a type; a plain value fits where an optional one is wanted."""

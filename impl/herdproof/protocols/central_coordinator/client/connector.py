@@ -126,6 +126,8 @@ class Connector:
         self.connection: int | None = None
         """The correlation id of its Register; None before that, and once it is given up."""
         self.registered = False
+        self.member = ""
+        """What the coordinator calls this registration; empty where it has not said."""
         self.leaving = False
         self.answered_ms = now_ms
         self.lease_ends_ms = now_ms + settings.session_timeout_ms
@@ -222,8 +224,10 @@ class Connector:
 
     # ── The coordinator's frames ────────────────────────────────────────────────────────────
 
-    def register(self, group: str, topic_count: str) -> Effects:
-        """The first request over this connection."""
+    def register(
+        self, group: str, topic_count: str, former: tuple[str, ...] | None = None
+    ) -> Effects:
+        """The first request; `former` registrations have stopped (None: of version 1)."""
         settings = self.settings
         request = self._request(
             Register(
@@ -235,6 +239,7 @@ class Connector:
                 ping_interval_ms=settings.ping_interval_ms,
                 max_ping_retries=settings.max_ping_retries,
                 session_timeout_ms=settings.session_timeout_ms,
+                former=former,
             ),
             generation=0,
         )
@@ -246,6 +251,7 @@ class Connector:
         self._check_epoch(frame)
         message = frame.message
         if isinstance(message, RegisterResponse) and not self.registered:
+            self.member = message.member or ""
             return self.handle_register_response(message.error_code)
         if not self.registered:
             raise Lost(f"a {type(message).__name__} came before the Register was answered")

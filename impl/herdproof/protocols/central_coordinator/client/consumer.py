@@ -18,6 +18,7 @@ Source: `000` and `002` (On Consumer Startup), as PROTOCOLS.md rules (section B)
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import ClassVar, assert_never
@@ -107,6 +108,9 @@ NEXT: Mapping[ConsumerPhase, frozenset[ConsumerPhase]] = {
 }
 """Which phase may follow which."""
 
+FORMER_SAID = 8
+"""So many former registrations are named when a consumer registers anew."""
+
 PERMANENT = frozenset(
     {ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS, ErrorCode.UNKNOWN_VERSION}
 )
@@ -145,10 +149,18 @@ class ConsumerCore:
         """Attempts in a row that did not end in a registration."""
         self.unavailable = 0
         """Known brokers that failed in a row."""
+        self.former: deque[str] = deque(maxlen=FORMER_SAID)
+        """The last registrations that this process has given up: they fetch nothing any more."""
+        self.says_former = True
+        """The next Register is of version 2; not where the coordinator knows none."""
         self._spread = (start_index % 1_000) / 1_000
         self._number = start_index * 7_919  # a prime, so that few others get near
         self._consulted: Address | None = None
         self._deadline_ms: int | None = None
+        self._backed_off_ms = 0
+        """When the back-off is over."""
+        self._lease_over_ms = 0
+        """When the lease of the last registration is, or was."""
         self._wakes_ms: int | None = None
 
     def receive(self, event: ConsumerEvent, now_ms: int) -> list[ConsumerEffect]:
@@ -207,6 +219,9 @@ class ConsumerCore:
         connector = self.connector
         assert connector is not None, "there is a connector wherever a connection can be lost"
         effects = self._let_go(connector)
+        if connector.member:
+            self.former.append(connector.member)
+        self._lease_over_ms = connector.lease_ends_ms
         self.connector = None
         effects = [*connector.give_up(self.delivers_until_ms), *effects]
         effects += [*last_words, *self._hang_up(why), *connector.abandon()]
@@ -247,6 +262,8 @@ class ConsumerCore:
                 return self._through(lambda c, now: c.handle_commit(event, now), now_ms)
             case RevocationHandled():
                 self.consumption.revocations = max(0, self.consumption.revocations - 1)
+                if self.phase is ConsumerPhase.BACKING_OFF and not self.consumption.revocations:
+                    self._deadline_ms = self._backed_off_ms
                 return self._through(Connector.handle_revocation_handled, now_ms)
             case _:
                 assert_never(event)
@@ -271,6 +288,7 @@ class ConsumerCore:
             ):
                 self._enter(ConsumerPhase.REGISTERED)
                 self.failures = 0
+                self.says_former = True
             return effects
         return []
 
@@ -324,7 +342,13 @@ class ConsumerCore:
         self.connector = self.connector_class(
             event.channel, self.consumption, self.settings, now_ms, self._number + event.channel
         )
-        return self.connector.register(self.group, self.topic_count)
+        return self.connector.register(self.group, self.topic_count, self._stopped())
+
+    def _stopped(self) -> tuple[str, ...] | None:
+        """The former registrations that have stopped: none while a rebalance listener is busy."""
+        if not self.says_former:
+            return None
+        return () if self.consumption.revocations else tuple(self.former)
 
     def _tick(self, now_ms: int) -> Effects:
         if self.connector is not None:
@@ -332,6 +356,9 @@ class ConsumerCore:
         if self._deadline_ms is None or now_ms < self._deadline_ms:
             return []
         match self.phase:
+            case ConsumerPhase.BACKING_OFF if self._winds_up(now_ms):
+                self._deadline_ms = self._lease_over_ms
+                return []
             case ConsumerPhase.BACKING_OFF:
                 return self._consult(now_ms)
             case ConsumerPhase.CONSULTING:
@@ -360,7 +387,9 @@ class ConsumerCore:
         try:
             return handle(self.connector, now_ms)
         except Lost as lost:
-            if lost.code in PERMANENT:
+            if lost.code is ErrorCode.UNKNOWN_VERSION and self.says_former:
+                self.says_former = False  # once more, as an older coordinator understands it
+            elif lost.code in PERMANENT:
                 return self._fail("RegistrationRefused", lost.why)
             return self.on_lost_connection(lost.why, now_ms, lost.answer)
 
@@ -398,8 +427,18 @@ class ConsumerCore:
     def _back_off(self, now_ms: int) -> Effects:
         self._enter(ConsumerPhase.BACKING_OFF)
         self.failures += 1
-        self._deadline_ms = now_ms + self.settings.backoff_after(self.failures, self._spread)
+        self._backed_off_ms = now_ms + self.settings.backoff_after(self.failures, self._spread)
+        self._deadline_ms = self._backed_off_ms
         return []
+
+    def _winds_up(self, now_ms: int) -> bool:
+        """
+        A rebalance listener is busy, and the lease of what it winds up is not over.
+
+        Once it has returned, that can be said to have stopped; who registers before has to be
+        waited for until the lease is over, and would not be given anything earlier.
+        """
+        return self.consumption.revocations > 0 and now_ms < self._lease_over_ms
 
     def _hang_up(self, why: str) -> Effects:
         channel, self.channel = self.channel, None

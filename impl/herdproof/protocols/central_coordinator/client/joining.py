@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from herdproof.consuming.listener import ListenerThread
-from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both, host_ports
+from herdproof.consuming.membership import (
+    MAX_POLL_INTERVAL_S,
+    BadArgument,
+    ConsumerArguments,
+    Observe,
+    both,
+    host_ports,
+    poll_interval_of,
+)
 from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
 from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
@@ -28,11 +36,13 @@ class CoordinatedConsumer:
             "a group with a coordinator",
             coordinators=None, ping_interval_s=3.0, max_ping_retries=3, gives_up=False, tls=None,
             request_timeout_s=5.0, backoff_s=0.1, backoff_max_s=5.0,
+            max_poll_interval_s=MAX_POLL_INTERVAL_S,
         )  # fmt: skip
         if options["coordinators"] is None:
             raise BadArgument("coordinators is missing: say where they listen, as host:port")
         timeout_s = 10.0 if arguments.session_timeout_s is None else arguments.session_timeout_s
         self.consumer_id = arguments.consumer_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self.max_poll_interval_s = poll_interval_of(options)
         self._arguments = arguments
         self._settings = ConsumerSettings(
             auto_commit=arguments.auto_commit,

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec.structs import replace
+
 from herdproof.consuming import group_nodes
 from herdproof.consuming.subscription import (
     InvalidSubscription,
@@ -34,6 +36,9 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 )
 from herdproof.zookeeper.operations import Answer, Children, Names, Refusal, Why
 
+FORMER_HEEDED = 64
+"""So many former registrations of one process are heeded, the last ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
@@ -49,6 +54,8 @@ class Applicant:
 
     member: Member
     frame: Frame
+    matched: bool = False
+    """It is known which topics its subscription means."""
     stored: bool = False
     """Its subscription is written; it waits for its group to admit members again."""
 
@@ -88,7 +95,7 @@ class Admission(CorePart):
         register = frame.message
         assert isinstance(register, Register)
         refused = self._refusal(frame.epoch, register, legacy=legacy)
-        subscription = refused or read(register.topic_count)
+        subscription = refused or self._read(register)
         if isinstance(subscription, Rejected):
             # One that comes to nothing because it cannot be stored is no step of the protocol.
             step = Step(
@@ -102,14 +109,19 @@ class Admission(CorePart):
         self._server.registers(number)
         member = group.joining[number] = self._member(number, frame, subscription)
         applicant = self.applicants[number] = Applicant(member, frame)
-        if group.loaded:
+        self._context.matches.hold(subscription, partial(self._matched, group, applicant))
+
+    def _matched(self, group: Group, applicant: Applicant) -> None:
+        """It is known which topics an applicant wants."""
+        applicant.matched = True
+        if group.loaded and self.applicants.get(applicant.member.channel) is applicant:
             self._look(group, applicant, self._store_subscription)
 
     def group_loaded(self, group: Group) -> None:
         """A group has been read: store the subscriptions of those who wait for that."""
         for number in list(group.joining):
             applicant = self.applicants[number]
-            if not applicant.stored:
+            if applicant.matched and not applicant.stored:
                 self._look(group, applicant, self._store_subscription)
 
     def reopened(self, group: Group) -> None:
@@ -123,6 +135,7 @@ class Admission(CorePart):
         """A channel is closed: whoever was registering over it is gone."""
         applicant = self.applicants.pop(number, None)
         if applicant is not None:
+            self._context.matches.drop(applicant.member.subscription)
             group = self._groups[applicant.member.group]
             del group.joining[number]
             self._left(group, applicant.member.consumer_id)
@@ -180,6 +193,20 @@ class Admission(CorePart):
             return Rejected(ErrorCode.GROUP_FULL, why)
         return None
 
+    def _read(self, register: Register) -> Subscription | Rejected:
+        """What a registration subscribes to, or why it may not."""
+        try:
+            subscription = parse(register.topic_count)
+        except InvalidSubscription as problem:
+            return Rejected(ErrorCode.INVALID_SUBSCRIPTION, str(problem))
+        group = self._groups.get(register.group_id)
+        members = () if group is None else (*group.members.values(), *group.joining.values())
+        different = {id(subscription), *(id(member.subscription) for member in members)}
+        if len(different) > self._settings.max_subscriptions_per_group:
+            why = f"the group has {len(different) - 1} different subscriptions"
+            return Rejected(ErrorCode.GROUP_FULL, why)
+        return subscription
+
     def _refuse(self, number: int, frame: Frame, refused: Rejected) -> None:
         """Answer why not, and close the channel."""
         register = frame.message
@@ -210,6 +237,7 @@ class Admission(CorePart):
             max_ping_retries=register.max_ping_retries,
             session_timeout_ms=register.session_timeout_ms,
             connection=frame.correlation_id,
+            former=(register.former or ())[-FORMER_HEEDED:],
         )
 
     def _store_subscription(self, group: Group, applicant: Applicant) -> None:
@@ -270,15 +298,15 @@ class Admission(CorePart):
         del group.joining[member.channel]
         group.members[member.registration] = member
         self._server.registered(member.channel, member)
-        self._outbox.emit(member.step("handle_register", outcome="accepted"))
-        response = RegisterResponse(ErrorCode.NONE)
+        accepted = member.step("handle_register", outcome="accepted")
+        self._outbox.emit(replace(accepted, former=member.former))
+        response = RegisterResponse(ErrorCode.NONE, name_told(applicant))
         self._server.respond(member.channel, response, applicant.frame, generation=group.generation)
         self._admitted(group, member)
 
 
-def read(topic_count: str) -> Subscription | Rejected:
-    """A subscription, or why it is none."""
-    try:
-        return parse(topic_count)
-    except InvalidSubscription as problem:
-        return Rejected(ErrorCode.INVALID_SUBSCRIPTION, str(problem))
+def name_told(applicant: Applicant) -> str | None:
+    """What an applicant is told of its registration: its name, if its version has room for that."""
+    register = applicant.frame.message
+    assert isinstance(register, Register)
+    return None if register.former is None else applicant.member.registration

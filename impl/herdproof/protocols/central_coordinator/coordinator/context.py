@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Interests
+from herdproof.protocols.central_coordinator.coordinator.matches import Matches
 from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
@@ -41,6 +42,7 @@ class Context:
         """Whether it coordinates."""
         self.groups: dict[str, Group] = {}
         self.interests = Interests()
+        self.matches = Matches()
 
 
 class CorePart:

@@ -36,6 +36,7 @@ from herdproof.protocols.central_coordinator.coordinator.pings import PingSchedu
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel, SocketServer
 from herdproof.protocols.central_coordinator.coordinator.store import Store
 from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
+from herdproof.protocols.central_coordinator.coordinator.walk import Walk
 from herdproof.protocols.central_coordinator.events import (
     Answered,
     Closed,
@@ -66,16 +67,12 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StartResponse,
     StopResponse,
 )
-from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import (
     Answer,
-    Children,
     Data,
     Get,
-    Names,
     Refusal,
     Sync,
-    Why,
 )
 
 _SETTINGS = Settings()
@@ -112,10 +109,8 @@ class Coordinator:
         self.purgatory = context.purgatory
         self.groups = context.groups
         self.interests = context.interests
-        self.starting: set[str] | None = None
-        """After the election: the known groups that are not read yet; None before and later."""
-        self.listed: deque[str] = deque()
-        """After the election: the known groups' names that nothing was done about yet."""
+        self.is_ready = False
+        """Topics are read, and the names of the groups that are stored."""
         self.taken_ms: int | None = None
         """When the last event was taken."""
         self.wake_ms: int | None = None
@@ -133,7 +128,10 @@ class Coordinator:
         )
         self.ping_scheduler = PingScheduler(context)
         self.commits = self.commits_class(context)
-        self.membership = self.membership_class(context, self.ping_scheduler, self._group_read)
+        self.membership = self.membership_class(context, self.ping_scheduler)
+        self.walk = Walk(
+            context, self.membership.visit, self.membership.recovery.has_room, self._check_ready
+        )
         self.rebalancer = self.membership.rebalancer
         self.directory = Directory(context)
 
@@ -195,6 +193,7 @@ class Coordinator:
                 self.wake_ms = None
                 self.purgatory.expire(self.outbox.now_ms)
                 self.ping_scheduler.run(self.outbox.now_ms)
+                self.context.matches.run()
             case _:
                 assert_never(event)
 
@@ -214,7 +213,7 @@ class Coordinator:
         never come to give it while many events come.
         """
         due_ms = [self.purgatory.due(), self.ping_scheduler.due()]
-        if self.rebalancer.is_busy():
+        if self.rebalancer.is_busy() or self.context.matches.is_busy():
             due_ms.append(now_ms)
         if self.epoch is not None:
             due_ms.append(now_ms + max(self.settings.leadership_lease_ms // 3, 1))
@@ -233,7 +232,7 @@ class Coordinator:
             self.handle_new_session("elected anew")
         self.context.epoch = epoch
         self.context.leads = True
-        self.membership.elected_ms = self.outbox.now_ms
+        self.membership.elected_ms = self.membership.expiry.elected_ms = self.outbox.now_ms
         self.outbox.emit(Step(action="coordinator_startup", epoch=epoch))
         self.outbox.report(What.COORDINATOR_STARTUP, epoch=epoch)
         self._read_all()
@@ -247,52 +246,26 @@ class Coordinator:
             self._read_all_later(answer)
             return
         self.topics.start()
-        self._list_groups()
-
-    def _list_groups(self) -> None:
-        self.outbox.ask(Children(self.paths.groups), self._groups_listed)
+        self.walk.start()
 
     def _read_all_later(self, answer: Refusal) -> None:
         """ZooKeeper did not answer: try again."""
         self.outbox.report(What.ZOOKEEPER_TROUBLE, task="startup", why=answer.why.value)
         due_ms = self.outbox.now_ms + self.settings.zookeeper_backoff_ms
-        again = self._list_groups if self.topics.has_started else self._read_all
-        self.purgatory.watch(("startup", 0), due_ms, again)
-
-    def _groups_listed(self, answer: Answer) -> None:
-        """The known groups' names have been read: read each, and rebalance it, in portions."""
-        if isinstance(answer, Refusal) and answer.why is not Why.NO_NODE:
-            self._read_all_later(answer)
-            return
-        names = [unquoted(name) for name in answer.names] if isinstance(answer, Names) else []
-        self.starting = {name for name in names if not self._is_loaded(name)}
-        self.listed.extend(names)
-        self._go_through_list()
-        self._check_ready()
-
-    def _go_through_list(self) -> None:
-        """Rebalance listed groups as long as they can be read at once; who is read makes room."""
-        while self.listed and self.membership.recovery.has_room():
-            self.rebalancer.request(self.membership.group_of(self.listed.popleft()))
+        self.purgatory.watch(("startup", 0), due_ms, self._read_all)
 
     def _topics_read(self) -> None:
         for group in list(self.groups.values()):
             self.rebalancer.resume(group)
         self._check_ready()
 
-    def _group_read(self, name: str) -> None:
-        if self.starting is not None:
-            self.starting.discard(name)
-            self._go_through_list()
-            self._check_ready()
-
     def _check_ready(self) -> None:
-        """Tell, once, that topics and groups are read."""
-        if self.starting is not None and not self.starting and self.topics.are_read:
-            self.starting = None
+        """Tell, once, that topics are read, and which groups there are: each is read when asked."""
+        if not self.is_ready and self.walk.number is not None and self.topics.are_read:
+            self.is_ready = True
             self.outbox.report(
                 What.COORDINATOR_READY, epoch=self.epoch or 0, topics=len(self.topics.topics),
-                groups=len(self.groups), ms=self.outbox.now_ms - self.membership.elected_ms,
+                groups=self.walk.number, ms=self.outbox.now_ms - self.membership.elected_ms,
             )  # fmt: skip
 
     def handle_deposed(self) -> None:
@@ -328,12 +301,11 @@ class Coordinator:
         for part in (
             self.purgatory.clear_all, self.ping_scheduler.clear, self.store.clear,
             self.offsets.clear, self.topics.clear, self.membership.clear, self.directory.clear,
-            self.outbox.forget,
+            self.walk.clear, self.context.matches.clear, self.outbox.forget,
         ):  # fmt: skip
             part()
         self.context.leads = False
-        self.starting = None
-        self.listed.clear()
+        self.is_ready = False
 
     # ── Frames ──────────────────────────────────────────────────────────────────────────────
 
@@ -435,15 +407,10 @@ class Coordinator:
 
     def handle_topic_change(self, topic: str) -> None:
         """A topic has appeared or changed: rebalance every group that is interested in it."""
-        groups = list(self.interests.groups_of(topic))
+        groups = list(self.interests.groups_of(topic, self.context.matches.wants))
         self.outbox.report(
             What.TOPICS_CHANGED, topic=topic, partitions=len(self.topics.topics.get(topic, ())),
             groups=len(groups),
         )  # fmt: skip
         for name in groups:
             self.rebalancer.request(self.groups[name])
-
-    # ── Groups ──────────────────────────────────────────────────────────────────────────────
-
-    def _is_loaded(self, name: str) -> bool:
-        return name in self.groups and self.groups[name].loaded

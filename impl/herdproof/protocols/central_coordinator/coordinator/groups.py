@@ -10,7 +10,7 @@ Source: `002` (consumerGroupsPerTopic, groupsWithWildcardTopics), PROTOCOLS.md, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -71,6 +71,8 @@ class Member:
     """The generation whose Start it has acknowledged; 0 once it is sent a Stop."""
     connection: int = 0
     """The correlation id of its Register: its consumer knows the connection by that."""
+    former: tuple[str, ...] = ()
+    """Registrations of its consumer's process that have stopped for good, as that says."""
 
     def patience_ms(self) -> int:
         """How long it may take to answer a Stop or a Start: as long as to fail its pings."""
@@ -135,6 +137,10 @@ class Group:
     """What ZooKeeper keeps of it was read, and nothing of that is in doubt since."""
     loading: int = 0
     """The number of reads of it that are under way."""
+    visited: bool = False
+    """It was read because its turn had come, and not because somebody registered."""
+    dated: bool = False
+    """It was empty when it was read, and is being asked how long, or was."""
     recovered: bool = False
     """It was read once in this epoch: whom a former coordinator left behind is known."""
 
@@ -142,6 +148,8 @@ class Group:
     generation: int = 0
     version: int | None = None
     """Of its commit point's node; None where that has not been read or written."""
+    modified_ms: int = 0
+    """When its commit point was last written, by ZooKeeper's clock; 0 where that is not known."""
     session_timeout_ms: int = 0
     """The longest among the owners that ZooKeeper names; 0 where it does not say."""
     owners: dict[Partition, Owner] = field(default_factory=dict)
@@ -160,6 +168,8 @@ class Group:
     """Of which registrations an answer to a Stop or a Start is waited for."""
     plan: dict[Partition, str] = field(default_factory=dict)
     """The registration that each partition is meant for, while STOPPING and later."""
+    unread: int = 0
+    """How many partitions the last plan gives to nobody: a Start would be too large."""
     began_ms: int = 0
     """When the rebalance was asked for; from STOPPING on, when the Stops were sent."""
     failures: int = 0
@@ -233,12 +243,12 @@ class Interests:
             if not wildcards:
                 del self.groups_with_wildcard_topics[group]
 
-    def groups_of(self, topic: str) -> Iterator[str]:
-        """The groups that a change of this topic concerns, each once."""
+    def groups_of(self, topic: str, wants: Callable[[Subscription, str], bool]) -> Iterator[str]:
+        """The groups that a change of this topic concerns, each once, by who `wants` it."""
         named = self.consumer_groups_per_topic.get(topic, {})
         yield from named
         for group, wildcards in self.groups_with_wildcard_topics.items():
-            if group not in named and any(wildcard.streams(topic) for wildcard in wildcards):
+            if group not in named and any(wants(each, topic) for each in wildcards):
                 yield group
 
     def clear(self) -> None:

@@ -3,7 +3,7 @@ Groups and their members: how they come, how they go, and what is kept of those 
 
 A member whose channel is closed may go on fetching until its lease is over. Until then it is one of
 its group's *ghosts*, for whom rebalances wait; if it was told to fetch nothing, or says itself that
-it does not (`Leave`), it is gone at once.
+it does not (`Leave`, or the Register of its process's next connection), it is gone at once.
 A group is forgotten once nobody belongs to it; what ZooKeeper keeps of it is read again if somebody
 comes back.
 
@@ -12,12 +12,12 @@ Source: `002` (On Consumer Add/Delete, On Coordinator Failover), PROTOCOLS.md, r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
 from herdproof.protocols.central_coordinator.coordinator.admission import Admission
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
+from herdproof.protocols.central_coordinator.coordinator.expiry import Expiry
 from herdproof.protocols.central_coordinator.coordinator.groups import (
     Flag,
     Ghost,
@@ -31,26 +31,29 @@ from herdproof.protocols.central_coordinator.coordinator.recovery import Recover
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
 from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.steps import OVER
+from herdproof.shells.expiry import Key
 
 
 class Membership(CorePart):
-    """All groups; `read` is told of each that has been read after the election."""
+    """All groups."""
 
     rebalancer_class: ClassVar[type[Rebalancer]] = Rebalancer
     """What its rebalancer is made by; a subclass may name another."""
 
-    def __init__(self, context: Context, pings: PingScheduler, read: Callable[[str], None]) -> None:
+    def __init__(self, context: Context, pings: PingScheduler) -> None:
         super().__init__(context)
         self.elected_ms = 0
+        self.expiry = Expiry(context, self._retire, self._expired)
         self.recovery = Recovery(context, self._loaded)
         self.rebalancer = self.rebalancer_class(context, self.recovery, self._reopened)
         self.admission = Admission(context, self.group_of, self._admitted, self._forget_consumer)
         self._interests = context.interests
+        self._server = context.server
         self._store = context.store
         self._offsets = context.offsets
         self._topics = context.topics
         self._pings = pings
-        self._read = read
 
     def clear(self) -> None:
         """There are no groups, and nobody registers."""
@@ -59,8 +62,15 @@ class Membership(CorePart):
         self.recovery.clear()
         self.rebalancer.clear()
         self.admission.clear()
+        self.expiry.clear()
 
     # ── Groups ──────────────────────────────────────────────────────────────────────────────
+
+    def visit(self, name: str) -> None:
+        """A stored group's turn has come: read it, and rebalance it if anybody is there."""
+        group = self.group_of(name)
+        group.visited = True
+        self.rebalancer.request(group)
 
     def group_of(self, name: str) -> Group:
         """A group; one that is not known is read from ZooKeeper."""
@@ -85,7 +95,6 @@ class Membership(CorePart):
             self._take_over(group)
         self.admission.group_loaded(group)
         self.rebalancer.resume(group)
-        self._read(group.name)
         self._retire(group)
 
     def _take_over(self, group: Group) -> None:
@@ -124,7 +133,11 @@ class Membership(CorePart):
         """A registration is gone for good; with the consumer's last one, so is its subscription."""
         if group.loaded and not group.holds(consumer_id):
             path = self._paths.subscription(group.name, consumer_id)
-            self._store.write(group.name, {path: None}, partial(self._removed, group))
+            changes: dict[str, bytes | None] = {path: None}
+            if group.is_deserted() and self._store.is_known(group.name, path):
+                # It is empty from now on: see `expiry.py`.
+                changes[self._paths.subscriptions(group.name)] = b""
+            self._store.write(group.name, changes, partial(self._removed, group))
 
     def _removed(self, group: Group, outcome: Outcome) -> None:
         del outcome  # one that stays is a consumer that the next coordinator waits for in vain
@@ -145,12 +158,26 @@ class Membership(CorePart):
             if self._offsets.unwritten.get(name) and self._store.is_idle(name):
                 self._offsets.flush(name, partial(self._flushed, group))
             return
+        if group.visited and not group.dated:
+            group.dated = True
+            if self.expiry.takes(group):
+                return
         for kind in ("rebalance", "load", "grace", "retire"):
             self._purgatory.clear((kind, name))
         del self._groups[name], self.rebalancer.groups_being_rebalanced[name]
         self._offsets.forget(name)
         self._store.forget(name)
-        self._outbox.report(What.GROUP_EMPTY, name, generation=group.generation)
+        if not group.visited:
+            self._outbox.report(What.GROUP_EMPTY, name, generation=group.generation)
+
+    def _expired(self, group: Group) -> None:
+        """Nothing may stand of a group any more; who has registered meanwhile begins anew."""
+        self._store.forget(group.name)
+        if group.is_deserted():
+            group.loaded = True
+            self._retire(group)
+        else:
+            self.recovery.load(group)
 
     def _flushed(self, group: Group, done: bool) -> None:
         """The last offsets of a group that nobody belongs to are written, or could not be."""
@@ -164,6 +191,7 @@ class Membership(CorePart):
 
     def _admitted(self, group: Group, member: Member) -> None:
         """A consumer is a member from now on."""
+        group.visited = False
         self._interests.follow(group.name, member.subscription)
         self._pings.schedule(member.channel, self._outbox.now_ms, member.ping_interval_ms)
         self._outbox.report(
@@ -176,12 +204,29 @@ class Membership(CorePart):
             self.handle_new_group(group)
         else:
             self.handle_group_member_change(group)
+        self._end_former(group, member)  # of this one the barrier knows by now
         self.rebalancer.resume(group)  # it may have waited for this one to come back
 
     def handle_new_group(self, group: Group) -> None:
         """A group is seen for the first time: rebalance it if there is anything to consume."""
         if not self._topics.are_read or self.rebalancer.plan(group):
             self.rebalancer.request(group)  # 3.1; 3.2: otherwise its flag stays clear
+
+    def _end_former(self, group: Group, member: Member) -> None:
+        """Nobody waits for what a consumer's process says to have stopped."""
+        for one in self._former(group, member):
+            if isinstance(one, Ghost):
+                self._purgatory.clear(lease_of(group, one))
+                self._lease_over(group, one)
+            else:
+                one.may_fetch = False
+                self._server.fail(one.channel, OVER)
+
+    def _former(self, group: Group, member: Member) -> list[Ghost | Member]:
+        """The registrations that a member says to have stopped, as far as they are waited for."""
+        named: dict[str, Ghost | Member] = {**group.members, **group.ghosts}
+        found = (named[name] for name in member.former if name in named)
+        return [one for one in found if one.consumer_id == member.consumer_id and one != member]
 
     def handle_group_member_change(self, group: Group) -> None:
         """A member has come or gone: rebalance the group if anybody is left."""
@@ -197,6 +242,7 @@ class Membership(CorePart):
         group = self._groups[member.group]
         del group.members[member.registration]
         self._interests.unfollow(group.name, member.subscription)
+        self._context.matches.drop(member.subscription)
         until_ms = channel.sent_ms + self._settings.lease_ms(member.session_timeout_ms)
         haunts = member.may_fetch and until_ms > self._outbox.now_ms
         if haunts:
@@ -218,7 +264,7 @@ class Membership(CorePart):
     def _wait_for_lease(self, group: Group, ghost: Ghost) -> None:
         group.ghosts[ghost.registration] = ghost
         over = partial(self._lease_over, group, ghost)
-        self._purgatory.watch(("lease", f"{group.name} {ghost.registration}"), ghost.until_ms, over)
+        self._purgatory.watch(lease_of(group, ghost), ghost.until_ms, over)
 
     def _lease_over(self, group: Group, ghost: Ghost) -> None:
         """A registration that is gone fetches no more: its partitions may be given away."""
@@ -229,3 +275,8 @@ class Membership(CorePart):
         self._forget_consumer(group, ghost.consumer_id)
         self.rebalancer.resume(group)
         self._retire(group)
+
+
+def lease_of(group: Group, ghost: Ghost) -> Key:
+    """What the end of a lease is waited for by."""
+    return ("lease", f"{group.name} {ghost.registration}")

@@ -21,7 +21,7 @@ Source: `002` (On Rebalancing), PROTOCOLS.md, rulings 1, 3, 4 and 9.
 from __future__ import annotations
 
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -160,8 +160,26 @@ class Rebalancer(CorePart):
     def plan(self, group: Group) -> dict[Partition, str]:
         """Who is to get what: the partitions that there are, for the members that live."""
         members = group.members.values()
-        topics = self._topics.of({member.subscription for member in members})
-        return assign(topics, ((m.consumer_id, m.registration, m.subscription) for m in members))
+        each = {id(member.subscription): member.subscription for member in members}
+        topics = self._topics.of(each.values())
+        who = ((m.consumer_id, m.registration, m.subscription) for m in members)
+        plan = assign(topics, who, self._context.matches.row)
+        fitting = self._fitting(plan)
+        group.unread = len(plan) - len(fitting)
+        return fitting
+
+    def _fitting(self, plan: dict[Partition, str]) -> dict[Partition, str]:
+        """As much of a plan as each member's Start can say: a larger one would be sent for ever."""
+        most = self._settings.max_start_bytes
+        if sum(said_in(partition) for partition in plan) <= most:
+            return plan
+        said: Counter[str] = Counter()
+        fitting = {}
+        for partition, name in plan.items():
+            said[name] += said_in(partition)
+            if said[name] <= most:
+                fitting[partition] = name
+        return fitting
 
     def _why_necessary(self, group: Group, plan: dict[Partition, str]) -> str | None:
         return why_necessary(group, plan, self._existing(group))
@@ -299,6 +317,12 @@ class Rebalancer(CorePart):
                 shares[owner.registration].append(Offset(topic, number, offset))
         for name, share in shares.items():
             self._start(group, group.members[name], tuple(share))
+        if group.unread:
+            self._outbox.report(
+                What.PARTITIONS_UNREAD, group.name, partitions=group.unread,
+                why=f"a Start has at most {self._settings.max_start_bytes} bytes: let more members "
+                f"share them, or raise listener.max_frame_bytes and coordinator.max_start_bytes",
+            )  # fmt: skip
         self._reopened(group)
         self._check_started(group)
 
@@ -398,3 +422,9 @@ class Rebalancer(CorePart):
         group.waiting.clear()
         group.plan = {}
         self._purgatory.clear(("rebalance", group.name))
+
+
+def said_in(partition: Partition) -> int:
+    """How many bytes of a Start say a partition: two strings, and an offset."""
+    topic, number = partition
+    return len(topic.encode()) + len(number) + 12

@@ -120,6 +120,7 @@ class Recovery(CorePart):
         """The group's commit point has been read."""
         assert isinstance(answer, Data)
         self._store.versions[self._paths.group(group.name)] = answer.stat.version
+        group.modified_ms = answer.stat.modified_ms
         generation, group.session_timeout_ms = read_point(answer.data)
         group.generation = max(group.generation, generation)
 

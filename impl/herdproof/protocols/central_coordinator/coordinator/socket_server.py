@@ -172,6 +172,10 @@ class SocketServer(CorePart):
         if channel is not None:
             self._send_next(channel)
 
+    def fail(self, number: int, why: str) -> None:
+        """A channel is of no use any more: its member is gone."""
+        self._failed(number, why)
+
     def accuse(self, number: int, why: str) -> None:
         """A peer does what the protocol forbids: its channel fails."""
         self._outbox.report(What.PEER_AT_FAULT, channel=number, why=why)

@@ -11,7 +11,7 @@ can delete them, so here they may go). Kafka 3.9 keeps a topic's partitions in i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from herdproof.consuming.kafka_nodes import read_partitions
@@ -39,6 +39,8 @@ class TopicListeners(CorePart):
         self.has_started = False
         self._reading: dict[str, bool] = {}
         """Paths that are being read, and whether a watch on them has fired since."""
+        self._matching: dict[str, tuple[str, ...]] = {}
+        """The partitions of topics that are being matched with wildcards."""
         self._changed = changed
         self._read = read
 
@@ -47,7 +49,7 @@ class TopicListeners(CorePart):
         self.has_started = True
         self._look(self._paths.topics)
 
-    def of(self, subscriptions: Set[Subscription]) -> Mapping[str, tuple[str, ...]]:
+    def of(self, subscriptions: Iterable[Subscription]) -> Mapping[str, tuple[str, ...]]:
         """The topics that these subscriptions may want; all of them if one is a wildcard."""
         names: set[str] = set()
         for subscription in subscriptions:
@@ -60,6 +62,7 @@ class TopicListeners(CorePart):
         """Nothing is known, and nothing is listened to."""
         self.topics.clear()
         self._reading.clear()
+        self._matching.clear()
         self.has_started = self.are_read = False
 
     def fired(self, path: str) -> bool:
@@ -117,6 +120,7 @@ class TopicListeners(CorePart):
                 self._look(self._paths.topic(topic))
 
     def _gone(self, topic: str) -> None:
+        self._matching.pop(topic, None)
         if self.topics.pop(topic, None) is not None and self.are_read:
             self._changed(topic)
 
@@ -131,9 +135,19 @@ class TopicListeners(CorePart):
             if partitions is None:
                 self._outbox.report(What.BAD_TOPIC, topic=topic)
             else:
-                self.topic_partition_change_listener(topic, partitions)
+                is_new = topic not in self._matching
+                self._matching[topic] = partitions
+                if is_new:
+                    self._context.matches.add(topic, partial(self._matched, topic))
         else:
             self._gone(topic)
+        self._check_read()
+
+    def _matched(self, topic: str) -> None:
+        """It is known which wildcards mean a topic."""
+        partitions = self._matching.pop(topic, None)
+        if partitions is not None:  # it has not gone meanwhile
+            self.topic_partition_change_listener(topic, partitions)
         self._check_read()
 
     def topic_partition_change_listener(self, topic: str, partitions: tuple[str, ...]) -> None:
@@ -147,6 +161,6 @@ class TopicListeners(CorePart):
 
     def _check_read(self) -> None:
         """Tell, once, that everything there is has been read."""
-        if not self.are_read and not self._reading:
+        if not self.are_read and not self._reading and not self._matching:
             self.are_read = True
             self._read()

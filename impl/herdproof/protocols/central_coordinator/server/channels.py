@@ -23,6 +23,9 @@ from herdproof.who_listens import stranger
 PORTION = 64
 """How many frames of one connection are taken before others have their turn."""
 
+UNASKED_BYTES = 64 * 1024
+"""The most of a frame that speaks of nothing that this peer was told: twice a Register."""
+
 
 class ChannelOwner(Protocol):
     """Whose the channels are."""
@@ -50,7 +53,7 @@ class ServerChannel(LimitedConnection):
     def __init__(self, owner: ChannelOwner, limits: Listener) -> None:
         super().__init__(limits)
         self._owner = owner
-        self._conversation = Conversation(max_frame_bytes=limits.max_frame_bytes)
+        self._conversation = Conversation(None, limits.max_frame_bytes, UNASKED_BYTES)
         self._frames: Iterator[Frame] = iter(())
         self._first = b""
         """What came first, as far as it tells who speaks."""

@@ -13,6 +13,7 @@ from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.shells.health import Health
+from herdproof.shells.holds import Holds
 from herdproof.zookeeper.operations import Answer, Operation, Refusal
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -27,6 +28,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         self.health = Health()
+        self.holds = Holds(registry)
         self.leads = Gauge(
             "herdproof_leads", "Whether this broker coordinates (0 or 1).", registry=registry
         )

@@ -20,6 +20,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, assert_never
 
@@ -48,6 +49,7 @@ from herdproof.protocols.central_coordinator.server.channels import ServerChanne
 from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.server.twins import Twins
+from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.errors import FrameError
 from herdproof.protocols.central_coordinator.wire.messages import Frame
@@ -70,6 +72,8 @@ Observe = Callable[[Coordinator, CoordinatorEvent, Sequence[CoordinatorEffect]],
 
 CONNECT_S = 30.0
 """How long ZooKeeper may take to be reached at the start."""
+HEAD_BYTES = 512
+"""What a frame has beside what a Start says of partitions; generous."""
 STAND_AGAIN_S = 1.0
 """How long a coordinator that had to step down stays out of the election."""
 
@@ -106,7 +110,7 @@ class Server:
         self._configuration = configuration
         self._limits, self._tls = configuration.listener, configuration.tls
         self._observe = observe
-        self._core = Coordinator(broker_id, configuration.coordinator, paths=paths)
+        self._core = Coordinator(broker_id, sendable(configuration), paths=paths)
         self._loop = asyncio.get_running_loop()
         self._failed: asyncio.Future[None] = self._loop.create_future()
         self._keeper = Keeper(configuration.zookeeper, broker_id, paths.election, self)
@@ -356,6 +360,12 @@ class Server:
         log.log(
             level, "%s", sentence(report.what, said), extra=fields(event=str(report.what), **said)
         )
+
+
+def sendable(configuration: Configuration) -> Settings:
+    """The core's settings, by which no Start is larger than a frame may be."""
+    core, most = configuration.coordinator, configuration.listener.max_frame_bytes - HEAD_BYTES
+    return replace(core, max_start_bytes=max(1, min(core.max_start_bytes, most)))
 
 
 def of(channel: ServerChannel, **more: str) -> dict[str, Any]:

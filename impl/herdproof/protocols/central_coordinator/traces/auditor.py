@@ -23,7 +23,7 @@ from herdproof.protocols.central_coordinator.judged.judge import (
     CentralJudge,
 )
 from herdproof.protocols.central_coordinator.judged.partners import with_untold
-from herdproof.protocols.central_coordinator.traces.trace_map import untraced
+from herdproof.protocols.central_coordinator.traces.untraced import untraced
 
 
 def with_offsets_as_numbers(text: str) -> str | None:

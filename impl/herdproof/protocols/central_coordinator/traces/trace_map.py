@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.mapping import ANY, Identities, Row, Told, TraceMap
 from herdproof.conformance.traces.replay import conform_lines as conform
 from herdproof.conformance.traces.standing import Former
@@ -34,6 +33,7 @@ from herdproof.consuming.subscription import (
 )
 from herdproof.protocols.central_coordinator.traces.connections import Connections
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
+from herdproof.protocols.central_coordinator.traces.untraced import untraced
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR
 from herdspec.check.conformance.conform import Outcome
 from herdspec.check.conformance.follow import CAP, ELSE, Call, Way, differences
@@ -49,8 +49,6 @@ Key = tuple[str, int, int]
 
 MODELLED = frozenset({"accepted", "NOT_COORDINATOR", "STALE_EPOCH"})
 """Outcomes of a Register that the spec knows."""
-COMMANDED = frozenset({"handle_ping", "handle_stop", "handle_start"})
-"""What consumers do because a coordinator said so."""
 
 
 @dataclass
@@ -86,6 +84,8 @@ class CentralGroup:
         """The brokers of which a process has been seen."""
         self._registered: dict[str, Any] = {}
         """By a coordinator's name for a registration, the member."""
+        self._registrations: dict[str, Key] = {}
+        """By that name, the connection."""
         self._flushes: dict[Any, deque[dict[Any, int]]] = {}
         """By broker, the writes of offsets that the replay has not come to."""
         self._written: dict[tuple[Any, int], dict[Any, int] | None] = {}
@@ -204,8 +204,12 @@ class CentralGroup:
 
     def is_registered(self, told: Told) -> None:
         """A coordinator has taken a Register, and calls the member by a name of its own."""
-        self._connections[self._keys[id(told.line)]].is_handled = True
-        self._registered[told.line.member] = told["m"]
+        line, key = told.line, self._keys[id(told.line)]
+        self._connections[key].is_handled = True
+        self._registered[line.member], self._registrations[line.member] = told["m"], key
+        for name in line.former:
+            if name in self._registrations:
+                self._connections[self._registrations[name]].is_released = True
 
     def registered(self, told: Told, s: State) -> Iterable[Way]:
         """A Register is accepted, or refused; over a connection that is closed it is lost."""
@@ -490,23 +494,6 @@ def named(s: State, b: Any) -> dict[Any, Any]:
     """The owners that a broker has sent to ZooKeeper."""
     heir, members = s.heir, list(Member)
     return {p: next((m for m in members if heir[m, p] == b), None) for p in Partition}
-
-
-def untraced(lines: Sequence[CentralStep]) -> Iterator[Missing]:
-    """Whose traces are missing: consumers that registered, coordinators that were obeyed."""
-    consumers = {line.node for line in lines if line.role == CONSUMER}
-    epochs = {line.epoch for line in lines if line.action == "coordinator_startup"}
-    missed: set[Any] = set()
-    for k, line in enumerate(lines):
-        if line.action == "handle_register" and line.outcome == "accepted":
-            who = line.consumer
-            if who not in consumers and (who, line.group) not in missed:
-                missed.add((who, line.group))
-                why = f"the trace of consumer {who} of {line.group} is missing"
-                yield Missing(why, k, frozenset({line.group}))
-        elif line.action in COMMANDED and line.epoch not in epochs | missed:
-            missed.add(line.epoch)
-            yield Missing(f"the trace of the coordinator of epoch {line.epoch} is missing", k)
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────

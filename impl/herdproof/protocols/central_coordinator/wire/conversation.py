@@ -30,12 +30,18 @@ class Conversation:
     A connection's two directions.
 
     `form` is the form spoken; None until the first frame came, which decides it: so for a server.
-    Whoever connects says which it speaks.
+    Whoever connects says which it speaks. With `unasked_bytes` a peer may say no more than that in
+    a frame, and twice what it was told in one: it speaks of the partitions that it was given.
     """
 
-    def __init__(self, form: Form | None = None, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self, form: Form | None = None, max_frame_bytes: int = MAX_FRAME_BYTES,
+        unasked_bytes: int | None = None,
+    ) -> None:  # fmt: skip
         self.form = form
-        self._splitter = Splitter(max_frame_bytes)
+        self._max_frame_bytes = max_frame_bytes
+        self._unasked_bytes = max_frame_bytes if unasked_bytes is None else unasked_bytes
+        self._splitter = Splitter(min(max_frame_bytes, self._unasked_bytes))
         self._asked: deque[tuple[type[Response], int]] = deque()
         self._requests_read = 0
 
@@ -65,7 +71,9 @@ class Conversation:
     def encode(self, frame: Frame) -> bytes:
         """A frame's bytes, in the form spoken; `Unsendable` if it cannot be sent in it."""
         data = legacy.encode(frame.message) if self.legacy else version1.encode(frame)
-        size, most = len(data) - SIZE_BYTES, self._splitter.max_frame_bytes
+        size, most = len(data) - SIZE_BYTES, self._max_frame_bytes
+        answer = min(most, self._unasked_bytes + 2 * size)
+        self._splitter.max_frame_bytes = max(self._splitter.max_frame_bytes, answer)
         if size > most:
             why = f"a frame of {size} bytes, {most} are the limit (the setting max_frame_bytes)"
             raise unsendable(why).within(type(frame.message).__name__)

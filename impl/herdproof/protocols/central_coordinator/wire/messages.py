@@ -87,14 +87,18 @@ class Register:
     ping_interval_ms: int
     max_ping_retries: int
     session_timeout_ms: int
-    """Version 1 only; the legacy form does not carry it."""
+    """Not in the legacy form."""
+    former: tuple[str, ...] | None = None
+    """Registrations of this process that have stopped for good; None before version 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterResponse:
-    """Version 1 only: accepted, or why not."""
+    """Not in the legacy form: accepted, or why not."""
 
     error_code: ErrorCode
+    member: str | None = None
+    """What the coordinator calls the registration; None before version 2, and where it is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """
 Version 1 of the wire: a header with version, correlation id, epoch and generation, then the body.
 
+Version 2 is the same, of a Register and its answer alone: each says one thing more.
+
 Ours, from the header fields of system B's draft `001`; PROTOCOLS.md lays it out (Wire format of B),
 docs/wire.md byte by byte. The header up to the correlation id, and a response's error after it, are
 the same in every version to come: so a frame of an unknown version can be answered.
@@ -64,7 +66,8 @@ from herdproof.protocols.central_coordinator.wire.primitives import (
     unsendable,
 )
 
-VERSION = 1
+VERSION, LATER = 1, 2
+"""Version 1 is spoken of every message; version 2 of those in `ADDED`."""
 
 BROKER = Struct(
     BrokerInfo,
@@ -123,6 +126,13 @@ BODIES: dict[type[Any], Struct[Any]] = {
 }
 """What follows the header; an `error_code` is in the header, hence in no body."""
 
+ADDED: dict[type[Any], StructField] = {
+    Register: StructField("former", Array(STRING, INT32)),
+    RegisterResponse: StructField("member", STRING),
+}
+"""What follows that in version 2: None in a message that says no more than version 1 can."""
+LATER_BODIES = {of: Struct(of, (*BODIES[of].fields, field)) for of, field in ADDED.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -168,12 +178,24 @@ def encode(frame: Frame) -> bytes:
     spoken = replace(frame, error=_error_of(frame))
     writer = ByteWriter()
     try:
-        Header(direction, TYPE_IDS[type(message)], VERSION, frame.correlation_id).write(writer)
+        version = version_of(message)
+        Header(direction, TYPE_IDS[type(message)], version, frame.correlation_id).write(writer)
         AFTER[direction].write(writer, spoken)
-        BODIES[type(message)].write(writer, message)
+        bodies_of(version)[type(message)].write(writer, message)
     except Unsendable as wrong:
         raise wrong.within(type(message).__name__) from None
     return sized(writer.written())
+
+
+def version_of(message: Message) -> int:
+    """The least version that says all of a message."""
+    field = ADDED.get(type(message))
+    return VERSION if field is None or getattr(message, field.name) is None else LATER
+
+
+def bodies_of(version: int) -> dict[type[Any], Struct[Any]]:
+    """The bodies of a version's messages."""
+    return BODIES if version == VERSION else LATER_BODIES
 
 
 def sized(payload: bytes) -> bytes:
@@ -215,8 +237,8 @@ def decode(payload: bytes) -> Frame:
 
 
 def _decode_after(header: Header, reader: ByteReader) -> Frame:
-    if header.version_id != VERSION:
-        why = f"version {header.version_id} is not spoken here, but {VERSION}"
+    if header.version_id not in (VERSION, LATER):
+        why = f"version {header.version_id} is not spoken here, but {VERSION} and {LATER}"
         raise WireError(ErrorCode.UNKNOWN_VERSION, why, 3)
     if header.direction == Direction.REQUEST:
         return _decode_request(header, reader)
@@ -229,9 +251,10 @@ def _decode_request(header: Header, reader: ByteReader) -> Frame:
     message_type = REQUESTS.get(header.type_id)
     if message_type is None:
         raise WireError(ErrorCode.UNKNOWN_TYPE, f"there is no type {header.type_id}", 1)
+    _check_version(header, message_type)
     try:
         beside = AFTER[Direction.REQUEST].read(reader)
-        message = _body(message_type, reader, {})
+        message = _body(message_type, reader, {}, header.version_id)
     except WireError as error:
         raise error.within(message_type.__name__) from None
     return Frame(message, header.correlation_id, **beside)
@@ -240,27 +263,40 @@ def _decode_request(header: Header, reader: ByteReader) -> Frame:
 def _decode_response(header: Header, reader: ByteReader) -> Frame:
     message_type = RESPONSES.get(header.type_id)
     name = message_type.__name__ if message_type else f"response to type {header.type_id}"
+    if message_type:
+        _check_version(header, message_type)
     try:
         beside = AFTER[Direction.RESPONSE].read(reader)
         if message_type is None:
             raise _unknown_response(header.type_id, beside["error"])
-        message = _response(message_type, reader, beside["error"])
+        message = _response(message_type, reader, beside["error"], header.version_id)
     except WireError as error:
         raise error.within(name) from None
     return Frame(message, header.correlation_id, **beside)
 
 
-def _response(message_type: type[Any], reader: ByteReader, error: ErrorCode) -> Message:
+def _check_version(header: Header, message_type: type[Any]) -> None:
+    """Only some messages have a version 2."""
+    if message_type not in bodies_of(header.version_id):
+        why = f"there is no version {header.version_id} of {message_type.__name__}, but {VERSION}"
+        raise WireError(ErrorCode.UNKNOWN_VERSION, why, 3)
+
+
+def _response(
+    message_type: type[Any], reader: ByteReader, error: ErrorCode, version: int
+) -> Message:
     given: dict[str, Any] = {}
     if hasattr(message_type, "error_code"):
         given["error_code"] = error
     if error and not reader.left and message_type is ConsultResponse:
         return ConsultResponse(error, NO_COORDINATOR, ())
-    return _body(message_type, reader, given)
+    return _body(message_type, reader, given, version)
 
 
-def _body(message_type: type[Any], reader: ByteReader, given: dict[str, Any]) -> Message:
-    message: Message = BODIES[message_type].read_beside(reader, given)
+def _body(
+    message_type: type[Any], reader: ByteReader, given: dict[str, Any], version: int
+) -> Message:
+    message: Message = bodies_of(version)[message_type].read_beside(reader, given)
     reader.end()
     return message
 

@@ -7,7 +7,14 @@ import socket
 import time
 
 from herdproof.consuming.listener import ListenerThread
-from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both
+from herdproof.consuming.membership import (
+    MAX_POLL_INTERVAL_S,
+    BadArgument,
+    ConsumerArguments,
+    Observe,
+    both,
+    poll_interval_of,
+)
 from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
 from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
@@ -29,7 +36,7 @@ class SelfRebalancingConsumer:
         options = arguments.options_for(
             "a group that rebalances by itself",
             zookeeper=None, rebalance_max_retries=4, rebalance_backoff_s=2.0,
-            auto_commit_interval_s=60.0,
+            auto_commit_interval_s=60.0, max_poll_interval_s=MAX_POLL_INTERVAL_S,
         )  # fmt: skip
         if not options["zookeeper"]:
             raise BadArgument("zookeeper is missing: say where its servers listen, as host:port")
@@ -38,6 +45,7 @@ class SelfRebalancingConsumer:
         self.consumer_id = arguments.consumer_id or consumer_id_of(arguments.group)
         if not is_name(self.consumer_id):
             raise BadArgument(f"consumer_id is {self.consumer_id!r}: no node can be called so")
+        self.max_poll_interval_s = poll_interval_of(options)
         self._arguments = arguments
         self._zookeeper: str = options["zookeeper"]
         self._settings = ConnectorSettings(

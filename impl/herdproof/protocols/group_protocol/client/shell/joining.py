@@ -42,6 +42,7 @@ class GroupProtocolConsumer:
     """Who may join; raises `BadArgument` or `BadClientSettings`."""
 
     core_class: type[GroupConsumer] = GroupConsumer
+    max_poll_interval_s: float | None = None
 
     def __init__(self, arguments: ConsumerArguments) -> None:
         options = arguments.options_for(

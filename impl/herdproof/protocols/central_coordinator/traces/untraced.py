@@ -1,0 +1,30 @@
+"""Whose traces of system B are missing, by what others tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from herdproof.conformance.traces.groups import Missing
+from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.tracing import CONSUMER
+
+COMMANDED = frozenset({"handle_ping", "handle_stop", "handle_start"})
+"""What consumers do because a coordinator said so."""
+
+
+def untraced(lines: Sequence[CentralStep]) -> Iterator[Missing]:
+    """Whose traces are missing: of members that were accepted, coordinators that were obeyed."""
+    connected = {(line.consumer, line.connection) for line in lines if line.role == CONSUMER}
+    epochs = {line.epoch for line in lines if line.action == "coordinator_startup"}
+    missed: set[Any] = set()
+    for k, line in enumerate(lines):
+        if line.action == "handle_register" and line.outcome == "accepted":
+            who = line.consumer
+            if (who, line.connection) not in connected and (who, line.group) not in missed:
+                missed.add((who, line.group))
+                why = f"the trace of consumer {who} of {line.group} is missing"
+                yield Missing(why, k, frozenset({line.group}))
+        elif line.action in COMMANDED and line.epoch not in epochs | missed:
+            missed.add(line.epoch)
+            yield Missing(f"the trace of the coordinator of epoch {line.epoch} is missing", k)

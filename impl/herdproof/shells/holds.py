@@ -1,0 +1,66 @@
+"""
+How long a loop is held: the time in which it does what has come, and looks at no connection.
+
+Whoever writes meanwhile waits for so long, and so does every timer. It is measured around the
+loop's own waiting, so that nothing of what a process does in its loop is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Coroutine
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Gauge
+
+Result = TypeVar("Result")
+
+
+class Holds:
+    """The longest hold since the start, by the clock and by this thread's own time alone."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.longest_s = self.longest_cpu_s = 0.0
+        longest = Gauge(
+            "herdproof_longest_hold_seconds",
+            "The longest time since the start in which the loop looked at no connection.",
+            registry=registry,
+        )
+        longest.set_function(lambda: self.longest_s)
+        at_work = Gauge(
+            "herdproof_longest_hold_cpu_seconds",
+            "The longest such time, without that in which the system let it wait.",
+            registry=registry,
+        )
+        at_work.set_function(lambda: self.longest_cpu_s)
+
+    def run(self, main: Coroutine[None, None, Result]) -> Result:
+        """Run this in a loop whose holds are measured."""
+        with asyncio.Runner(loop_factory=self.loop) as runner:
+            return runner.run(main)
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """A loop whose holds are measured; make one only."""
+        return asyncio.SelectorEventLoop(_Measured(self))
+
+
+class _Measured(selectors.DefaultSelector):
+    """The loop's waiting; `holds` is told what lies between."""
+
+    def __init__(self, holds: Holds) -> None:
+        super().__init__()
+        self._holds = holds
+        self._since: tuple[float, float] | None = None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What has come: here the loop waits, and here one hold ends and the next one begins."""
+        if self._since is not None:
+            clock, cpu = self._since
+            holds = self._holds
+            holds.longest_s = max(holds.longest_s, time.perf_counter() - clock)
+            holds.longest_cpu_s = max(holds.longest_cpu_s, time.thread_time() - cpu)
+        found = super().select(timeout)
+        self._since = time.perf_counter(), time.thread_time()
+        return found

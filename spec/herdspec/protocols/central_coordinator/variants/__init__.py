@@ -1,0 +1,1 @@
+"""Variants of the central coordinator: members that say which of their registrations are over."""
