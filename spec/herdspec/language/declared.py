@@ -163,7 +163,7 @@ def _optional_start(name: str, of: RecordOf, value: Any, place: tuple[str, int])
 
 
 def _starts_with(kind: Scalar, value: Any) -> bool:
-    """Whether this is a start value of the type."""
+    """Tells whether this is a start value of the type."""
     number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     match kind:
         case Bool():

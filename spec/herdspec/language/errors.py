@@ -1,5 +1,5 @@
 """
-What the checkers refuse, by whose doing it is: a spec's author, or whoever asks about a spec.
+Errors that the checkers raise, by whose doing it is: a spec's author, or whoever asks about a spec.
 
 Exceptions that never leave the package are none of these.
 """

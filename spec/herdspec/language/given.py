@@ -60,7 +60,7 @@ def plain(word: str, function: Any) -> FunctionType:
 
 
 def _is_above(frame: FrameType, function: FunctionType) -> bool:
-    """Whether a frame is at the decorators of a function, rather than where it is used again."""
+    """Tells whether a frame is at the decorators of a function, not where it is used again."""
     code = function.__code__
     first = next((line for *_, line in code.co_lines() if line), code.co_firstlineno)
     here = code.co_firstlineno <= frame.f_lineno <= first
@@ -76,7 +76,7 @@ def _again(function: FunctionType) -> FunctionType:
 
 
 def said(value: Any) -> str:
-    """How a message names what was given."""
+    """The words in which a message names what was given."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     inner = getattr(value, "function", None) or getattr(value, "__wrapped__", None)

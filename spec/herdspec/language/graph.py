@@ -177,7 +177,7 @@ def eq(a: Expr, b: Expr) -> Expr:
 
 
 def _among_constants(one: Expr, other: Expr) -> bool:
-    """Whether comparing a choice with a constant is better done in its branches."""
+    """Tells whether comparing a choice with a constant is better done in its branches."""
     return one.op == "ite" and other.op == "const" and "const" in (one.args[1].op, one.args[2].op)
 
 
@@ -251,7 +251,7 @@ def divisor(b: Expr) -> Expr:
 
 
 def count(parts: Iterable[Expr]) -> Expr:
-    """How many of these conditions hold."""
+    """The number of these conditions that hold."""
     kept = [p for p in parts if p is not FALSE]
     certain = sum(p is TRUE for p in kept)
     open_ones = tuple(p for p in kept if p is not TRUE)
@@ -368,7 +368,7 @@ _REBUILT: dict[str, Callable[[Expr, tuple[Expr, ...]], Expr]] = {
     "all": lambda _, args: forall(*args),
     "any": lambda _, args: exists(*args),
 }
-"""How a node of each operator with arguments is built."""
+"""Builders of nodes with arguments, by operator."""
 
 
 def substitute(a: Expr, by: Mapping[Expr, Expr]) -> Expr:

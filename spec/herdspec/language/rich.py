@@ -40,7 +40,7 @@ from herdspec.language.types import (
 )
 
 Fields = Mapping[str, Expr]
-"""What each flat field stands for."""
+"""The expression that each flat field stands for, by name."""
 TAG = SortOf("Tag")
 """Identifies a message in flight, where channels are relational."""
 
@@ -119,7 +119,7 @@ class Struct:
 
     @property
     def present(self) -> Expr:
-        """Whether an optional record is there."""
+        """The condition that an optional record is there."""
         first = next(iter(self.parts.values()))
         assert isinstance(first.kind, Option), "asked of optional records only"
         return g.negate(g.eq(first, g.none(first.kind)))
@@ -179,7 +179,7 @@ def choose(test: Expr, a: Value, b: Value) -> Value:
 
 
 def equal(a: Value, b: Value) -> Expr:
-    """Whether two values of one type are equal."""
+    """The condition that two values of one type are equal."""
     if isinstance(a, Expr) and isinstance(b, Expr):
         return g.same(a, b)
     assert isinstance(a, Struct), "both of one type"

@@ -123,7 +123,7 @@ class Specification:
     shape: Shape = field(repr=False)
     names: Mapping[str, Any] = field(repr=False)
     starts: tuple[Action, ...] = ()
-    """What makes the initial states of the declared values; none: these are the initial state."""
+    """Actions that make the initial states of the declared values; none: these are initial."""
     relational: bool = False
 
     @property

@@ -126,7 +126,7 @@ fault = Kind.FAULT
 
 class Fairness(Enum):
     """
-    What becomes of a step that stays possible; for each choice of arguments by itself.
+    The demand on a step that stays possible; for each choice of arguments by itself.
 
     With `.any` it is said of the action as a whole: that some choice stays possible, and that some
     choice (the same one or another) is taken at last.
@@ -146,12 +146,12 @@ class Fairness(Enum):
 
     @property
     def is_strong(self) -> bool:
-        """Whether it is enough to be possible again and again, with interruptions."""
+        """Tells whether it is enough to be possible again and again, with interruptions."""
         return self in (Fairness.STRONG, Fairness.STRONG_ANY)
 
     @property
     def is_of_any(self) -> bool:
-        """Whether it is owed to the action as a whole, and not to each choice of arguments."""
+        """Tells whether it is owed to the action as a whole, not to each choice of arguments."""
         return self in (Fairness.WEAK_ANY, Fairness.STRONG_ANY)
 
 
@@ -161,7 +161,7 @@ strong = Fairness.STRONG
 
 @dataclass(frozen=True)
 class ActionMark:
-    """What the decorator `@action` notes of a method."""
+    """The mark that the decorator `@action` leaves on a method."""
 
     kind: Kind
     disturbs: bool
@@ -276,7 +276,7 @@ class Undefined(Exception):
 
 
 class Expectation(Enum):
-    """What a property demands."""
+    """The demand of a property."""
 
     ALWAYS = "always"
     """It holds in every reachable state."""
@@ -299,7 +299,7 @@ class Expectation(Enum):
 
 
 LIVE = (Expectation.EVENTUALLY, Expectation.EVENTUALLY_ALWAYS, Expectation.LEADS_TO)
-"""What is demanded of behaviours without end: liveness."""
+"""Demands on behaviours without end: liveness."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ class Property:
         return sentence(self.function)
 
     def __call__(self, *states: Any) -> Any:
-        """Whether it holds of a state (of two, for a step); of `leads_to`, both conditions."""
+        """Evaluate the property in a state (in two, for a step); of `leads_to`, both conditions."""
         found = self.function(*states)
         return not found if self.negated else found
 
@@ -341,7 +341,7 @@ def always(function: Callable[[Any], bool]) -> Property:
 
 @decorator
 def never(function: Callable[[Any], bool]) -> Property:
-    """What holds in no reachable state."""
+    """A condition that holds in no reachable state."""
     return Property(Expectation.ALWAYS, function, negated=True)
 
 
@@ -372,7 +372,7 @@ def recoverable(function: Callable[[Any], bool]) -> Property:
 @decorator
 def eventually(function: Callable[..., bool]) -> Property:
     """
-    What every fair behaviour comes to.
+    A condition that every fair behaviour comes to.
 
     Further parameters after the state range over elements: it holds for each of them.
     """
@@ -382,7 +382,7 @@ def eventually(function: Callable[..., bool]) -> Property:
 @decorator
 def eventually_always(function: Callable[..., bool]) -> Property:
     """
-    What every fair behaviour comes to for ever: from some state on, it holds in each.
+    A condition that every fair behaviour comes to for ever: from some state on, it holds in each.
 
     Further parameters after the state range over elements: it holds for each of them.
     """
@@ -401,14 +401,14 @@ def leads_to(function: Callable[..., tuple[bool, bool]]) -> Property:
 
 @decorator
 def axiom(function: Callable[[Any], bool]) -> Property:
-    """What is assumed of fields that no action changes; initial states without it do not count."""
+    """An assumption on fields that no action changes; initial states without it do not count."""
     return Property(Expectation.AXIOM, function)
 
 
 @decorator
 def constraint(function: Callable[[Any], bool]) -> Property:
     """
-    How far searches go: states without it are looked at, but not gone on from (TLA+: CONSTRAINT).
+    A bound on searches: states without it are looked at, but not gone on from (TLA+: CONSTRAINT).
 
     It is no demand, and proofs do not assume it; what a search says holds within it.
     """
@@ -467,7 +467,7 @@ _plain: dict[type, bool] = {}
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether values of this type cannot be changed, and may be shared."""
+    """Tells whether values of this type cannot be changed, and may be shared."""
     found = _plain.get(kind)
     if found is None:
         found = _plain[kind] = not issubclass(kind, list | set | dict | Spec)

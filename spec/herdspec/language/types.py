@@ -59,7 +59,7 @@ class Option:
 
 
 Key = Bool | Range | EnumOf | SortOf
-"""What a map may be from, and what a quantifier may range over."""
+"""The types that a map may be from, and that a quantifier may range over."""
 Scalar = Bool | Nat | Range | EnumOf | SortOf | Option
 
 
@@ -91,7 +91,7 @@ class OptionalRecord:
 
 
 Item = Scalar | RecordOf | OptionalRecord
-"""What an entry of a map, or a message, may be."""
+"""The types of an entry of a map, or of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +112,14 @@ class ChannelOf:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What others need to know of a spec: its fields' types, its methods' texts, its class."""
+    """The shape of a spec, as others need to know it: its fields' types, methods' texts, class."""
 
     name: str
     rich: Mapping[str, Rich]
     methods: Mapping[str, Any]
     state: type[Any]
     seen: dict[Any, Any] = field(default_factory=dict)
-    """What its texts use from outside of themselves (`outside.Seen`)."""
+    """Values from outside that its texts use (`outside.Seen`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,22 +155,22 @@ INT = Range(-1)
 
 
 def is_number(kind: Any) -> TypeGuard[Nat | Range]:
-    """Whether values of this type are numbers, which compare with each other."""
+    """Tells whether values of this type are numbers, which compare with each other."""
     return isinstance(kind, Nat | Range)
 
 
 def is_scalar(kind: Any) -> TypeGuard[Scalar]:
-    """Whether one number can hold a value of this type."""
+    """Tells whether one number can hold a value of this type."""
     return isinstance(kind, Bool | Nat | Range | EnumOf | SortOf | Option)
 
 
 def is_key(kind: Any) -> TypeGuard[Key]:
-    """Whether a map may be from this type: it has finitely many values at each size."""
+    """Tells whether a map may be from this type: it has finitely many values at each size."""
     return isinstance(kind, Bool | Range | EnumOf | SortOf)
 
 
 def said(kind: Rich | Type) -> str:
-    """How an error message names a type."""
+    """The words in which an error message names a type."""
     match kind:
         case Bool():
             return "bool"

@@ -60,7 +60,7 @@ def decode(kind: Scalar, number: int, sorts: Mapping[str, type[Sort]]) -> Any:
 
 
 def decoder(kind: Scalar, sorts: Mapping[str, type[Sort]]) -> Callable[[int], Any]:
-    """What `decode` does to the numbers of one kind."""
+    """The function that `decode` applies to the numbers of one kind."""
     match kind:
         case Option(of=of):
             inner = decoder(of, sorts)

@@ -111,5 +111,5 @@ def _hidden_properties(text: str) -> list[tuple[str, list[int]]]:
 
 
 def _is_property(function: ast.FunctionDef) -> bool:
-    """Whether a function bears the decorator of a property."""
+    """Tells whether a function bears the decorator of a property."""
     return any(ast.unparse(d).rpartition(".")[2] in ALONE for d in function.decorator_list)

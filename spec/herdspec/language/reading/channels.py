@@ -45,7 +45,7 @@ def message(place: Place) -> Place:
 
 
 def is_there(value: Value) -> Expr:
-    """Whether an optional value is present."""
+    """The condition that an optional value is present."""
     if isinstance(value, Struct):
         return value.present
     assert isinstance(value.kind, Option), "a cell is optional"
@@ -139,7 +139,7 @@ def entry(scope: Scope, at: ast.expr, place: Place, index: ast.expr) -> Value:
 
 
 def _is_at(scope: Scope, at: ast.expr, place: Place, number: Expr, position: int) -> Expr:
-    """Whether a number stands for this position: from the front, or below 0 from the end."""
+    """The condition that a number stands for this position: from the end, if below 0."""
     here = g.eq(number, g.const(NAT, position))
     if number.kind != INT:
         return here

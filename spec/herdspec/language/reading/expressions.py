@@ -50,7 +50,7 @@ WORDS: Mapping[str, Any] = {
     "all": all, "any": any, "sum": sum, "len": len, "min": min, "max": max, "range": range,
     "set": set, "require": require, "empty": empty,
 }  # fmt: skip
-"""What the language itself means by a name; a module may have its own of that name."""
+"""Names that the language itself gives a meaning; a module may have its own of that name."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Whole:
 
 @dataclass
 class Notes:
-    """What is found on the way, of one action or property; shared by all its scopes."""
+    """Notes of what is found on the way, of one action or property; shared by all its scopes."""
 
     relational: bool = False
     defined: list[Expr] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Scope:
 
     @property
     def context(self) -> Expr:
-        """What holds wherever this is evaluated."""
+        """The condition that holds wherever this is evaluated."""
         return g.conj(self.around, self.guard, self.path)
 
     def everywhere(self, condition: Expr) -> Expr:
@@ -117,7 +117,7 @@ class Scope:
         return found
 
     def oblige(self, condition: Expr) -> None:
-        """What must hold for this to have a meaning."""
+        """Demand a condition without which the text has no meaning."""
         context = self.context
         if condition is g.TRUE or condition is context:
             return
@@ -156,7 +156,7 @@ class Scope:
         raise self.refuse(e, what, "name an entry or a part of it")
 
     def value(self, e: ast.expr, want: Rich | None = None) -> Value:
-        """What an expression stands for; `want` tells the type of a `None`, of an empty set."""
+        """The value of an expression; `want` is the type of a `None`, or of an empty set."""
         place = self.place(e)
         if place is not None:
             return self.read(e, place)
@@ -203,7 +203,7 @@ class Scope:
         raise self.refuse(e, f"the constant {value!r}", "use bools, naturals and members of Enums")
 
     def outside(self, at: ast.AST, name: str) -> Any:
-        """What a name means outside of the function; KeyError if nothing."""
+        """The meaning of a name outside of the function; KeyError if it has none."""
         found = self.function.lookup(name)
         if name in self.function.outer_names(name):
             line = getattr(at, "lineno", self.function.line)
@@ -212,14 +212,14 @@ class Scope:
         return found
 
     def known(self, at: ast.AST, name: str) -> Any:
-        """What a name means outside of the function, None where it means nothing."""
+        """The meaning of a name outside of the function; None where it has none."""
         try:
             return self.outside(at, name)
         except KeyError:
             return None
 
     def means(self, e: ast.expr, *words: str) -> bool:
-        """Whether a name is one of these words of the language, and nobody has taken it."""
+        """Tells whether a name is one of these words of the language, and nobody has taken it."""
         if not isinstance(e, ast.Name) or e.id not in words or e.id in self.names:
             return False
         return self.known(e, e.id) is WORDS[e.id]
@@ -232,7 +232,7 @@ class Scope:
         return None
 
     def name(self, e: ast.expr, name: str) -> Value:
-        """What a name stands for."""
+        """The value that a name stands for."""
         found = self.names.get(name)
         if isinstance(found, Whole):
             raise self.refuse(e, "a whole state as a value", "name one of its fields")
@@ -412,7 +412,7 @@ class Scope:
         return rich.equal(a, self.fit(right, b, a.kind))
 
     def missing(self, at: ast.expr, a: Value) -> Expr:
-        """Whether an optional value is absent."""
+        """The condition that an optional value is absent."""
         if isinstance(a, Struct) and isinstance(a.kind, OptionalRecord):
             return g.negate(a.present)
         if isinstance(a, Expr) and isinstance(a.kind, Option):
@@ -544,7 +544,7 @@ class Scope:
         )  # fmt: skip
 
     def argument(self, function: Function, parameter: ast.arg, argument: ast.expr) -> Value | Whole:
-        """What a helper's parameter stands for."""
+        """The value of a helper's parameter."""
         if whole := self.machine(argument):
             return whole
         kind = function.annotation(parameter, parameter.annotation)
@@ -556,7 +556,7 @@ class Scope:
         return self.fit(argument, self.value(argument, kind), kind)
 
     def is_given(self, name: str, kind: Rich) -> bool:
-        """Whether a name is an action's parameter of this type: nobody changes it."""
+        """Tells whether a name is an action's parameter of this type: nobody changes it."""
         found = self.names.get(name)
         return isinstance(found, Struct) and found.kind == kind
 

@@ -59,7 +59,7 @@ def turns(scope: Scope, turn: ast.comprehension) -> Iterator[tuple[tuple[Expr, .
 def domain(
     scope: Scope, target: ast.expr, source: ast.expr
 ) -> Iterator[tuple[dict[str, Value], Expr, tuple[Expr, ...]]]:
-    """What a loop runs over: the names' values, when there is such a turn, and variables."""
+    """The turns of a loop: the names' values, when there is such a turn, and variables."""
     place = scope.place(source)
     if place is not None and isinstance(place.kind, ChannelOf):
         for message, there, bound in channels.messages(scope, source, place):

@@ -23,7 +23,7 @@ JOINS: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
     ast.BitAnd: g.conj,
     ast.Sub: lambda a, b: g.conj(a, g.negate(b)),
 }
-"""What becomes of membership where sets are joined by an operator."""
+"""Connectives of membership, by the operator that joins the sets."""
 
 
 def set_of(scope: Scope, e: ast.SetComp | ast.Set, want: Rich | None) -> Value:
@@ -60,7 +60,7 @@ def member(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, ...]:
 
 def sought(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, tuple[Expr, ...]]:
     """
-    What is looked for in a set: whether it can be in one at all, and the keys of the relation.
+    The element looked for in a set: the condition that a set can hold it, and the relation's keys.
 
     As in Python, what is absent, or a number that the set cannot hold, is in none.
     """
@@ -82,7 +82,7 @@ def sought(scope: Scope, e: ast.expr, kind: SetOf) -> tuple[Expr, tuple[Expr, ..
 
 
 def held(value: Value) -> tuple[Expr, Value]:
-    """Whether an optional value is there, and what it is then; a plain one always is."""
+    """The condition that an optional value is there, and its value then; a plain one always is."""
     if isinstance(value, Struct) and isinstance(value.kind, OptionalRecord):
         return value.present, value.held
     if isinstance(value, Expr) and isinstance(value.kind, Option):
@@ -91,7 +91,7 @@ def held(value: Value) -> tuple[Expr, Value]:
 
 
 def subset(a: Struct, b: Value) -> Expr:
-    """Whether every element of one set is in the other."""
+    """The condition that every element of one set is in the other."""
     assert isinstance(b, Struct), "fitted to a set"
     assert isinstance(a.kind, SetOf), "asked of sets"
     bounds = tuple(g.fresh("x", k) for k in a.kind.keys)
@@ -125,7 +125,7 @@ def _one_point(variable: Expr, truth: Expr) -> Expr:
 
 
 def some_of(turns: Iterator[tuple[Expr, Expr, tuple[Expr, ...]]]) -> Expr:
-    """Whether something holds of one of these: when it is there, what holds, variables."""
+    """The condition that something holds of one of these: when it is there, what, variables."""
     found = []
     for kept, truth, bound in turns:
         here = g.conj(kept, truth)

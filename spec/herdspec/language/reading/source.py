@@ -61,7 +61,7 @@ class Function:
 
     @property
     def sentence(self) -> str:
-        """What its docstring says first."""
+        """The first sentence of its docstring."""
         return sentence(self.python)
 
     def refuse(self, at: ast.AST, construct: str, advice: str) -> SpecError:
@@ -69,7 +69,7 @@ class Function:
         return SpecError(self.file, getattr(at, "lineno", self.line), construct, advice)
 
     def lookup(self, name: str) -> Any:
-        """What a name that is no local one means in the function; KeyError if nothing."""
+        """The meaning of a name that is no local one in the function; KeyError if it has none."""
         if name not in _assigned(self.tree):
             for names in (self.outer_names(name), self.names):
                 if name in names:
@@ -225,7 +225,7 @@ def _item(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> Rich:
 
 
 def _keys(hint: Any, refuse: Refuse, names: Mapping[str, Any]) -> tuple[Key, ...]:
-    """What a map is from: one type, or a tuple of them."""
+    """The types that a map is from: one, or a tuple of them."""
     hints = get_args(hint) if get_origin(hint) is tuple else (hint,)
     kinds = [_item(h, refuse, names) for h in hints]
     if found := [k for k in kinds if not is_key(k)]:

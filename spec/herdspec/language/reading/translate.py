@@ -168,7 +168,7 @@ class Body(Scope):
         self.write(target, place, self.fit(value, found, place.kind))
 
     def is_empty(self, value: ast.expr) -> bool:
-        """Whether this is `empty()`."""
+        """Tells whether this is `empty()`."""
         return isinstance(value, ast.Call) and self.means(value.func, "empty")
 
     def received(self, value: ast.expr) -> Value | None:
@@ -241,7 +241,7 @@ class Body(Scope):
         self.branch(test, first.body, list(tail))
 
     def matches(self, subject: ast.expr, pattern: ast.pattern) -> Expr:
-        """Whether the subject is one of the pattern's members."""
+        """The condition that the subject is one of the pattern's members."""
         match pattern:
             case ast.MatchValue(value=value):
                 return self.equal(subject, value)
@@ -319,7 +319,7 @@ def _own_entries(new: Expr, old: Expr, turn: Expr) -> int | None:
 
 @dataclass(frozen=True)
 class Executed:
-    """What an action's text means."""
+    """The meaning of an action's text."""
 
     parameters: tuple[Parameter, ...]
     guard: Expr
@@ -415,7 +415,7 @@ def read_off(
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a property's text means; `goal` is the second condition of `leads_to`."""
+    """The meaning of a property's text; `goal` is the second condition of `leads_to`."""
 
     function: Function
     parameters: tuple[Parameter, ...]
