@@ -64,7 +64,7 @@ class BitEmitter:
         return found
 
     def over(self, state: State) -> Terms:
-        """What translates expressions about this state."""
+        """The translator of expressions about this state."""
         return Terms(self, state)
 
     def narrowed(self, term: Any, like: Any) -> Any:
@@ -74,7 +74,7 @@ class BitEmitter:
         return z3.simplify(z3.Extract(like.size() - 1, 0, term))
 
     def fits(self, key: Key, term: Any) -> Any:
-        """Whether a number is among a slot's values; what comes below 0 is not."""
+        """The condition that a number is among a slot's values; one below 0 is not."""
         top = self.number(self.ground.slots[key].values - 1, term.size())
         return z3.ULE(term, top)
 
@@ -121,7 +121,7 @@ class Terms:
         return applied(e, args, lambda value: self.emit.number(value, width))
 
     def reach(self, e: Expr) -> Reach:
-        """What numbers an expression may be, at most."""
+        """The numbers that an expression may be, at most."""
         found = self._reaches.get(e)
         if found is None:
             found = self._reaches[e] = self._reach(e)
@@ -150,5 +150,5 @@ class Terms:
 
 
 def bits(reach: Reach) -> int:
-    """How many bits hold all these numbers, the sign among them."""
+    """The number of bits that hold all these numbers, the sign among them."""
     return 1 + max(n.bit_length() for n in reach)

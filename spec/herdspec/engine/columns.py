@@ -41,7 +41,7 @@ class Place:
 
 
 class Packing:
-    """How states become rows: `blocks` leading words hold one element each (0: no symmetry)."""
+    """A layout of states as rows: `blocks` leading words hold one element each (0: no symmetry)."""
 
     def __init__(self, ground: Ground, symmetry: bool = True) -> None:
         self.ground = ground
@@ -115,7 +115,7 @@ class Packing:
         return rows
 
     def orbits(self, rows: Words) -> int:
-        """How many states the representatives stand for, in all."""
+        """The number of states that the representatives stand for."""
         if self.blocks < 2:
             return len(rows)
         return sum(self._orbits(rows[k : k + CHUNK]) for k in range(0, len(rows), CHUNK))

@@ -43,11 +43,11 @@ LARGEST = (1 << 31) - 1
 MOST_ENTRIES = 1 << 14
 """From how many numbers a map can be: each has a slot of its own."""
 MOST_CHOICES = 100_000
-"""How many choices of its parameters an action can have, and a quantifier of its variables."""
+"""The most choices of its parameters that an action can have, and a quantifier of its variables."""
 WIDE = 64
 """A map from more numbers than these is looked up by halves: few steps, however many there are."""
 MOST_INSTANCES = 1 << 16
-"""How many actions with their parameters chosen a spec can have."""
+"""The most actions with their parameters chosen that a spec can have."""
 FAULTS = "faults taken"
 """The name of the hidden slot that counts what disturbs, against the budget."""
 SlotKey = tuple[str, tuple[int, ...]]
@@ -68,7 +68,7 @@ class Slot:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a step may lead beyond its values: naturals are bounded here only."""
+        """Tells whether a step may lead beyond its values: naturals are bounded here only."""
         return isinstance(_present(self.kind)[0], Nat)
 
     @property
@@ -122,7 +122,7 @@ class Instance:
 
     @property
     def by_protocol(self) -> bool:
-        """Whether the protocol takes this step by itself."""
+        """Tells whether the protocol takes this step by itself."""
         return self.action.kind is Kind.STEP
 
 
@@ -176,7 +176,7 @@ class Ground:
         return list(product(*(range(self.values(k)) for k in keys)))
 
     def values(self, kind: Scalar) -> int:
-        """How many values a type has here."""
+        """The number of values that a type has here."""
         match kind:
             case Bool():
                 return 2
@@ -198,7 +198,7 @@ class Ground:
 
     @cached_property
     def starts(self) -> tuple[Instance, ...]:
-        """What makes the initial states of the declared one, with every choice of parameters."""
+        """The instances that make initial states of the declared one, for all parameters."""
         return self._instances(self.spec.starts)
 
     def _instances(self, actions: tuple[Action, ...]) -> tuple[Instance, ...]:

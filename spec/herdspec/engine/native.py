@@ -27,9 +27,9 @@ from herdspec.engine.native_runtime import BLOCK, CONTEXT_WORDS, At, Runtime
 from herdspec.engine.native_text import Code
 
 THREADS = 2
-"""How many threads there can be (`native_threads.py`)."""
+"""The most threads that there can be (`native_threads.py`)."""
 MOST_STATES = (1 << 32) - 2
-"""How many states the table can number."""
+"""The most states that the table can number."""
 MOST_INSTANCES = 1 << 16
 FULL = 0.7
 """The share of the table's slots that are taken before it grows."""
@@ -102,7 +102,7 @@ def reserve(count: int, dtype: DTypeLike, huge: bool = False) -> NDArray[Any]:
 
 
 class Context:
-    """What a thread's functions work on: numbers and addresses, by their place in `At`."""
+    """The data that a thread's functions work on: numbers and addresses, by their place in `At`."""
 
     def __init__(self) -> None:
         self.words = np.zeros(CONTEXT_WORDS, np.int64)
@@ -323,12 +323,12 @@ class Native:
 
     @property
     def dropped(self) -> int:
-        """How many successors were beyond a bound."""
+        """The number of successors that were beyond a bound."""
         return self.context[At.DROPPED]
 
     @property
     def limited(self) -> int:
-        """How many states were not gone on from, because of the constraint."""
+        """The number of states that were not gone on from, because of the constraint."""
         return self.context[At.LIMITED]
 
     @property
@@ -337,14 +337,14 @@ class Native:
         return self.firsts_of(self.context)
 
     def firsts_of(self, context: Context) -> dict[str, int]:
-        """What the functions have noted in a context."""
+        """The first state of each thing that the functions have found, by name, in a context."""
         wanted, firsts = context.array(At.WANTED), context.array(At.FIRSTS)
         names = enumerate(self.checks.names)
         return {n: int(firsts[k]) for k, n in names if not int(wanted[k // 64]) >> k % 64 & 1}
 
 
 def _used_bits(packing: Packing) -> int:
-    """How many bits of the first word are used."""
+    """The number of bits of the first word that are used."""
     spread = [p for places in packing.one_hot.values() for p in places]
     places = [p for p in [*packing.places.values(), *spread] if p.word == 0]
     return max((p.shift + p.width for p in places), default=0)

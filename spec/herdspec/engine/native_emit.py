@@ -41,7 +41,7 @@ class Values:
 
     @contextmanager
     def inner(self) -> Iterator[None]:
-        """What is computed inside is not known outside: it may have been jumped over."""
+        """Forget afterwards what is computed inside: it may have been jumped over."""
         self._memo.append({})
         yield
         self._memo.pop()
@@ -126,7 +126,7 @@ def _eq(v: Values, e: Expr) -> Value:
 
 
 def _is_number(v: Values, key: Key, number: int) -> Value:
-    """Whether a slot holds this number; nothing needs to be shifted for that."""
+    """The condition that a slot holds this number; nothing needs to be shifted for that."""
     if key not in v.packing.one_hot:
         place = v.packing.places[key]
         if number >> place.width:
@@ -188,7 +188,7 @@ OPERATORS: dict[str, Callable[[Values, Expr], Value]] = {
     "eq": _eq, "le": _le, "add": _add, "plus": _plus, "minus": _minus,
     "mod": _mod, "div": _div, "count": _count,
 }  # fmt: skip
-"""How each operator is written."""
+"""Emitters of instructions, by operator."""
 
 
 def factored(
@@ -218,7 +218,7 @@ def factored(
 @dataclass(frozen=True)
 class Checks:
     """
-    What a search looks for, each by a name; the first state of each is noted.
+    The conditions that a search looks for, by name; the first state of each is noted.
 
     `states`: a formula that holds of a state (what breaks a promise, or witnesses a possibility).
     `steps`: for each instance by its number, formulas over the state before its step.
@@ -306,7 +306,7 @@ class Expansion:
             self.take(number, instance, "true")
 
     def is_light(self, number: int, instance: Instance) -> bool:
-        """Whether it costs less to take the step in vain than to ask whether it is possible."""
+        """Tells whether it costs less to take the step in vain than to ask if it is possible."""
         packing = self.values.packing
         varied = sum(e.op != "const" for e in instance.updates.values())
         plain = number not in self.checks.steps and number not in self.checks.undefined
@@ -332,7 +332,7 @@ class Expansion:
         self.put(self.successor(instance), number, live)
 
     def within(self, number: int, instance: Instance) -> Value:
-        """Whether every natural stays within its bound, and every channel within its capacity."""
+        """The condition that naturals stay within bounds, and channels within their capacity."""
         slots = self.values.packing.ground.slots
         parts = [self.checks.fits[number]] if number in self.checks.fits else []
         for key, new in instance.updates.items():

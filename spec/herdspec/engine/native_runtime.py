@@ -41,9 +41,9 @@ class At(IntEnum):
     BY = auto()
     """For each state, by which instance (16 bits)."""
     COUNT = auto()
-    """How many states there are (a number)."""
+    """The number of states."""
     LIMIT = auto()
-    """How many states there may be before a block is expanded (a number)."""
+    """The number of states that there may be before a block is expanded."""
     TABLE = auto()
     """The hash table: rows themselves, or their numbers from one, and a tag above."""
     SHIFT = auto()
@@ -57,7 +57,7 @@ class At(IntEnum):
     META = auto()
     """For each successor, which state of the block (above) and instance (16 bits) it is by."""
     ENTRIES = auto()
-    """How many successors the block has (a number)."""
+    """The number of successors of the block."""
     KEPT = auto()
     """Which of them are left by the filter (32 bits)."""
     HASHES = auto()
@@ -65,11 +65,11 @@ class At(IntEnum):
     TAKEN = auto()
     """For each instance, how often it was taken."""
     DROPPED = auto()
-    """How many successors were beyond a bound (a number)."""
+    """The number of successors that were beyond a bound."""
     LIMITED = auto()
-    """How many states were not gone on from (a number)."""
+    """The number of states that were not gone on from."""
     WANTED = auto()
-    """What is still looked for, bit by bit."""
+    """The conditions that are still looked for, bit by bit."""
     FIRSTS = auto()
     """For each bit, the first state of it."""
     SOURCE = auto()
@@ -79,19 +79,19 @@ class At(IntEnum):
     TARGET = auto()
     """The states that the edges lead to (32 bits)."""
     EDGES = auto()
-    """How many edges were written (a number)."""
+    """The number of edges that were written."""
     SHARD = auto()
     """Which of the shards this thread's table is (a number)."""
     SHARDS = auto()
-    """How many shards there are, less one: a mask of hashes (a number)."""
+    """The number of shards, less one: a mask of hashes."""
     OUT_EVEN = auto()
-    """What a thread produced for shard 0: rows, each followed by its rank."""
+    """Rows that a thread produced for shard 0, each followed by its rank."""
     OUT_ODD = auto()
-    """What a thread produced for shard 1: rows, each followed by its rank."""
+    """Rows that a thread produced for shard 1, each followed by its rank."""
     EVEN = auto()
-    """How many rows were produced for shard 0 (a number)."""
+    """The number of rows produced for shard 0."""
     ODD = auto()
-    """How many rows were produced for shard 1 (a number)."""
+    """The number of rows produced for shard 1."""
     NEW = auto()
     """The rows that a shard has not numbered yet."""
     RANKS = auto()
@@ -99,7 +99,7 @@ class At(IntEnum):
     SLOTS = auto()
     """Where the table holds them."""
     NEWS = auto()
-    """How many they are (a number)."""
+    """The number of these rows."""
 
 
 CONTEXT_WORDS = len(At)
@@ -112,7 +112,7 @@ class Runtime:
     packing: Packing
     checks: Checks
     keys: bool
-    """Whether the table holds the rows themselves (of one word, not quite full)."""
+    """True if the table holds the rows themselves (of one word, not quite full)."""
 
     @property
     def words(self) -> int:
@@ -121,7 +121,7 @@ class Runtime:
 
     @property
     def filter_slots(self) -> int:
-        """How many rows the filter holds."""
+        """The number of rows that the filter holds."""
         return 1 << ((FILTER_BYTES // (8 * self.words)).bit_length() - 1)
 
     def functions(self) -> list[Code]:
@@ -151,7 +151,7 @@ class Runtime:
             code.store(address, code.op("add", first, k), word)
 
     def equal(self, code: Code, a: list[Value], b: list[Value]) -> Value:
-        """Whether two rows are the same."""
+        """The condition that two rows are the same."""
         found: Value = "0"
         for x, y in zip(a, b, strict=True):
             found = code.op("or", found, code.op("xor", x, y))
@@ -332,7 +332,7 @@ class Runtime:
         return code
 
     def mark(self, code: Code, words: list[Value], code_hash: Value, number: Value) -> Value:
-        """What the table holds of a row; never zero, which is an empty slot."""
+        """The number that the table holds of a row; never zero, which is an empty slot."""
         if self.keys:
             return code.op("add", words[0], 1)
         return code.op("or", code.op("shl", code_hash, 32), code.op("add", number, 1))
@@ -349,7 +349,7 @@ class Runtime:
             code.leave(label, self.equal(code, words, self.row(code, rows, number)))
 
     def tags_agree(self, code: Code, held: Value, code_hash: Value) -> Value:
-        """Whether a slot may hold the row with this hash."""
+        """The condition that a slot may hold the row with this hash."""
         return code.op("icmp eq", code.op("lshr", held, 32), code.op("and", code_hash, 0xFFFFFFFF))
 
     def number(self, code: Code, held: Value) -> Value:

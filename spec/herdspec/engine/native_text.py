@@ -135,7 +135,7 @@ class Code:
 
     @contextmanager
     def when(self, test: Value) -> Iterator[None]:
-        """What is emitted inside happens only where the test holds."""
+        """Emit a branch: what is emitted inside happens only where the test holds."""
         inside, after = self._name("L"), self._name("L")
         self.do(f"br i1 {test}, label %{inside}, label %{after}")
         self.label(inside, falls=False)
@@ -144,7 +144,7 @@ class Code:
 
     @contextmanager
     def repeat(self) -> Iterator[str]:
-        """What is emitted inside happens again and again; yields the label to `leave` by."""
+        """Emit a loop around what is emitted inside; yields the label to `leave` it by."""
         top, after = self._name("L"), self._name("L")
         self.label(top)
         yield after

@@ -316,12 +316,12 @@ class Threaded(Native):
 
     @property
     def dropped(self) -> int:
-        """How many successors were beyond a bound."""
+        """The number of successors that were beyond a bound."""
         return sum(worker[At.DROPPED] for worker in self.workers)
 
     @property
     def limited(self) -> int:
-        """How many states were not gone on from, because of the constraint."""
+        """The number of states that were not gone on from, because of the constraint."""
         return sum(worker[At.LIMITED] for worker in self.workers)
 
     @property

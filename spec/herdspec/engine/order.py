@@ -27,7 +27,7 @@ from herdspec.language.graph import Expr
 from herdspec.language.types import NAT, Option, Range, Type, is_number
 
 MOST_STEPS = 100
-"""How far an abstract order counts: one numeral up, or in one sum."""
+"""The length to which an abstract order counts: one numeral up, or in one sum."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class OrderEmitter(Emitter):
         return number
 
     def natural(self, kind: Type, term: Any) -> list[Any]:
-        """What is to be said of a number: nothing, but where it has a bound."""
+        """The formulas about a number: none, but where it has a bound."""
         match kind:
             case Range(top=top) if top >= 0:
                 return [self.at_most(term, self.steps(self.above, self.least, top))]
@@ -113,7 +113,7 @@ class OrderEmitter(Emitter):
         ]
 
     def facts(self, *formulas: Expr) -> list[Any]:
-        """What is above or below what, of the sums and numerals in these formulas."""
+        """The order of the sums and numerals in these formulas: which is above which."""
         found: dict[Any, None] = {}
         for e in formulas:
             bound = set(_bound(e))
@@ -150,7 +150,7 @@ def _bound(e: Expr) -> Iterable[Expr]:
 
 
 def numerals(emit: Emitter, model: z3.ModelRef) -> Callable[[Any], int]:
-    """How numbers of a model are read: as they are, or by their rank in an abstract order."""
+    """The reader of a model's numbers: as they are, or by their rank in an abstract order."""
     if not isinstance(emit, OrderEmitter):
         return lambda value: int(value.as_long())
     universe = model.get_universe(emit.sort(NAT)) or [emit.least]

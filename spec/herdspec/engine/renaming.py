@@ -25,7 +25,7 @@ Names = Mapping[str, Sequence[int]]
 @dataclass(frozen=True, slots=True)
 class Element:
     """
-    What stands for an element: one of a sort, or an entry of a map of the arguments.
+    A name for an element: one of a sort, or an entry of a map of the arguments.
 
     As a value it may be `within` so many optional ones.
     """
@@ -41,7 +41,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What stands for a slot's place: `first`, and so many steps for each of these elements."""
+    """A name for a slot's place: `first`, and so many steps for each of these elements."""
 
     first: int
     steps: tuple[tuple[Element, int], ...]
@@ -122,7 +122,7 @@ def renamed(
     ground: Ground, parameters: Sequence[tuple[str, Expr]], arguments: Sequence[Any]
 ) -> tuple[tuple[Any, ...], Names]:
     """
-    What arguments share with others that differ by renaming, and what the names stand for.
+    The arguments, shared with others that differ by renaming, and what the names stand for.
 
     The elements that they speak of come first; the entries of a map to elements have names.
     """
@@ -171,7 +171,7 @@ def _order(ground: Ground, given: Iterable[tuple[str, Type, Any]]) -> dict[str, 
 
 
 def _value(kind: Type, n: int, names: Names | Mapping[str, Mapping[int, int]]) -> int:
-    """What a number of this type stands for."""
+    """The number that a name of this type stands for; any other number stands for itself."""
     sort, within = _sort(kind)
     return names[sort][n - within] + within if sort and n >= within else n
 

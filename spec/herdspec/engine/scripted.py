@@ -33,17 +33,17 @@ Step = Callable[[Numbers], Numbers | None]
 """The state after; None where the step is not possible, or has no meaning."""
 
 Truth = Callable[[Numbers], bool]
-"""Whether a formula holds of a state."""
+"""A formula, evaluated in a state."""
 
 Standing = Element | Place
-"""What a constant of code that is shared stands for."""
+"""The element or place that a constant of shared code stands for."""
 
 KEPT = 1024
-"""How many steps are kept for others that differ by renaming."""
+"""The number of steps that are kept for others that differ by renaming."""
 MOST_KEPT = 1_000_000
-"""How many lowered expressions are kept for the next step to share."""
+"""The number of lowered expressions that are kept for the next step to share."""
 DEEPEST = 30
-"""How deep an emitted expression is nested: Python's own parser has a limit."""
+"""The deepest nesting of an emitted expression: Python's own parser has a limit."""
 
 
 class Overflows(Exception):
@@ -51,7 +51,7 @@ class Overflows(Exception):
 
 
 SPACE: dict[str, Any] = {"Overflows": Overflows}
-"""What emitted code knows by name."""
+"""The names that emitted code knows."""
 
 
 class Scripts:
@@ -81,7 +81,7 @@ class Scripts:
 
     @property
     def emitted(self) -> int:
-        """How many steps were emitted so far."""
+        """The number of steps emitted so far."""
         return self._kept.cache_info().misses
 
     def step(self, action: str, arguments: tuple[Number, ...]) -> Step:
@@ -177,7 +177,7 @@ class _Code:
         self._fields: set[int] = set()
         """Those that are read or changed, each by the name of its list."""
         self.standing: dict[Element | SlotKey, int] = {}
-        """What complex numbers stand for."""
+        """Complex numbers, by the element or the place that they stand for."""
         self._names: dict[Expr, str] = {}
         self._uses: dict[Expr, int] = {}
         self._depths: dict[Expr, int] = {}
@@ -257,11 +257,11 @@ _TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {
     "div": lambda _, args: f"({args[0]} // {args[1]})",
     "count": lambda _, args: f"({' + '.join([f'bool({a})' for a in args])})",
 }
-"""What each operator is in Python."""
+"""Emitters of Python's text, by operator."""
 
 
 def _size(e: Expr) -> int:
-    """How many nodes an expression has, at most a few hundred."""
+    """The number of an expression's nodes, at most a few hundred."""
     seen: set[Expr] = {e}
     todo = [e]
     while todo and len(seen) < 300:

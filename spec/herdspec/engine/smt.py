@@ -164,7 +164,7 @@ def _plain(kind: Type) -> Type:
 
 
 def initial_values(spec: Specification) -> dict[Expr, Expr]:
-    """What each field is in the declared initial state; what may be anything is not listed."""
+    """The fields' values in the declared initial state; those that may be anything are left out."""
     found = {}
     for f in spec.fields:
         leaf = g.field(f.name, f.kind)

@@ -27,7 +27,7 @@ from herdspec.language.types import NAT, MapOf, Scalar
 
 Parameters = tuple[tuple[str, Expr], ...]
 MOST_STARTS = 1 << 26
-"""How many choices of its parameters a start can have."""
+"""The most choices of its parameters that a start can have."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Declared(Ground):
     """A ground spec in which nothing has happened: its slots hold what is declared."""
 
     def leaf(self, e: Expr, index: tuple[int, ...]) -> Expr:
-        """What the field's entry is declared to be."""
+        """The value that the field's entry is declared to have."""
         slot = self.slots[e.data, index]
         return self.constant(slot.kind, slot.initial)
 
@@ -68,7 +68,7 @@ class Choices:
             what = f"{declared.spec.name}: {name} has more than {MOST_STARTS:,} choices"
             raise UsageError(f"{what} at this size; take smaller sizes")
         self.steps: dict[SlotKey, tuple[int, int]] = {}
-        """How far apart the numbers are of which a digit is one more; how many it counts."""
+        """The distance of numbers of which a digit is one more, and the number of its values."""
         step = self.number
         for digits in self.digits:
             for digit in digits:
