@@ -32,7 +32,7 @@ DEFAULT = Path(".herdproof") / "cache"
 @dataclass(frozen=True)
 class Coverage:
     """
-    How much of a subject's spec an exploration took: each action, how often; no action twice.
+    The part of a subject's spec that an exploration took: each action, how often; no action twice.
 
     `missed` are branches that no step took: the action, and how many lines the branch stands below
     (or, in a helper, above or below) the action's first line.
@@ -46,7 +46,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Result:
-    """What a check found, and one line of what it looked at: sizes, counts."""
+    """Findings of a check, and one line of what it looked at: sizes, counts."""
 
     findings: tuple[Finding, ...]
     measured: str
@@ -61,7 +61,7 @@ class Memory:
     now: set[str] = field(default_factory=set)
 
     def knows(self, obligation: str) -> bool:
-        """Whether this was proved before; then it counts as proved now, too."""
+        """Tells whether this was proved before; then it counts as proved now, too."""
         if obligation not in self.before:
             return False
         self.now.add(obligation)
@@ -91,7 +91,7 @@ class Cache:
     notes: list[str] = field(default_factory=list)
 
     def recall(self, name: str, key: str) -> Result | None:
-        """What the check of this name found under this key, if that is known."""
+        """The result of the check of this name under this key, if that is known."""
         kept = self._read(name)
         if kept is None or kept.get("key") != key:
             return None

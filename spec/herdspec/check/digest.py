@@ -25,7 +25,7 @@ from herdspec.language.specification import ANY, Specification
 BINDERS = ("all", "any", "lam", "number")
 """Operators whose last argument is a body, and whose others are the variables bound in it."""
 PLACES = ("file", "line", "python", "methods", "names", "shape", "state")
-"""What a spec has beside what it says: where it was read, and the Python that it was read from."""
+"""Attributes of a spec beside what it says: where it was read, and the Python that read it."""
 SOLVERS = ("numpy", "scipy", "llvmlite", "z3-solver", "cvc5")
 """The libraries that verdicts rest on."""
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scale:
-    """How large the verified protocol is explored: elements of each sort, faults."""
+    """The size at which a protocol is explored: elements of each sort, faults."""
 
     elements: int
     faults: int
@@ -60,7 +60,7 @@ class Scale:
 FULL = Scale(3, 3)
 QUICK = Scale(2, 2)
 MISTAKEN = Scale(2, 1)
-"""How large a protocol is explored once for each mistake that is put into it."""
+"""The size at which a protocol is explored for each mistake that is put into it."""
 SMALL = 2
 """The number of elements at which the flaws' failures are declared."""
 
@@ -108,12 +108,12 @@ class Looked:
 
     @property
     def effort(self) -> int:
-        """How much there is to do, beside other sizes."""
+        """The work that there is to do, beside other sizes."""
         return effort_of(self.sizes, self.faults)
 
 
 def effort_of(sizes: Mapping[str, int], faults: int) -> int:
-    """How much there is to explore at a size, beside others; no more than a guess."""
+    """The work that there is to explore at a size, beside others; no more than a guess."""
     return (1 + faults) * prod(sizes.values())
 
 
@@ -139,7 +139,7 @@ def exploration(looked: Looked) -> Check:
 
 
 def covered(subject: str, found: Exploration) -> Coverage:
-    """How often each action was taken, and which branches were not."""
+    """The number of times that each action was taken, and the branches that were not."""
     spec = found.spec
     missed = ((b.action, b.line - spec.action(b.action).line) for b in found.branches)
     has_branches = any(a.branches for a in spec.actions)
@@ -147,7 +147,7 @@ def covered(subject: str, found: Exploration) -> Coverage:
 
 
 def liveness(looked: Looked) -> Check:
-    """What must happen in every fair behaviour of this size."""
+    """The check of promises about every fair behaviour of this size."""
 
     def run(tell: Tell) -> Result:
         from herdspec.check.liveness.liveness import liveness as judge
@@ -164,14 +164,14 @@ def liveness(looked: Looked) -> Check:
 
 
 PROCESSES = 2
-"""How many mutants are judged at a time."""
+"""The number of mutants that are judged at a time."""
 NOTICED = "mistakes are noticed"
 """The row of mutants."""
 
 
 def mutation(looked: Looked, *, faults: int = 1, further: Sequence[Looked] = ()) -> Check:
     """
-    Whether the properties notice mistakes: every mutant is explored, with so many faults.
+    The check that properties notice mistakes: every mutant is explored, with so many faults.
 
     What is not noticed is looked at once more at the `further` sizes, in turn.
     """
@@ -203,7 +203,7 @@ def mutation(looked: Looked, *, faults: int = 1, further: Sequence[Looked] = ())
 
 
 def noticed(subject: str, found: Mutation) -> Finding:
-    """What the mutants of a spec come to; the story names the holes."""
+    """The finding on a spec's mutants; its story names the holes."""
     marks = {
         Standing.HOLDS: Mark.EXHAUSTED, Standing.FAILS: Mark.FAILS, Standing.UNKNOWN: Mark.UNKNOWN,
     }  # fmt: skip
@@ -255,7 +255,7 @@ def proof(
 
 
 def asked(found: Sequence[Obligation]) -> str:
-    """How many obligations there were, and how many were proved before."""
+    """The number of obligations, and of those that were proved before."""
     from herdspec.check.proof.recall import KEPT
 
     again = sum(o.reason == KEPT for o in found)
@@ -349,7 +349,7 @@ def of_specs(
 
 
 def checks_of(looked: Looked, prove: bool, mutate: bool = False) -> list[Check]:
-    """What can be checked of a spec: whatever it has promises for."""
+    """The checks of a spec: whatever it has promises for."""
     kinds = {p.expectation for p in looked.spec.properties if p.name not in looked.declared}
     checks = [if_possible(exploration(looked), looked, "exploration")]
     if any(p.expectation in LIVE for p in looked.spec.properties):
@@ -390,7 +390,7 @@ def flawed(subject: str, flaw: Flaw) -> list[Check]:
 
 
 def usual(protocol: Protocol, scale: Scale) -> Plan:
-    """What is checked of a protocol that plans nothing itself: what is of anybody's specs."""
+    """The plan of a protocol that has none itself: the checks of anybody's specs."""
     spec, contract, drafted = protocol.verified(), protocol.contract(), protocol.drafted()
     flaws = {**({"drafted": drafted} if drafted else {}), **protocol.flaws()}
     looked = Looked(
@@ -418,7 +418,7 @@ def usual(protocol: Protocol, scale: Scale) -> Plan:
 
 
 def sizes_for(protocol: Protocol, spec: Specification, scale: Scale) -> dict[str, int]:
-    """How many elements a protocol's sorts have at a scale; never more than it says itself."""
+    """The number of elements of each sort at a scale; never more than the protocol says itself."""
     return {**scale.sizes(spec), **(protocol.sizes or {})}
 
 
@@ -434,7 +434,7 @@ def plan_of(name: str, scale: Scale, *, mutate: bool = False) -> Plan:
 
 
 def mistaken(plan: Plan) -> Check:
-    """Whether the properties of a protocol's verified spec notice mistakes."""
+    """The check that the properties of a protocol's verified spec notice mistakes."""
     spec, source = plan.specs[plan.verified], partial(mistaken_of, plan.protocol)
     looked = Looked(plan.verified, spec, MISTAKEN.sizes(spec), MISTAKEN.faults, source=source)
     further: Sequence[Looked] = ()
@@ -452,7 +452,7 @@ def mistaken_of(name: str) -> Specification:
 
 
 def said_of(spec: Specification) -> tuple[str, str]:
-    """What a spec's module says is assumed, and is not modelled: the lines that begin so."""
+    """Assumptions and omissions that a spec's module names: the lines that begin so."""
     said = {"Assumed": "", "Not modelled": ""}
     present = None
     for line in (sys.modules[spec.state.__module__].__doc__ or "").splitlines():

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 GROUP = "herdproof.protocols"
 """The group of entry points in which protocols are found."""
 DRAFTED, CONTRACT = "-drafted", "-contract"
-"""What follows a protocol's name where its draft, or its contract, is meant."""
+"""Endings of a protocol's name where its draft, or its contract, is meant."""
 
 
 def later(name: str) -> Callable[[], Any]:
-    """What stands under this name (`MODULE:NAME`), read when it is asked for."""
+    """A function that reads the object under this name (`MODULE:NAME`) when it is asked for it."""
     return partial(resolve_name, name)
 
 
 def nothing() -> None:
-    """What a protocol has none of."""
+    """Nothing: the part of a protocol that has none."""
 
 
 def no_failures() -> Mapping[str, Declared]:
@@ -74,17 +74,17 @@ class Protocol:
     """At how many elements of a sort it is looked at where nobody says so, if not at 2."""
     contract: Callable[[], Specification | None] = nothing
     within: bool = False
-    """Whether bounds of the contract's numbers are meant."""
+    """True if bounds of the contract's numbers are meant."""
     refinement: Callable[[], Refinement | None] = nothing
-    """How the verified spec refines the contract."""
+    """The refinement of the contract by the verified spec, made on demand."""
     drafted: Callable[[], Flaw | None] = nothing
     flaws: Callable[[], Mapping[str, Flaw]] = no_flaws
     plan: Callable[[Scale], Plan] | None = None
-    """What `verify` checks of the specs; by default, what it checks of anybody's spec."""
+    """The plan of what `verify` checks of the specs; by default, the checks of anybody's spec."""
     mistaken: Callable[[], Sequence[Looked]] | None = None
     """At which sizes mistakes are looked for, in turn; by default at one small size."""
     columns: Callable[[], Sequence[Column]] = no_columns
-    """What shows the sentences of a contract, a column for each form of the protocol."""
+    """The columns that show a contract's sentences, one for each form of the protocol."""
     builds_on: tuple[str, ...] = ()
     """Protocols that come before this one in every table."""
 
@@ -121,7 +121,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def entry(name: str) -> Any:
-    """What the entry point of a protocol names; raises `UsageError`."""
+    """The object that a protocol's entry point names; raises `UsageError`."""
     if name not in entries():
         known = ", ".join(names()) or "none, as herdproof itself is not installed"
         raise UsageError(f"there is no protocol {name!r}; the known ones: {known}")

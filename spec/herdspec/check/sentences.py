@@ -53,7 +53,7 @@ NO_MEANING = ShownBy(())
 
 
 def shown(subject: str, *names: str, assuming: str = "", without: Sequence[Row] = ()) -> ShownBy:
-    """What these properties of one subject show."""
+    """The evidence that these properties of one subject give."""
     return ShownBy(tuple((subject, name) for name in names), assuming, tuple(without))
 
 
@@ -75,7 +75,7 @@ class Discharge:
 
 
 class Kept(Enum):
-    """What can be said of a sentence in one column; the value is its name in JSON."""
+    """The verdict on a sentence in one column; the value is its name in JSON."""
 
     PROVED = "proved"
     EXHAUSTED = "exhausted"
@@ -87,7 +87,7 @@ class Kept(Enum):
 @dataclass(frozen=True)
 class Cell:
     """
-    What a run says of a sentence in one column.
+    The cell of a sentence in one column: what a run says of it.
 
     `bounds` are the sizes that were exhausted; `steps` is the length of the shortest story of what
     fails. What holds does so under the assumption `assuming`, if there is one; `without` it, the
@@ -130,7 +130,7 @@ def of_steps(steps: int | None) -> str:
 def judged(
     column: Column, findings: Sequence[Finding], discharges: Iterable[Discharge] = ()
 ) -> dict[Sentence, Cell]:
-    """What the findings of a run say of each sentence of a column."""
+    """The cells of a column, by sentence, as the findings of a run make them."""
     done = {d.assumption for d in discharges if is_discharged(d, findings)}
     return {
         sentence: _cell(of, findings, of.assuming in done) for sentence, of in column.cells.items()
@@ -138,7 +138,7 @@ def judged(
 
 
 def is_discharged(discharge: Discharge, findings: Sequence[Finding]) -> bool:
-    """Whether a run has proved what an assumption is discharged by."""
+    """Tells whether a run has proved what an assumption is discharged by."""
     return _of_row(discharge.by, findings).verdict is Kept.PROVED
 
 
@@ -160,7 +160,7 @@ def _cell(of: ShownBy, findings: Sequence[Finding], discharged: bool) -> Cell:
 
 
 def _of_row(row: Row, findings: Sequence[Finding]) -> Cell:
-    """What is known of one row: a story is the end of it; a proof needs no size."""
+    """The cell that one row makes: a story is the end of it; a proof needs no size."""
     of = [f for f in findings if (f.subject, f.row) == row]
     marks = {f.mark for f in of}
     if Mark.FAILS in marks:

@@ -38,7 +38,7 @@ _at_a_time = 1
 
 
 def processors() -> int:
-    """How many processors there are for this process: its share, where others work beside it."""
+    """The number of processors for this process: its share, where others work beside it."""
     if hasattr(os, "sched_getaffinity"):
         all_of_them = len(os.sched_getaffinity(0))
     else:
@@ -75,7 +75,7 @@ class Crew(Generic[R]):
             self._go_on(worker)
 
     def result(self, number: int, tell: Tell) -> R:
-        """What came of a number, once it is there; until then, tell how far it is."""
+        """Wait for the result of a number; until it is there, tell how far it is."""
         while number not in self.found:
             busy = [worker for worker in self.workers if worker.number >= 0]
             ready = wait([worker.connection for worker in busy])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Mark(Enum):
-    """How a verdict was come to, as tables print it."""
+    """The way in which a verdict was come to, as tables print it."""
 
     PROVED = "●"
     """By induction, for any number of elements."""
@@ -40,7 +40,7 @@ class Mark(Enum):
 
 
 class Standing(Enum):
-    """What a verdict comes to; the value is the exit code."""
+    """The value of a verdict, which is the exit code."""
 
     HOLDS = 0
     FAILS = 1
@@ -48,7 +48,7 @@ class Standing(Enum):
 
 
 class Shown(NamedTuple):
-    """What a counterexample shows: its number of steps, and the action of the last."""
+    """The shape of a counterexample: its number of steps, and the action of the last."""
 
     steps: int
     last: str
@@ -120,7 +120,7 @@ class Finding:
 
     @property
     def standing(self) -> Standing:
-        """Whether it is as it should be."""
+        """The value of the verdict: as it should be, or not."""
         if self.mark is Mark.UNKNOWN:
             return Standing.UNKNOWN
         if self.mark is Mark.FAILS and self.expected is None:
@@ -129,7 +129,7 @@ class Finding:
 
     @property
     def is_expected_failure(self) -> bool:
-        """Whether it is a counterexample that was declared, just so."""
+        """Tells whether it is a counterexample that was declared, just so."""
         return self.mark is Mark.FAILS and self.standing is Standing.HOLDS
 
 
@@ -166,13 +166,13 @@ DEFINEDNESS = "No step looks at a value that is not there, or leaves a range."
 """The sentence of what has a meaning."""
 CUT_SHORT = "cut short at the memory budget"
 BEYOND = "unknown beyond"
-"""How the note begins of what is unknown for want of a larger bound."""
+"""The beginning of the note on what is unknown for want of a larger bound."""
 WITHIN = "within"
-"""How the note begins of what holds as far as was meant to be looked."""
+"""The beginning of the note on what holds as far as was meant to be looked."""
 JUDGED_BY_STATES = (
     Expectation.ALWAYS, Expectation.STEP, Expectation.SOMETIMES, Expectation.RECOVERABLE,
 )  # fmt: skip
-"""What an exploration judges; an `eventually` that it passed over would look as if it held."""
+"""Expectations that an exploration judges; an `eventually` passed over would look as if it held."""
 
 
 def explored(
@@ -225,7 +225,7 @@ class Explored:
     exactly: bool
 
     def finding(self, promise: Promise) -> Finding:
-        """What the exploration says of one property."""
+        """The exploration's finding on one property."""
         r, name = self.result, promise.name
         if name in r.violations:
             return self._made(promise, Mark.FAILS, story=r.violations[name])
@@ -243,7 +243,7 @@ class Explored:
         return replace(self._made(promise, self.mark, note), cut=self.cut)
 
     def defined(self) -> Iterator[Finding]:
-        """Whether every step has a meaning; nothing, if none could be without."""
+        """The finding that every step has a meaning; none, if no step could be without."""
         from herdspec.check.exploration.exploration import EVERY_VALUE_IS_DEFINED
 
         spec = self.result.spec
@@ -260,7 +260,7 @@ class Explored:
         )  # fmt: skip
 
     def deadlock(self) -> Finding:
-        """Whether every state has a next step."""
+        """The finding that every state has a next step."""
         mark, shown, note = self.mark, None, self.note
         if self.result.deadlock:
             mark, shown = Mark.FAILS, shown_by(self.result.deadlock)
@@ -273,7 +273,7 @@ class Explored:
         )  # fmt: skip
 
     def possible(self) -> Finding:
-        """Whether each action is possible; those that disturb may be, if the budget has any."""
+        """The finding that each action is possible; a disturbance may be, if there is a budget."""
         r = self.result
         disturbing = {a.name for a in r.spec.actions if a.disturbs}
         never = tuple(n for n in r.impossible if r.faults or n not in disturbing)
@@ -294,12 +294,12 @@ class Explored:
 
     @property
     def mark(self) -> Mark:
-        """What can be said of that which no state was found to break."""
+        """The mark of what no state was found to break."""
         return Mark.UNKNOWN if self.result.truncated or self.cut else Mark.EXHAUSTED
 
     @property
     def note(self) -> str:
-        """What has to be said beside it: where the search ended, and whether that was meant."""
+        """The note beside it: where the search ended, and whether that was meant."""
         if self.result.truncated:
             return CUT_SHORT
         if self.cut:
@@ -483,7 +483,7 @@ SIMULATES = "Every step is, seen through the map, a step of the contract or none
 
 
 def refined(subject: str, result: Refined) -> list[Finding]:
-    """Whether each step has its meaning, and each meaning a step."""
+    """The findings that each step has its meaning, and each meaning a step."""
     from herdspec.check.proof.proof_verdict import induced
 
     name = f"refines {result.refinement.abstract.name}"
@@ -521,7 +521,7 @@ def _refined_by_exploration(
 
 
 def _seen_to_refine(result: Refined, found: Exploration, judge: Explored) -> tuple[Mark, str]:
-    """What every explored step comes to: what was cut is no ○, unless it was proved, too."""
+    """The mark of the explored steps: what was cut is no ○, unless it was proved, too."""
     from herdspec.check.refinement.refine import REFINES
 
     if broken := found.violations.get(REFINES):
@@ -539,5 +539,5 @@ def _seen_to_refine(result: Refined, found: Exploration, judge: Explored) -> tup
 
 
 def safety(finding: Finding) -> bool:
-    """Whether a finding is about what must never happen."""
+    """Tells whether a finding is about what must never happen."""
     return finding.kind in (Expectation.ALWAYS.value, Expectation.STEP.value)

@@ -98,7 +98,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of a plan."""
+    """The outcome of a plan."""
 
     plan: Plan
     done: tuple[Done, ...]
@@ -110,7 +110,7 @@ class Report:
 
     @property
     def standing(self) -> Standing:
-        """What it all comes to."""
+        """The value of all verdicts together."""
         return standing_of(self.findings)
 
     @property
@@ -204,7 +204,7 @@ def _settled(
 
 @dataclass
 class Carrying:
-    """How the checks of a plan are carried out: what is survived, and where results are kept."""
+    """The way in which a plan's checks are carried out: errors survived, results kept."""
 
     plan: Plan
     survived: tuple[type[Exception], ...]

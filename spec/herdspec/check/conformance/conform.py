@@ -52,11 +52,11 @@ from herdspec.language.specification import Specification
 from herdspec.language.surface import sizes_of_sorts
 
 CAP = 4096
-"""How many states may be carried."""
+"""The number of states that may be carried."""
 WINDOW = 256
-"""How many lines back a fault may have gone unnoticed."""
+"""The number of lines for which a fault may have gone unnoticed."""
 NEAR = 16
-"""How many lines back a fault is looked for where a later one would explain the line as well."""
+"""The number of lines back in which a fault is looked for that explains a later line as well."""
 REACH = 32
 """By how many places a line may be moved where its order is open."""
 
@@ -65,7 +65,7 @@ Progress = Callable[[int, int], None]
 
 
 class Verdict(Enum):
-    """What a replay found."""
+    """The verdict on a trace."""
 
     CONFORMS = "conforms"
     DIFFERS = "differs"
@@ -90,7 +90,7 @@ class Outcome:
     """Why it is unknown."""
     mismatch: Mismatch | None = None
     steps: int = 0
-    """How many steps of the spec were tried: the work done."""
+    """The number of the spec's steps that were tried: the work done."""
     groups: Mapping[str, Outcome] = field(default_factory=dict)
     """Of a trace of several groups, each group's own outcome."""
     unshown: frozenset[str] = frozenset()
@@ -196,7 +196,7 @@ class Replay:
         self.inbox = inbox
         first, self.promise = self._promised()
         self.promises: list[Promises] = [first]
-        """What is known of the inboxes before each line."""
+        """The promises about the inboxes before each line."""
         self.supposed: dict[int, list[Instance]] = {}
         """Which faults explained a line, by its place."""
         self.unsure = ""
@@ -234,7 +234,7 @@ class Replay:
         )  # fmt: skip
 
     def _broken(self, kept: InvariantsOfSets) -> Mismatch | None:
-        """What is wrong after the last line, if every state that is possible breaks a promise."""
+        """The mismatch after the last line, if every state that is possible breaks a promise."""
         k = len(self.before) - 2
         found = [kept.broken(carried) for carried in self.before[-1].values()]
         if k < 0 or not any(found):
@@ -248,7 +248,7 @@ class Replay:
         return None
 
     def _promised(self) -> tuple[Promises, dict[int, Promise | None]]:
-        """What is known of the inboxes at first, and of its node's after each line (by its id)."""
+        """The promises about inboxes at first, and about its node's after each line (by its id)."""
         present: list[Promise | None] = [None] * len(self.possibilities.nodes)
         found: dict[int, Promise | None] = {}
         for line in reversed(self.lines):
@@ -259,7 +259,7 @@ class Replay:
 
     def _may_be_misled(self) -> bool:
         """
-        Whether a line that is not explained was judged by what later lines tell of an inbox.
+        Tells whether a line that is not explained was judged by what later lines tell of an inbox.
 
         If so, go back to where the first such promise was made, and go on without any: it may be a
         later line that is wrong, and then that is the line to name.
@@ -279,12 +279,12 @@ class Replay:
         return True
 
     def _empties(self, line: Line) -> bool:
-        """Whether a line's action may change the inbox."""
+        """Tells whether a line's action may change the inbox."""
         changes = self.possibilities.changes.get(line.action or "", [])
         return any(name == self.inbox for name, _ in changes)
 
     def _then(self, promises: Promises, line: Line) -> Promises:
-        """What is known of the inboxes after a line."""
+        """The promises about the inboxes after a line."""
         node = line.node
         return (*promises[:node], self.promise[id(line)], *promises[node + 1 :])
 
@@ -424,7 +424,7 @@ class Replay:
         return {}
 
     def _may_swap(self, earlier: Line, later: Line) -> bool:
-        """Whether the second may have come before the first."""
+        """Tells whether the second may have come before the first."""
         if earlier.node == later.node:
             return earlier.time >= later.earliest and later.since is not None
         return earlier.time >= later.earliest - self.slack

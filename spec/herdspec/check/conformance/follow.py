@@ -33,7 +33,7 @@ from herdspec.check.running.run import NOT_THERE, Machine
 from herdspec.language.surface import Disabled, Spec
 
 CAP = 64
-"""How many states may be carried where nobody says otherwise."""
+"""The number of states that may be carried where nobody says otherwise."""
 
 FEW = 8
 """So many states are compared with each other one by one."""
@@ -57,14 +57,14 @@ def fits(state: Any) -> Sequence[str]:
 
 @dataclass(slots=True)
 class Led:
-    """How the spec is to be led along a line of a trace."""
+    """The way along which a line of a trace leads the spec."""
 
     ways: Sequence[Way] | Callable[[Any], Iterable[Way]]
     """In which ways the spec can come to it, or can from a state; the likeliest first."""
     claims: Callable[[Any], Sequence[str]] = fits
-    """What is otherwise in the state that was reached than the line says; nothing if it fits."""
+    """The claims of the line that the reached state does not fit; empty if it fits."""
     every: bool = False
-    """Whether the line leaves open which way it was: all that are possible are taken."""
+    """True if the line leaves open which way it was: all that are possible are taken."""
     silent: Sequence[str] = ()
     """The actions that may come before it, however often, and that no line tells."""
 
@@ -74,7 +74,7 @@ class Led:
 
 
 class Steps(Protocol):
-    """How steps are taken: by the spec's own Python, or compiled (`scripted.py`)."""
+    """The steps of a spec, taken by its own Python, or compiled (`scripted.py`)."""
 
     @property
     def machine(self) -> Machine:
@@ -90,7 +90,7 @@ class Steps(Protocol):
         """The reverse of `plain`."""
 
     def key(self, state: Any) -> Hashable:
-        """What tells a state apart from others."""
+        """The key that tells a state apart from others."""
 
     def initial(self, changes: Mapping[tuple[str, Any], int]) -> Any:
         """The declared initial state, but for these entries (field, element) of its maps."""
@@ -135,12 +135,12 @@ class Promises(Protocol):
     """Promises about single states (`invariants.py`): a sentence for each that is broken."""
 
     def begun(self, state: Any) -> Sequence[str]:
-        """What an initial state breaks."""
+        """The promises that an initial state breaks."""
 
     def after(
         self, action: str, arguments: tuple[Any, ...], before: Any, after: Any
     ) -> Sequence[str]:
-        """What the state after a step breaks, if the one before breaks nothing."""
+        """The promises that the state after a step breaks, if the one before breaks none."""
 
 
 class Carried(NamedTuple):
@@ -152,7 +152,7 @@ class Carried(NamedTuple):
     early: frozenset[int] = frozenset()
     """The steps under way that it has taken already, by their numbers."""
     broken: Sequence[str] = ()
-    """What the first state on the way to it that breaks a promise breaks."""
+    """The promises that the first state on the way to it breaks, of those that break any."""
 
 
 @dataclass
@@ -166,19 +166,19 @@ class Follower:
     steps: Steps
     begins: list[Any]
     taken: Counter[str] = field(default_factory=Counter)
-    """How often each action was taken."""
+    """The number of times that each action was taken."""
     tried: int = 0
     largest: int = 1
     watch: Callable[[Any, str, tuple[Any, ...], Any], None] | None = None
     """Told of each step of the spec that was taken: before, action, arguments, after."""
     cap: int = CAP
-    """How many states may be carried."""
+    """The number of states that may be carried."""
     put_off: frozenset[str] = frozenset()
     """Silent actions that are tried only where a line is not explained without."""
     has_put_off: bool = False
-    """Whether some of these might have been taken, and were not tried."""
+    """True if some of these might have been taken, and were not tried."""
     promises: Promises | None = None
-    """What is evaluated in every state that is reached."""
+    """The promises that are evaluated in every state that is reached."""
 
     def __post_init__(self) -> None:
         self.carried = [Carried(state) for state in self.begins]
@@ -240,7 +240,7 @@ class Follower:
         return Miss(0, "promise", tuple(after[0].broken))
 
     def _after(self, possible: Sequence[Carried], line: Led, ends: int | None) -> list[Carried]:
-        """What a line leads to from these; who has taken its step already stays."""
+        """The states to which a line leads from these; who has taken its step already stays."""
         after: list[Carried] = []
         for carried in possible:
             if ends is not None and ends in carried.early:
@@ -277,11 +277,11 @@ class Follower:
                     break
 
     def _is_watched(self) -> bool:
-        """Whether anybody wants to know of each step."""
+        """Tells whether anybody wants to know of each step."""
         return self.watch is not None or self.promises is not None
 
     def _broken(self, carried: Carried, way: Way, path: Sequence[Any]) -> Sequence[str]:
-        """What the first state on a way breaks that breaks anything; each step is told of."""
+        """The promises that the first such state on a way breaks; each step is told of."""
         broken = carried.broken
         for (action, arguments), (before, after) in zip(way, pairwise(path), strict=True):
             if self.watch is not None:
@@ -295,7 +295,7 @@ class Follower:
     def _closed(
         self, silent: Sequence[str], without: frozenset[str] = frozenset()
     ) -> list[Carried]:
-        """What is carried, and what silent steps and those under way lead to from there."""
+        """These states, and those that silent steps and steps under way lead to from there."""
         names = [name for name in silent if name not in without]
         if not names and not self._under_way:
             return self.carried
@@ -313,7 +313,7 @@ class Follower:
         return found
 
     def _reached(self, carried: Carried, names: Iterable[str]) -> Iterable[Carried]:
-        """What one silent step, or one that is under way, leads to."""
+        """The states to which one silent step, or one that is under way, leads."""
         for name in names:
             for action, arguments in self._calls(name):
                 self.tried += 1

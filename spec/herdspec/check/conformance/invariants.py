@@ -26,7 +26,7 @@ Broken = Sequence[str]
 
 
 def invariants_of(spec: Specification, failing: Collection[str] = ()) -> list[Promise]:
-    """What a spec promises of every state, lemmas included, but for what is known to fail."""
+    """The promises of a spec about every state, lemmas included, but for those known to fail."""
     return [
         p for p in spec.properties if p.expectation is Expectation.ALWAYS and p.name not in failing
     ]
@@ -44,11 +44,11 @@ class Invariants:
         )
 
     def begun(self, state: Any) -> Broken:
-        """What an initial state breaks."""
+        """The promises that an initial state breaks."""
         return self._broken(state)
 
     def after(self, action: str, arguments: tuple[Any, ...], before: Any, after: Any) -> Broken:
-        """What the state after a step breaks, if the one before breaks nothing."""
+        """The promises that the state after a step breaks, if the one before breaks none."""
         if self._found.kept(action, arguments, before, after):
             return ()
         return self._broken(after)
@@ -73,7 +73,7 @@ class _ByFields:
         }
 
     def kept(self, action: str, arguments: tuple[Any, ...], before: Any, after: Any) -> bool:
-        """Whether a step keeps them."""
+        """Tells whether a step keeps them."""
         del arguments, before
         promises = self._of[action]
         if not promises:
@@ -92,7 +92,7 @@ class _BySlots:
         self._truths: dict[Slot, Callable[[Any], bool]] = {}
 
     def kept(self, action: str, arguments: tuple[Any, ...], before: Any, after: Any) -> bool:
-        """Whether a step keeps them."""
+        """Tells whether a step keeps them."""
         truths = self._truths
         for slot in self._steps.changed(action, arguments, before, after):
             truth = truths.get(slot)
@@ -130,7 +130,7 @@ class InvariantsOfSets:
         self._whole: dict[tuple[int, ...], Broken] = {}
 
     def broken(self, carried: Carried) -> Broken:
-        """What a state breaks."""
+        """The promises that a state breaks."""
         found = self._whole.get(carried.key)
         if found is None:
             found = self._whole[carried.key] = self._broken(carried)

@@ -47,7 +47,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Miss:
-    """What is missing in one state; the least is the nearest."""
+    """The part of a line that is missing in one state; the least is the nearest."""
 
     rank: int
     kind: str
@@ -73,7 +73,7 @@ def nearest(possibilities: Possibilities, line: Line, sets: Iterable[Possible]) 
 
 
 def miss_of(possibilities: Possibilities, line: Line, carried: Carried) -> Miss:
-    """What is missing for a line in one state."""
+    """The part of a line that is missing in one state."""
     state = carried.state
     before = _differences(possibilities, line, carried, line.before)
     if line.action is None:

@@ -53,7 +53,7 @@ class TooMany(Exception):
 
 
 Key = tuple[int, ...]
-"""What tells a state apart: for each field the number of its value, counted as values turn up."""
+"""The key of a state: for each field the number of its value, counted as values turn up."""
 
 
 class Carried(NamedTuple):
@@ -68,18 +68,18 @@ Possible = dict[Key, Carried]
 """A set of states."""
 
 See = Callable[[Spec], Any]
-"""How to see one value in a state."""
+"""A function that sees one value in a state."""
 
 
 class Promise(NamedTuple):
-    """What the next line of a node will tell of its inbox: whatever is in there now, is that."""
+    """The promise of a node's next line about its inbox: whatever is in there now, is that."""
 
     inbox: See
     empty: Any
     told: tuple[tuple[See, Any], ...]
 
     def kept(self, state: Spec) -> bool:
-        """Whether the inbox is empty still, or holds what will be told."""
+        """Tells whether the inbox is empty still, or holds what will be told."""
         if self.inbox(state) == self.empty:
             return True
         return all(see(state) == value for see, value in self.told)
@@ -110,7 +110,7 @@ class Possibilities:
         self.machine = machine
         self.cap = cap
         self.taken = 0
-        """How many steps were taken: the work done."""
+        """The number of steps taken: the work done."""
         self.sort = machine.spec.sorts[0]
         self.nodes = machine.elements(self.sort)
         self.guards = {a.name: guard(a, machine) for a in machine.spec.actions}
@@ -123,12 +123,12 @@ class Possibilities:
         self.names = [a.name for a in unnamed]
         instances = [self._instances(a) for a in unnamed]
         self.by_itself = [i for group in instances for i in group if i.action.kind is Kind.STEP]
-        """What happens by itself, at any time."""
+        """Instances that happen by themselves, at any time."""
         self.suppositions = sorted(
             (group for group in instances if group and group[0].action.kind is not Kind.STEP),
             key=lambda group: len(group[0].action.updates),
         )
-        """What is supposed only where a line needs it, by action; the fewest changes first."""
+        """Instances supposed only where a line needs them, by action; the fewest changes first."""
 
     def _instances(self, action: Action) -> list[Instance]:
         bit, test = 1 << self.names.index(action.name), self.guards[action.name]
@@ -245,7 +245,7 @@ class Possibilities:
         )
 
     def promise(self, inbox: str, line: Line) -> Promise | None:
-        """What a line tells of its node's inbox, if it does."""
+        """The promise that a line makes about its node's inbox, if it makes one."""
         if inbox not in line.before:
             return None
         see = _reader(self.machine, inbox, self.nodes[line.node])
@@ -258,7 +258,7 @@ class Possibilities:
 
 
 def _reader(machine: Machine, name: str, node: Any) -> See:
-    """How to see a field (of a map: this node's entry) in a state."""
+    """The function that sees a field (of a map: this node's entry) in a state."""
     start = getattr(machine.spec.state, name)
     if type(start).__name__ == "Each":
         return lambda state: state.__dict__[name][node]

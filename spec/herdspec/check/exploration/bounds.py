@@ -31,9 +31,9 @@ from herdspec.language.specification import Action, Specification
 from herdspec.language.types import ChannelOf, MachineOf, MapOf, Nat, Option, Shape, Table, Type
 
 TIMES = 4
-"""How often the bound of naturals is doubled at most."""
+"""The number of times that the bound of naturals is doubled at most."""
 PATIENCE_SECONDS = 20.0
-"""How long doubling may go on, from the beginning of the first search."""
+"""The seconds for which doubling may go on, from the beginning of the first search."""
 MOST_STATES = 1 << 21
 """In so many states it is looked for what was cut."""
 
@@ -47,7 +47,7 @@ def first_bound(spec: Specification, faults: int) -> int:
 
 
 def _counts(kind: Type) -> bool:
-    """Whether entries of this type are naturals."""
+    """Tells whether entries of this type are naturals."""
     while isinstance(kind, MapOf | Option):
         kind = kind.value if isinstance(kind, MapOf) else kind.of
     return isinstance(kind, Nat)
@@ -114,7 +114,7 @@ class Cut:
 
     @property
     def sentence(self) -> str:
-        """What was cut, where, and what to do."""
+        """The sentence that says what was cut, where, and what to do."""
         place = f"{self.action} ({Path(self.file).name}:{self.line})"
         if self.is_channel:
             held = f"{place} sends to {self.field}, which holds its {self.limit} already"
@@ -130,7 +130,7 @@ def beyond(cuts: list[Cut], bound: int) -> str:
 
 
 def cuts_of(packing: Packing, rows: Words, limit: Expr = g.TRUE) -> list[Cut]:
-    """What the steps from these states (but those without the `limit`) leave out, by field."""
+    """The cuts of the steps from these states (but those without the `limit`), by field."""
     ways = list(overflows(packing.ground))
     found: dict[str, Cut] = {}
     for low in range(0, min(len(rows), MOST_STATES), CHUNK):
@@ -143,7 +143,7 @@ def cuts_of(packing: Packing, rows: Words, limit: Expr = g.TRUE) -> list[Cut]:
 
 
 def cut_by_start(ground: Ground, start: Start) -> Cut:
-    """What is left out, if some choice of a start's parameters leaves a bound."""
+    """The cut of a start, if some choice of its parameters leaves a bound."""
     assert start.action is not None, "what is declared is within the bounds"
     fields = [k[0] for k in start.updates if ground.slots[k].is_bounded]
     field = fields[0] if fields else next(iter(dict(_channels(ground.spec.shape))))
@@ -152,7 +152,7 @@ def cut_by_start(ground: Ground, start: Start) -> Cut:
 
 
 def cut_by(ground: Ground, way: Overflow) -> Cut:
-    """What is left out, if a step leaves its bound in this way."""
+    """The cut of a step, if it leaves its bound in this way."""
     action = way.instance.action
     place = _place_of_write(ground.spec, action, way.field)
     return Cut(way.field, way.limit, way.key is None, action.name, *place)
@@ -160,7 +160,7 @@ def cut_by(ground: Ground, way: Overflow) -> Cut:
 
 @dataclass(frozen=True)
 class Overflow:
-    """How a step may leave a bound: `new` is none of the slot's values, or a channel is `full`."""
+    """A way to leave a bound: `new` is none of the slot's values, or a channel is `full`."""
 
     instance: Instance
     field: str
@@ -259,7 +259,7 @@ def _methods(spec: Specification, action: Action) -> dict[str, Function]:
 
 
 def _written(node: ast.AST) -> list[ast.expr]:
-    """What a statement assigns to, or sends to."""
+    """The places that a statement assigns to, or sends to."""
     match node:
         case ast.Assign(targets=targets):
             return targets

@@ -34,7 +34,7 @@ class Checkpoint:
     by: NDArray[np.uint16]
     taken: NDArray[np.int64]
     levels: list[int]
-    """How many states there were at the end of each level."""
+    """The number of states at the end of each level."""
     expanded: int
     dropped: int
     limited: int
@@ -42,7 +42,7 @@ class Checkpoint:
 
 
 def digest_of_search(packing: Packing, constraint: Expr) -> str:
-    """What must agree for a search to be continued."""
+    """The digest that must agree for a search to be continued."""
     ground = packing.ground
     places = [packing.places.items(), packing.one_hot.items()]
     layout = [str(sorted((str(k), str(p)) for k, p in of)) for of in places]

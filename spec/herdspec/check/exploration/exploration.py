@@ -73,7 +73,7 @@ class Untaken:
 @dataclass
 class Exploration:
     """
-    What was found; `states` are representatives, `orbits` counts all that they stand for.
+    The result of a search; `states` are representatives, `orbits` counts all that they stand for.
 
     `generated` counts the successors that were kept, `dropped` those beyond a bound; what other
     checkers call generated is both, and the initial states.
@@ -125,7 +125,7 @@ class Exploration:
 
     @property
     def complete(self) -> bool:
-        """Whether every state was seen."""
+        """Tells whether every state was seen."""
         return not self.truncated and not self.dropped and not self.constrained
 
     @cached_property

@@ -119,7 +119,7 @@ def explore(
 
 
 def is_cut_by_naturals(found: Exploration) -> bool:
-    """Whether a search dropped successors that a larger bound of naturals would have kept."""
+    """Tells whether a larger bound of naturals would have kept successors that a search dropped."""
     known = any(not cut.is_channel for cut in found.cuts)
     return not found.truncated and bool(found.dropped) and (known or not found.cuts)
 
@@ -227,7 +227,7 @@ class Explorer:
         )
 
     def step_formulas(self, number: int) -> dict[str, Expr]:
-        """What is looked for before a step by an instance, over the slots before it."""
+        """The formulas looked for before a step by an instance, over the slots before it."""
         instance = self.ground.instances[number]
         found = {
             p.name: g.negate(self.ground.after(self.formulas[p.name], instance))
@@ -380,7 +380,7 @@ class Explorer:
         return Threaded(self.packing, checks, self.memory_bytes)
 
     def _threads(self) -> int:
-        """How many threads the native engine gets: two where there are processors for them."""
+        """The number of threads of the native engine: two where there are processors for them."""
         if self.threads is None:
             return min(THREADS, processors())
         return self.threads
@@ -439,7 +439,7 @@ class Explorer:
         self._judge()
 
     def _judge(self) -> None:
-        """What the firsts come to: violations, witnesses, what is missing or undecided."""
+        """Judge by the first states: violations, witnesses, what is missing or undecided."""
         r = self.result
         for p in self.promises(Expectation.RECOVERABLE):
             if not r.complete:
@@ -509,12 +509,12 @@ class Explorer:
         return self.teller.row(state, faults)
 
     def within(self, state: Spec, faults: int) -> bool:
-        """Whether a state of the plain Python is within the bounds of this search."""
+        """Tells whether a state of the plain Python is within the bounds of this search."""
         return self.teller.within(state, faults)
 
 
 class Before:
-    """What was counted before the present engine took over."""
+    """Counts from before the present engine took over."""
 
     def __init__(self, instances: int) -> None:
         self.taken: NDArray[np.int64] = np.zeros(instances, np.int64)

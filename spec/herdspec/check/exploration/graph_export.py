@@ -202,7 +202,7 @@ def quoted(text: str) -> str:
 
 
 FORMATS: Mapping[str, Callable[[StateGraph], str]] = {".dot": to_dot, ".json": to_json}
-"""How a graph is written, by the file's ending."""
+"""Writers of graphs, by the file's ending."""
 
 
 def format_of(path: Path) -> Callable[[StateGraph], str]:

@@ -44,7 +44,7 @@ class Begun:
         return int(self.chosen.rows[self.which[number]])
 
     def values(self) -> dict[SlotKey, Column | int]:
-        """What the start has changed."""
+        """The values that the start has changed, by slot."""
         return {
             key: int(new.data) if new.op == "const" else self.chosen.of(new)[self.which]
             for key, new in self.start.updates.items()

@@ -19,14 +19,14 @@ from herdspec.engine.columns import Packing, Words
 from herdspec.engine.ground import FAULTS
 
 RECENT = 6
-"""How many of the last ratios the line is laid through."""
+"""The number of the last ratios through which the line is laid."""
 LARGEST_ESTIMATE = 10**12
 CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a running search may come to: states in all, and seconds still to go."""
+    """An estimate of a running search: states in all, and seconds still to go."""
 
     states: int
     seconds: float
@@ -34,7 +34,7 @@ class Estimate:
 
 def estimated_states(levels: Sequence[int]) -> int | None:
     """
-    How many states there may be in all, from the numbers of states by level; None is "no idea".
+    The states that there may be in all, from their numbers by level; None is "no idea".
 
     >>> estimated_states([1, 4, 10, 20, 31, 40])
     189

@@ -9,7 +9,7 @@ from herdspec.language.errors import UsageError
 
 def packing_for(ground: Ground, symmetry: bool | None) -> Packing:
     """
-    How states are packed; `symmetry` True raises `UsageError` where it would lose states.
+    The packing of states; `symmetry` True raises `UsageError` where it would lose states.
 
     Without a wish (None) it is taken where it is exact.
     """

@@ -22,7 +22,7 @@ from herdspec.language.specification import Specification
 from herdspec.language.types import EnumOf, Option
 
 NOTHING = "nothing"
-"""How the absent value of an optional member is called."""
+"""The name of the absent value of an optional member."""
 MEMORY_BYTES = 64 << 20
 """Diagrams are drawn of small spaces: a larger one is cut here, and the diagram says so."""
 
@@ -75,7 +75,7 @@ def look(columns: Columns, instance: Instance, seen: dict[Any, set[tuple[int, in
 def machines(
     slots: Mapping[Any, Slot], seen: Mapping[Any, set[tuple[int, int, str]]], *, complete: bool
 ) -> list[StateMachine]:
-    """What was seen of all slots of a field, put together."""
+    """The state machines of fields: what was seen of all slots of each, put together."""
     made = []
     for name in dict.fromkeys(slot.field for slot in slots.values()):
         of_field = {key: slot for key, slot in slots.items() if slot.field == name}
@@ -97,7 +97,7 @@ def enum_of(slot: Slot) -> EnumOf | None:
 
 
 def members_of(slot: Slot) -> list[str]:
-    """What each of a slot's numbers is called."""
+    """The names of a slot's numbers."""
     enum = enum_of(slot)
     assert enum is not None, "only slots of enums were taken"
     names = [said(member) for member in enum.members]

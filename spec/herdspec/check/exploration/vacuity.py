@@ -35,7 +35,7 @@ FLIPPED = {ast.NotEq: ast.Eq, ast.IsNot: ast.Is, ast.NotIn: ast.In}
 
 @dataclass(frozen=True)
 class Antecedent:
-    """What an `always` speaks of: its condition as written, its line, and the states with it."""
+    """The antecedent of an `always`: its condition as written, its line, and the states with it."""
 
     text: str
     line: int
@@ -61,7 +61,7 @@ def vacuous(packing: Packing, rows: Words, most: int = MOST) -> dict[str, str]:
 
 
 def is_met(packing: Packing, rows: Words, antecedent: Antecedent) -> bool:
-    """Whether the antecedent holds in one of these states."""
+    """Tells whether the antecedent holds in one of these states."""
     formula = packing.ground.lower(antecedent.formula, {})
     return any(
         truths(Columns(packing, rows[low : low + CHUNK]), formula).any()
@@ -77,7 +77,7 @@ def said(promise: Promise, unmet: Sequence[Antecedent]) -> str:
 
 
 def antecedents(spec: Specification, promise: Promise) -> tuple[Antecedent, ...]:
-    """What an `always` speaks of, as far as its text shows; nothing for other properties."""
+    """The antecedents of an `always`, as far as its text shows; none for other properties."""
     if promise.expectation is not Expectation.ALWAYS or promise.python.negated:
         return ()
     reader = _Reader(spec, promise)
@@ -209,7 +209,7 @@ def _of_alternatives(values: list[ast.expr]) -> list[Part]:
 
 
 def is_denial(e: ast.expr) -> bool:
-    """Whether an expression denies something: `not a`, `a != b`, `x is None`."""
+    """Tells whether an expression denies something: `not a`, `a != b`, `x is None`."""
     match e:
         case ast.UnaryOp(op=ast.Not()):
             return True
@@ -221,7 +221,7 @@ def is_denial(e: ast.expr) -> bool:
 
 
 def denied(e: ast.expr) -> Part:
-    """What an expression denies."""
+    """The part that an expression denies."""
     match e:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return Part.of(operand)
@@ -257,7 +257,7 @@ def _of_all(body: ast.expr, loops: list[ast.comprehension]) -> list[Part]:
 
 
 def _varies(loop: ast.comprehension) -> bool:
-    """Whether a loop runs over something that the state has: a set, a channel."""
+    """Tells whether a loop runs over something that the state has: a set, a channel."""
     return isinstance(loop.iter, ast.Attribute | ast.Subscript)
 
 

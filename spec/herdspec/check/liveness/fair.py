@@ -42,7 +42,7 @@ Numbers = NDArray[np.int64]
 """States, or edges, by number."""
 
 UNSEEN, ROOT = -2, -1
-"""How a state was reached that was not, or that a search began with (else: an edge's number)."""
+"""Marks of states not reached, and of those that a search began with (else: an edge's number)."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Graph:
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(self.first) - 1
 
     def leaving(self, states: Numbers) -> Numbers:
@@ -162,7 +162,7 @@ def somewhere(graph: Graph, edges: Flags) -> Flags:
 
 
 def components(graph: Graph, alive: Flags) -> tuple[int, NDArray[np.int32]]:
-    """How many strongly connected components these states have, and each one's (else -1)."""
+    """The number of strongly connected components of these states, and each one's (else -1)."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -215,7 +215,7 @@ def narrow(numbers: NDArray[np.int32]) -> NDArray[Any]:
 @dataclass(frozen=True)
 class Unmet:
     """
-    What the demands say of each component.
+    The demands that each component does not meet.
 
     In a `hopeless` one no part meets them; a `restless` one may, without its states `barred`.
     """

@@ -48,7 +48,7 @@ from herdspec.language.values import decode
 JUDGED = (
     *LIVE, Expectation.ALWAYS, Expectation.STEP, Expectation.SOMETIMES, Expectation.RECOVERABLE,
 )  # fmt: skip
-"""What a property may demand; other expectations say which states there are."""
+"""Expectations of properties that may be demanded; the others say which states there are."""
 BYTES_PER_EDGE = 60
 """At most so much is needed while checking, for the graph and its components (measured: 45)."""
 FOR_EVER = "     and now for ever:"
@@ -88,7 +88,7 @@ class Endless(Story):
 
 @dataclass
 class Liveness:
-    """What was found of each promise of liveness: it fails, is undecided (why), or holds."""
+    """The finding on each promise of liveness: it fails, is undecided (why), or holds."""
 
     spec: Specification
     sizes: Mapping[str, int]
@@ -122,7 +122,7 @@ class Liveness:
 
     @property
     def fairness(self) -> str:
-        """What was taken to be fair, as verdicts say it."""
+        """The fairness that was assumed, as verdicts say it."""
         each = self._fair("for each choice of parameters by itself", of_any=False)
         whole = self._fair("for any choice of parameters", of_any=True)
         return f"under {'; '.join([*each, *whole])}" if each or whole else "nothing is fair"
@@ -372,7 +372,7 @@ class Checker:
 
 def is_renamed(promise: Promise, chosen: Sequence[Any]) -> bool:
     """
-    Whether other names for elements make an earlier choice of this one.
+    Tells whether other names for elements make an earlier choice of this one.
 
     The elements of a sort differ in nothing, so renaming maps fair behaviours to fair behaviours,
     and what holds for the one choice holds for the other. (No states are merged by it.)
@@ -389,7 +389,7 @@ def is_renamed(promise: Promise, chosen: Sequence[Any]) -> bool:
 
 
 def demands(instances: Sequence[Instance], graph: Graph) -> Demands:
-    """What the marks of the actions demand, and which edges meet it."""
+    """The demands of the actions' marks, and the edges that meet them."""
     numbers: dict[object, int] = {}
     met = np.full(len(instances), -1, np.int32)
     moving = np.zeros(len(instances), bool)

@@ -121,7 +121,7 @@ class Places:
         return iter(sorted(found, key=lambda p: (p[0].lineno, p[0].col_offset)))  # type: ignore[attr-defined]
 
     def places(self, node: ast.AST) -> Iterator[Place]:
-        """What can be done at one node."""
+        """The changes that can be made at one node."""
         match node:
             case ast.Expr(value=ast.Call(func=ast.Name(id="require"), args=[test])):
                 yield from _condition(test)
@@ -154,7 +154,7 @@ class Places:
                 yield node, "skip", f"skip `{said(node)}`", ast.Pass()
 
     def _changes(self, s: ast.stmt) -> bool:
-        """Whether a statement changes the state, by itself or by a helper."""
+        """Tells whether a statement changes the state, by itself or by a helper."""
         match s:
             case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
                 return not isinstance(target, ast.Name)

@@ -78,7 +78,7 @@ class Survivor:
 @dataclass
 class Mutation:
     """
-    How good the properties of a spec are at noticing mistakes, at one size or at several in turn.
+    Verdicts on a spec's mutants, at one size or at several in turn.
 
     `further` are the sizes after the first. `refused` mutants are no specs (the language refuses
     them), `unknown` ones were cut short. `failing` is what fails of the original at every size
@@ -102,7 +102,7 @@ class Mutation:
     cut: str = ""
     """The bound that the original itself was cut at, and that was not meant."""
     disturbed: bool = True
-    """Whether the spec has faults, so that their budget is worth a word."""
+    """True if the spec has faults, so that their budget is worth a word."""
 
     @property
     def at(self) -> list[str]:
@@ -122,7 +122,7 @@ class Mutation:
 
     @property
     def judged(self) -> int:
-        """How many mutants a property could have noticed."""
+        """The number of mutants that a property could have noticed."""
         return len(self.killed) + len(self.survivors)
 
     @property
@@ -139,7 +139,7 @@ class Mutation:
 
     @property
     def summary(self) -> str:
-        """How many mutants were killed, survived or changed nothing, in one line."""
+        """The numbers of mutants that were killed, survived or changed nothing, in one line."""
         counts = [
             f"{len(self.killed)} of {self.judged} killed",
             f"{len(self.equivalent)} without a difference at this size",
@@ -280,7 +280,7 @@ def _verdicts(
     source: Source | None,
     processes: int,
 ) -> Iterator[tuple[Original, Iterator[Verdict]]]:
-    """What there is to know of the original, and the verdicts on all mutants, in their order."""
+    """The failures of the original, and the verdicts on all mutants, in their order."""
     if source is None or processes < 2:
         judge = InTurn(spec, bounds)
         yield judge.original, (judge.verdict(k) for k in range(number))
@@ -325,7 +325,7 @@ def _judge(number: int) -> Verdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one mutant: one of `FATES`, or killed, at the size of this number."""
+    """The fate of one mutant: one of `FATES`, or killed, at the size of this number."""
 
     fate: str
     by: str = ""
@@ -338,7 +338,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Original:
-    """What fails of the original at every size; the first size's bound, and where it was cut."""
+    """The failures of the original at every size; the first size's bound, and where it was cut."""
 
     fails: list[str]
     bound: int
@@ -346,7 +346,7 @@ class Original:
 
 
 FATES = ("refused", "equivalent", "unknown", "survived")
-"""What may become of a mutant that is not killed; the later ones say more about the properties."""
+"""The fates of a mutant that is not killed; the later ones say more about the properties."""
 
 
 class InTurn:
@@ -357,14 +357,14 @@ class InTurn:
 
     @property
     def original(self) -> Original:
-        """What there is to know of the original."""
+        """The failures of the original, and its bound."""
         fails = sorted(set.intersection(*(set(judge.fails) for judge in self.judges)))
         results = [j.explorer.result for j in self.judges if j.is_cut]
         cut = next((beyond(r.cuts, r.bound) for r in results), "")
         return Original(fails, self.judges[0].explorer.result.bound, cut)
 
     def verdict(self, number: int) -> Verdict:
-        """What becomes of this mutant."""
+        """The verdict on this mutant."""
         found = []
         for at, judge in enumerate(self.judges):
             found.append(replace(judge.verdict(number), at=at))
@@ -393,11 +393,11 @@ class Judge:
 
     @property
     def fails(self) -> list[str]:
-        """What fails of the original."""
+        """The properties that the original fails."""
         return sorted(self.failing | self.lively)
 
     def verdict(self, number: int) -> Verdict:
-        """What becomes of this mutant."""
+        """The verdict on this mutant."""
         mutant = self.mutants[number]
         try:
             spec = mutant.of(self.spec)
@@ -423,7 +423,7 @@ class Judge:
 
     def failures(self, spec: Specification) -> tuple[list[tuple[str, int]], bool]:
         """
-        What fails of a mutant and not of the original, and whether something was cut short.
+        The failures of a mutant but not of the original; and True if something was cut short.
 
         The search ends a level after that on which something fails: states are looked at when
         they are expanded, steps a level before.
@@ -476,11 +476,11 @@ class Judge:
 
 
 FORBIDDING = {Expectation.ALWAYS, Expectation.STEP}
-"""What one state or one step can break."""
+"""Expectations that one state or one step can break."""
 NOTED = {DEADLOCK: ALWAYS_A_STEP, UNDEFINED: EVERY_VALUE_IS_DEFINED}
-"""What a search notes beside properties, and the names that it has for them in the end."""
+"""Names of what a search notes beside properties, as they are told in the end."""
 BEGINS = "there is an initial state"
-"""What kills a mutant that cannot begin."""
+"""The property that a mutant breaks which cannot begin."""
 OTHERWISE = "no property says in which states it may begin"
 UNFAIR = "no liveness property needs this action to be fair"
 
@@ -506,7 +506,7 @@ class Lengths(Teller):
 
 
 def failing(result: Exploration) -> list[tuple[str, int]]:
-    """What fails of an explored spec, with the length of its story (-1 where there is none)."""
+    """The failures of an explored spec, with the length of each story (-1 where there is none)."""
     stories = dict(result.violations)
     if result.deadlock:
         stories[ALWAYS_A_STEP] = result.deadlock

@@ -42,12 +42,12 @@ class Clause:
 
     @property
     def is_step(self) -> bool:
-        """Whether it is about two states."""
+        """Tells whether it is about two states."""
         return self.promise.expectation is Expectation.STEP
 
     @cached_property
     def stutters(self) -> bool:
-        """Whether it plainly holds of a step that changes nothing."""
+        """Tells whether it plainly holds of a step that changes nothing."""
         same = {x: g.field(x.data, x.kind) for x in g.leaves(self.body, "after")}
         return self.is_step and g.substitute(self.body, same) is g.TRUE
 
@@ -72,7 +72,7 @@ class Clause:
         return {field: both.pop() for field, both in found.items() if len(both) == 1}
 
     def is_easy(self, field: str, place: Place, kind: Type, value: Any) -> bool:
-        """Whether it holds wherever an entry is this (after a step), whatever others are."""
+        """Tells whether it holds wherever an entry is this (after a step), whatever others are."""
         op = "after" if self.is_step else "field"
         here = {
             x: _constant(kind, value)
@@ -207,7 +207,7 @@ def wishes(
 
 
 def _of_new(e: Expr, element: Expr, initial: Mapping[str, Any]) -> Expr:
-    """What is left to show of a new element: TRUE where its entries, as they are, make it hold."""
+    """The rest to show of a new element: TRUE where its entries, as they are, make it hold."""
 
     def left(literal: Expr) -> Expr:
         own = [x for x in _below(literal, "select") if element in x.args[1:] and _is_entry(x)]
@@ -235,7 +235,7 @@ def _of_literals(e: Expr, of: Callable[[Expr], Expr]) -> Expr:
 
 
 def _where(literal: Expr, known: Mapping[Expr, Expr]) -> Expr:
-    """What is left of a literal where some entries are known."""
+    """The rest of a literal where some entries are known."""
     return _with_naturals(g.substitute(literal, known))
 
 

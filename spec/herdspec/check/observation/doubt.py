@@ -97,12 +97,12 @@ def possible(x: Any) -> frozenset[Any] | None:
 
 
 def is_lost(x: Any) -> bool:
-    """Whether nobody has told what it is."""
+    """Tells whether nobody has told what it is."""
     return x is UNKNOWN or type(x) is Among
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether as much is known of one as of the other."""
+    """Tells whether as much is known of one as of the other."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -126,43 +126,43 @@ def as_told(x: Any) -> Any:
 
 
 def may_be(x: Any) -> bool:
-    """Whether it may be true."""
+    """Tells whether it may be true."""
     values = possible(x)
     return values is None or True in values
 
 
 def may_not_be(x: Any) -> bool:
-    """Whether it may be false."""
+    """Tells whether it may be false."""
     values = possible(x)
     return values is None or False in values
 
 
 def may_equal(a: Any, b: Any) -> bool:
-    """Whether two values may be the same."""
+    """Tells whether two values may be the same."""
     x, y = possible(a), possible(b)
     return x is None or y is None or not x.isdisjoint(y)
 
 
 def may_differ(a: Any, b: Any) -> bool:
-    """Whether two values may be different."""
+    """Tells whether two values may be different."""
     x, y = possible(a), possible(b)
     return x is None or y is None or len(x | y) > 1
 
 
 def may_be_at_most(a: Any, b: Any) -> bool:
-    """Whether one number may be no larger than another."""
+    """Tells whether one number may be no larger than another."""
     x, y = possible(a), possible(b)
     return x is None or y is None or min(x) <= max(y)
 
 
 def may_exceed(a: Any, b: Any) -> bool:
-    """Whether one number may be larger than another."""
+    """Tells whether one number may be larger than another."""
     x, y = possible(a), possible(b)
     return x is None or y is None or max(x) > min(y)
 
 
 def lifted(operation: Callable[..., Any], *operands: Any) -> Any:
-    """What an operation on values that may not be known comes to."""
+    """An operation, lifted to values that may not be known."""
     each = [possible(x) for x in operands]
     if any(values is None for values in each):
         return UNKNOWN
@@ -200,4 +200,4 @@ READ = {
         lifted, chosen, truth, between,
     )
 }  # fmt: skip
-"""What emitted code knows by name."""
+"""Functions that emitted code knows by name."""

@@ -56,11 +56,11 @@ CODE = frozenset({
     "_watches", "_slow", "_over_gaps", "_on", "_is", "_new_one", "_read", "_readings",
     "_since_known",
 })  # fmt: skip
-"""What is not pickled."""
+"""Attributes that are not pickled."""
 
 
 class Ruling(Enum):
-    """What comes of a promise."""
+    """The ruling on a promise."""
 
     VIOLATED = "violated"
     UNKNOWN = "unknown"
@@ -78,7 +78,7 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What came of a promise; of its instances, how many held and how many stayed open."""
+    """The ruling on a promise; of its instances, how many held and how many stayed open."""
 
     promise: Promise
     ruling: Ruling
@@ -167,7 +167,7 @@ class Observed:
         }))  # fmt: skip
 
     def _space(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """What emitted functions know of this state."""
+        """The names that emitted functions know of this state."""
         space = {**SPACE, **self._watches.constants, "__builtins__": builtins}
         space |= {f"s_{word(name)}": entries for name, entries in self.entries.items()}
         space |= {f"o_{word(name)}": entries for name, entries in before.items()}
@@ -278,14 +278,14 @@ class Observed:
         self.entries[field][key] = value
 
     def forget(self, field: str, key: Any) -> None:
-        """What an entry is, nobody knows from now on."""
+        """Forget an entry: nobody knows from now on what it is."""
         old = self.entries[field][key]
         if old is not UNKNOWN:
             self.entries[field][key] = UNKNOWN
             self._note(field, key, old, UNKNOWN)
 
     def forget_all(self, field: str, element: Any = ANY) -> None:
-        """What the entries of a field are (those of an element), nobody knows from now on."""
+        """Forget a field's entries (those of an element): nobody knows them from now on."""
         for key in list(self._keys(field, element)):
             self.forget(field, key)
         if element is ANY:
@@ -400,12 +400,12 @@ class Observed:
         return bool(self._violations)
 
     def broken(self) -> list[Violation]:
-        """What was broken by the steps since this was asked last."""
+        """The violations by the steps since this was asked last."""
         found, self._violations = self._violations, []
         return found
 
     def status(self, promise: Promise) -> bool | None:
-        """Whether a promise holds of the step in hand, all instances looked at; None: open."""
+        """Judge a promise by the step in hand, all instances looked at; None: open."""
         certain = True
         for number in self._of_promise(promise):
             each = [self._elements(b.kind) for b in self._watches.clauses[number].bounds]
@@ -466,7 +466,7 @@ class Observed:
     # ── Gaps ────────────────────────────────────────────────────────────────────────────────
 
     def _bridge(self) -> None:
-        """What is known again: could it have come, in one step, from what was known last?"""
+        """Judge what is known again: could it have come, in one step, from what was known last?"""
         for field, key in self._found_again:
             for number, instance in self._steps_of(field, key):
                 self._bridged(number, instance, (field, key))
@@ -524,7 +524,7 @@ class Observed:
         return self._keys(field)
 
     def _waits(self, number: int, instance: Instance) -> bool:
-        """Whether something that may break an instance is not known again."""
+        """Tells whether something that may break an instance is not known again."""
         clause = self._watches.clauses[number]
         of = dict(zip(clause.bounds, instance, strict=True))
         return any(
@@ -537,7 +537,7 @@ class Observed:
     # ── Judgements ──────────────────────────────────────────────────────────────────────────
 
     def judgements(self) -> list[Judgement]:
-        """What came of each promise that can be seen to be violated."""
+        """The judgements on the promises that can be seen to be violated."""
         open_ends = self._unsettled() | {number for number, _ in self._pending}
         lost = frozenset(field for field in self.entries if self._is_lost(field))
         chosen = [p for p in self._watches.promises if p.expectation in JUDGED]
@@ -577,7 +577,7 @@ class Observed:
         return Ruling.HOLDS, self._missing(needs)
 
     def _missing(self, needs: frozenset[str]) -> str:
-        """What is missing, though it holds."""
+        """The words for what is missing, though the promise holds."""
         gaps = [(lines, told) for lines, fields, told in self._gaps if fields & needs]
         every, told = sum(n for n, _ in gaps), sum(n for n, told in gaps if told)
         missing = "1 line is missing" if every == 1 else f"{every} lines are missing"
@@ -587,7 +587,7 @@ class Observed:
         return f"{missing};{but_for} before and after that it holds"
 
     def _is_lost(self, field: str) -> bool:
-        """Whether there is an entry that was never told, or not since it was lost."""
+        """Tells whether there is an entry that was never told, or not since it was lost."""
         entries = self.entries[field]
         if field in self._gone:
             return True

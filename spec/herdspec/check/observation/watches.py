@@ -40,7 +40,7 @@ from herdspec.language.types import (
 )
 
 JUDGED = (Expectation.ALWAYS, Expectation.STEP)
-"""What can be seen to be violated as it happens."""
+"""Expectations of which a violation can be seen as it happens."""
 
 
 def word(field: str) -> str:
@@ -168,11 +168,11 @@ class _Emitter:
             yield name, _function(f"{name}({arguments})", [f"return {text}"])
 
     def on_field(self, field: Field) -> CodeType | None:
-        """What a changed entry is held against; `old` is what it was before the step."""
+        """The code that a changed entry is held against; `old` is its value before the step."""
         return self._watch(f"on_{word(field.name)}(key, old)", field, self._clauses)
 
     def of_state(self, field: Field) -> CodeType | None:
-        """What an entry is held against that has become known, though nothing has happened."""
+        """The code that an entry is held against once it is known, though nothing has happened."""
         states = [c for c in self._clauses if not c.is_step]
         return self._watch(f"is_{word(field.name)}(key)", field, states)
 
@@ -213,7 +213,7 @@ class _Emitter:
         return tuple(found)
 
     def on_new(self, sort: str) -> CodeType | None:
-        """What a new element is held against."""
+        """The code that a new element is held against."""
         lines = []
         kind = SortOf(sort)
         for clause in self._clauses:
@@ -354,14 +354,14 @@ def _function(head: str, lines: Iterable[str]) -> CodeType:
 
 
 class _Logic:
-    """What both readings of an expression have in common."""
+    """The common part of both readings of an expression."""
 
     def __init__(self, constants: dict[str, Any], clause: Clause) -> None:
         self._constants = constants
         self._clause = clause
 
     def domain(self, bound: Expr) -> str:
-        """What a variable ranges over."""
+        """The domain of a variable."""
         match bound.kind:
             case SortOf(name=name):
                 return f"d_{name}"
@@ -473,18 +473,18 @@ _TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {
     "some": lambda _, args: args[0],
     "the": lambda _, args: args[0],
 }
-"""What each operator is in plain Python."""
+"""Emitters of plain Python, by operator."""
 
 
 class _Kleene(_Logic):
-    """Whether a formula may hold, where its entries need not be known."""
+    """The reading of a formula whose entries need not be known: may it hold?"""
 
     def __init__(self, constants: dict[str, Any], clause: Clause, seen: str) -> None:
         super().__init__(constants, clause)
         self._seen = seen
 
     def may(self, e: Expr, yes: bool = True) -> str:
-        """Whether it may hold; or whether it may not."""
+        """The text that asks whether it may hold; or whether it may not."""
         match e.op:
             case "const":
                 return repr(bool(e.data) == yes)
@@ -527,7 +527,7 @@ class _Kleene(_Logic):
         return tables[0].data, keys[0] if len(keys) == 1 else f"({', '.join(keys)})"
 
     def term(self, e: Expr) -> str:
-        """What it may be."""
+        """The text of the value that it may be."""
         match e.op:
             case "const":
                 return self.constant(e)
@@ -578,4 +578,4 @@ class _Kleene(_Logic):
 
 
 SPACE: Mapping[str, Any] = {**READ, "Doubt": Doubt}
-"""What all emitted code knows."""
+"""The names that all emitted code knows."""

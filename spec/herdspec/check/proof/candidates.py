@@ -101,7 +101,7 @@ def merged(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def atoms_of(spec: Specification) -> list[Expr]:
-    """What the spec compares, looks up and assigns, over variables and fields; shortest first."""
+    """The atoms of a spec: what it compares, looks up and assigns; shortest first."""
     found: dict[Expr, None] = {}
     for e in formulas_of(spec):
         found.update(dict.fromkeys(_atoms(e)))

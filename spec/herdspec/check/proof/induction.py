@@ -44,7 +44,7 @@ WAYS: tuple[Mapping[str, bool], ...] = (
     {},
 )
 """
-How z3 is asked, one way after the other until one answers: settings of z3's.
+Settings of z3's with which it is asked, one after the other until one answers.
 
 By models first: what is said of all is instantiated just where the model that is being tried breaks
 it. By default it is also matched with every term there is, and where a spec has many fields, z3
@@ -56,7 +56,7 @@ DEFINED = "every_value_is_defined"
 
 
 class Outcome(Enum):
-    """What z3 said of an obligation."""
+    """The answer of z3 to an obligation."""
 
     PROVED = "proved"
     FAILED = "fails"
@@ -84,9 +84,9 @@ class Question:
     action: Action | None
     goal: Expr
     given: tuple[Expr, ...] = ()
-    """What holds beside the hypotheses: the action's guard."""
+    """Formulas that hold beside the hypotheses: the action's guard."""
     inductive: bool = True
-    """Whether the promises are assumed of the state before (initially they are not)."""
+    """True if the promises are assumed of the state before (initially they are not)."""
     before: Mapping[str, Expr] = field(default_factory=dict)
     """The state that the goal speaks about, where it is not just any: the initial one."""
 
@@ -97,7 +97,7 @@ class Question:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether there is nothing to ask."""
+        """Tells whether there is nothing to ask."""
         return self.goal is g.TRUE
 
 
@@ -181,7 +181,7 @@ class Prover:
         return Question(promise.name, action, goal, self.taken(action))
 
     def taken(self, action: Action) -> tuple[Expr, ...]:
-        """What is known where an action is taken."""
+        """The formulas that hold where an action is taken."""
         return tuple(e for e in (action.guard, action.defined) if e is not g.TRUE)
 
     # ── Answers ─────────────────────────────────────────────────────────────────────────────
@@ -191,11 +191,11 @@ class Prover:
         return map(self.solve, self.questions())
 
     def step(self, action: Action, promise: Promise) -> Obligation:
-        """Whether one action keeps one promise."""
+        """The obligation that one action keeps one promise."""
         return self.solve(self.after(action, promise))
 
     def holds(self, name: str, action: Action | None, goal: Expr) -> Obligation:
-        """Whether a formula holds wherever the hypotheses and an action's guard do."""
+        """The obligation that a formula holds wherever the hypotheses and an action's guard do."""
         given = self.taken(action) if action else ()
         return self.solve(Question(name, action, goal, given, inductive=action is not None))
 
@@ -262,7 +262,7 @@ class Prover:
         return result, self._counted - before
 
     def keeps(self, question: Question) -> bool:
-        """Whether a question is answered with yes at little expense; nothing is shown if not."""
+        """Tells whether a question is answered with yes at little expense; a no shows nothing."""
         if question.is_trivial:
             return True
         return bool(self.asked_at_first(question)[1] == z3.unsat)
@@ -327,22 +327,22 @@ class Prover:
 
     @cached_property
     def background(self) -> list[Any]:
-        """What holds of the types: no natural is negative, or: their order is total."""
+        """The axioms of the types: no natural is negative, or: their order is total."""
         order = self.emit.order() if isinstance(self.emit, OrderEmitter) else []
         return [*order, *self.emit.naturals()]
 
     @cached_property
     def hypotheses(self) -> list[Any]:
-        """What is assumed of a state: the types, the axioms and all promises."""
+        """The assumptions on a state: the types, the axioms and all promises."""
         expressions = [*self.axioms, *self.always]
         return [*self.background, *map(self.emit.formula, expressions), *self.facts(expressions)]
 
     def facts(self, expressions: Sequence[Expr]) -> list[Any]:
-        """What has to be said of the sums in these, where numbers are an abstract order."""
+        """The facts about sums in these, where numbers are an abstract order."""
         return self.emit.facts(*expressions) if isinstance(self.emit, OrderEmitter) else []
 
     def parameters(self, action: Action | None) -> list[Any]:
-        """What the types of an action's parameters say."""
+        """The facts that the types of an action's parameters give."""
         parameters = action.parameters if action else ()
         return [e for _, p in parameters for e in self.emit.ranges(p)]
 
@@ -361,7 +361,7 @@ class Prover:
 
     def possible(self, action: Action) -> Outcome:
         """
-        Whether some state (if need be, a large one) satisfies the hypotheses and allows an action.
+        Ask for a state (a large one, if need be) that fits the hypotheses and allows an action.
 
         `PROVED`: it was found. `FAILED`: there is none. `UNKNOWN`: z3 could not tell.
         """
@@ -379,7 +379,7 @@ class Prover:
         return any(small.possible((size,) * number, wanted) for size in (1, 2, 3))
 
     def begins(self) -> Outcome:
-        """Whether some initial state satisfies the axioms (outcomes as of `possible`)."""
+        """Ask for an initial state that satisfies the axioms (outcomes as of `possible`)."""
         # A promise that is never kept: its questions carry all that is given of initial states.
         nothing = Promise("", Expectation.ALWAYS, g.FALSE, "", False, "", 0, NOTHING)
         questions = list(self.initially(nothing))

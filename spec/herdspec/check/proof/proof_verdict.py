@@ -33,7 +33,7 @@ NOT_INDUCTIVE = "not inductive"
 
 
 def any_number(spec: Specification) -> str:
-    """What a proof speaks about."""
+    """The world that a proof speaks about, in words."""
     if not spec.sorts:
         return "any numbers"
     names = [f"{name.lower()}s" for name in spec.sorts]
@@ -52,7 +52,7 @@ def proved(subject: str, proof: Proof) -> list[Finding]:
 
 
 def _scope(proof: Proof) -> str:
-    """What a proof speaks about, and what it took for less than it is."""
+    """The world that a proof speaks about, and what it took for less than it is."""
     order = ", naturals as any total order" if proof.order else ""
     channels = ", channels as sets of messages" if proof.spec.relational else ""
     return f"{any_number(proof.spec)}{order}{channels}"
@@ -71,7 +71,7 @@ def _proved(subject: str, proof: Proof, promise: Promise) -> Finding:
 
 
 def _induced(subject: str, proof: Proof, name: str, kind: str, sentence: str) -> Finding:
-    """What the proof says of one row: a proof that leans on what is not proved is none."""
+    """The finding of a proof on one row: a proof that leans on what is not proved is none."""
     obligations = [o for o in proof.obligations if o.promise == name]
     found = induced(subject, name, kind, sentence, proof.spec, obligations)
     if found.mark is Mark.PROVED and (vacuous := _vacuous(proof)):
@@ -94,7 +94,7 @@ def _vacuous(proof: Proof) -> str:
 
 
 def _reached(finding: Finding, proof: Proof, name: str) -> Finding:
-    """What came of looking for a run to a counterexample to induction: the run, or how far."""
+    """The finding on a counterexample to induction: the run to it, or how far was looked."""
     reached = proof.reached.get(name)
     if finding.mark is not Mark.UNKNOWN or reached is None:
         return finding
@@ -112,7 +112,7 @@ def induced(
     obligations: list[Obligation],
 ) -> Finding:  # fmt: skip
     """
-    What the worst of these obligations says of a property.
+    The finding on a property, by the worst of these obligations.
 
     One that fails initially is broken: initial states are reached. One that fails after a step is
     not inductive, and unknown: nobody knows whether the state before the step is reached.

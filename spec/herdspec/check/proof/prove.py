@@ -51,26 +51,26 @@ class Proof:
     contradiction: tuple[str, ...] = ()
     """Promises that no state keeps all of, if there are such: then everything is implied."""
     order: bool = False
-    """Whether naturals were taken from any total order, as far as the proof knows."""
+    """True if naturals were taken from any total order, as far as the proof knows."""
     begins: Outcome = Outcome.PROVED
-    """Whether there is an initial state that its guards and the axioms allow (`FAILED`: none)."""
+    """The answer to whether the guards and the axioms allow an initial state (`FAILED`: none)."""
     warnings: tuple[str, ...] = ()
-    """What may keep z3 from an answer."""
+    """Traits of the spec that may keep z3 from an answer."""
     not_asked: tuple[str, ...] = ()
     """Promises about a channel's order or length, which proofs know nothing of."""
     given: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What holds only if these invariants do, which are not proved."""
+    """The invariants, not proved, that each of these promises leans on."""
     reached: dict[str, Reached] = field(default_factory=dict)
-    """Whether runs come to the counterexamples of what is not inductive, if it was looked for."""
+    """Runs to the counterexamples of what is not inductive, if they were looked for."""
 
     @property
     def proved(self) -> bool:
-        """Whether everything was proved."""
+        """Tells whether everything was proved."""
         sound = not (self.vacuous or self.unsure or self.given) and self.begins is Outcome.PROVED
         return sound and all(o.outcome is Outcome.PROVED for o in self.obligations)
 
     def of(self, promise: str) -> Outcome:
-        """What can be said of one promise: the worst of its obligations."""
+        """The outcome of one promise: the worst of its obligations."""
         found = {o.outcome for o in self.obligations if o.promise == promise}
         for worst in (Outcome.FAILED, Outcome.UNKNOWN):
             if worst in found:
@@ -126,7 +126,7 @@ def prove(
 
 def leaning(prover: Prover, proof: Proof) -> dict[str, tuple[str, ...]]:
     """
-    What was proved only on the strength of invariants that are not proved, and of which.
+    The promises that are proved only by invariants that are not proved, with these.
 
     These are taken from the hypotheses, and all else is asked again, until what is proved leans on
     nothing but what is proved (with few resources: what is not shown so is leaning).
@@ -195,7 +195,7 @@ def explained(proof: Proof, spec: Specification) -> None:
 def needs_lemmas(
     spec: Specification, promise: str, *, resources: int = RESOURCES, order: bool = False
 ) -> bool:
-    """Whether a promise alone, without any other as hypothesis, fails induction or is unknown."""
+    """Tells whether a promise fails induction, or is unknown, without any other as hypothesis."""
     spec = spec.for_proof
     alone = Prover(spec, [spec.promise(promise)], resources, order=order)
     return any(o.outcome is not Outcome.PROVED for o in alone.obligations())

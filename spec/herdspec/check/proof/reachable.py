@@ -22,13 +22,13 @@ from herdspec.language.specification import Specification
 from herdspec.language.surface import Expectation
 
 SECONDS = 5.0
-"""How long one size is explored at most."""
+"""The seconds for which one size is explored at most."""
 MOST_SIZES = 2
 """At how many sizes is looked."""
 LARGEST = 4
 """Sizes with more elements of a sort are not looked at."""
 DEPTH, RESOURCES = 6, 5_000_000
-"""How long the runs are that are searched where exploration ends early; z3's limit for each."""
+"""The length of runs that are searched where exploration ends early; z3's limit for each."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _broken(
 def _looked(
     spec: Specification, sizes: Mapping[str, int], faults: int, names: list[str]
 ) -> dict[str, Reached]:
-    """What exploring this size shows of these promises; where that ends early, short runs."""
+    """The runs to these promises' counterexamples at this size; short ones where it ends early."""
     ends = (Expectation.AXIOM, Expectation.CONSTRAINT)
     only = tuple(p for p in spec.properties if p.name in names or p.expectation in ends)
     bare = replace(spec, properties=only)

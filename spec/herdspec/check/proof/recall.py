@@ -52,12 +52,12 @@ class Recall:
         return answer
 
     def holds(self, name: str, action: Action | None, goal: Expr) -> Obligation:
-        """Whether a formula holds wherever the hypotheses and an action's guard do."""
+        """The obligation that a formula holds wherever the hypotheses and an action's guard do."""
         given = self.prover.taken(action) if action else ()
         return self.solve(Question(name, action, goal, given, inductive=action is not None))
 
     def possible(self, action: Action) -> Outcome:
-        """Whether some state satisfies the hypotheses and allows an action."""
+        """Ask for a state that satisfies the hypotheses and allows an action."""
         if self.memory is None:
             return self.prover.possible(action)
         key = hashed(self._with, "allows", *self._of(self.prover.taken(action)))

@@ -30,7 +30,7 @@ NUMBERS = (1, 2, 3, 4, 6, 8)
 """The bounds within which the numbers of a counterexample are tried to be kept."""
 
 Sizes = tuple[int, ...]
-"""How many elements each sort has, in the spec's order."""
+"""The numbers of elements of each sort, in the spec's order."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Small:
         return model
 
     def possible(self, sizes: Sizes, wanted: Sequence[Expr]) -> bool:
-        """Whether there is a model of just this size."""
+        """Tells whether there is a model of just this size."""
         universe = self.at(sizes)
         universe.solver.push()
         self._want(universe, wanted)

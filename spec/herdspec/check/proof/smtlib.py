@@ -50,7 +50,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Second:
-    """What the second solver said of an obligation."""
+    """The answer of the second solver to an obligation."""
 
     script: Script
     answer: str
@@ -58,7 +58,7 @@ class Second:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether it said the same as z3; None where one of them could not tell."""
+        """Tells whether it said the same as z3; None where one of them could not tell."""
         if self.answer == "unknown" or self.script.expected is Outcome.UNKNOWN:
             return None
         return self.answer == ANSWERS[self.script.expected]
@@ -85,7 +85,7 @@ def script(prover: Prover, question: Question, obligation: Obligation) -> Script
 
 
 def header(spec: Specification, question: Question, obligation: Obligation) -> list[str]:
-    """What a reader of the file has to know."""
+    """The comments that a reader of the file needs."""
     promise = next((p for p in spec.properties if p.name == question.promise), None)
     step = f"after {obligation.action}" if question.inductive else "in the initial state"
     said = promise.sentence if promise else question.promise.replace("_", " ")
@@ -144,7 +144,7 @@ def agreed(subject: str, proof: Proof, seconds: list[Second]) -> Finding:
 
 def answer(text: str, limit: int = LIMIT) -> str:
     """
-    What cvc5 says of a script: `unsat`, `sat` or `unknown`.
+    The answer of cvc5 to a script: `unsat`, `sat` or `unknown`.
 
     Quantifiers are first instantiated by matching; what that leaves open is tried again by
     enumeration. Raises `UsageError` where cvc5 is missing or does not understand the text.

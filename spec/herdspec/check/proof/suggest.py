@@ -47,15 +47,15 @@ SIZE = 2
 """Elements of each sort in the states that candidates must be true in."""
 BUDGET_FAULTS = 2
 MEMORY_BYTES = 64 << 20
-"""What is explored for candidates; a search that is cut serves as well, it refutes less."""
+"""The memory for exploring candidates; a search that is cut serves as well, it refutes less."""
 MOST_ROWS = 20_000
 SHOWN = 3
-"""How many conjuncts are shown that would exclude a counterexample."""
+"""The number of conjuncts shown that would exclude a counterexample."""
 ROUNDS = 20
-"""How often a lemma that holds of few elements only may be given up for another."""
+"""The number of times that a lemma which holds of few elements only is given up for another."""
 
 WEAKENED = 3
-"""How often candidates that are given up are replaced by longer ones, which say less."""
+"""The number of times that given-up candidates are replaced by longer ones, which say less."""
 MOST_CANDIDATES = 2_000
 """With more candidates than this z3 would take too long."""
 
@@ -64,14 +64,14 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What was found: `conjuncts` make the promises inductive, if `found`."""
+    """The result of a search for lemmas: `conjuncts` make the promises inductive, if `found`."""
 
     spec: Specification
     goals: tuple[str, ...]
     found: bool
     conjuncts: tuple[Candidate, ...]
     tried: int
-    """How many candidates were true in every reached state."""
+    """The number of candidates that were true in every reached state."""
     states: int
     sizes: Mapping[str, int]
     seconds: float
@@ -131,7 +131,7 @@ class Candidates:
 
     @property
     def states(self) -> int:
-        """How many states were reached."""
+        """The number of reached states."""
         return len(self.explorer.rows)
 
     @cached_property
@@ -164,7 +164,7 @@ class Candidates:
         ]
 
     def true_everywhere(self, candidate: Candidate) -> bool:
-        """Whether a candidate is true in each of the reached states, not only those looked at."""
+        """Tells whether a candidate is true in all reached states, not only in those looked at."""
         formula = self.explorer.ground.lower(candidate.formula, {})
         rows = self.explorer.rows
         parts = range(0, len(rows), MOST_ROWS)
@@ -301,7 +301,7 @@ class Houdini:
         return kept
 
     def false_after(self, model: z3.ModelRef, candidate: Candidate) -> bool:
-        """Whether a candidate is false in a model's state after the step."""
+        """Tells whether a candidate is false in a model's state after the step."""
         (formula, *_) = self.formula(self.later(candidate.formula))
         return bool(z3.is_false(model.eval(formula, model_completion=True)))
 
@@ -337,7 +337,7 @@ class Houdini:
         return kept
 
     def inductive(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether the promises and these are kept by every step from where they hold."""
+        """Tells whether every step keeps the promises and these, from where they hold."""
         some = self.mark("some")
         goals = [*self.goals.values(), *(self.broken[c] for c in candidates)]
         self.solver.add(z3.Implies(some, z3.Or(*goals)))
@@ -435,7 +435,7 @@ class Strengthening:
 
 
 def initially(prover: Prover, candidate: Candidate) -> bool:
-    """Whether a candidate holds in every initial state, of any size."""
+    """Tells whether a candidate holds in every initial state, of any size."""
     return all(map(prover.keeps, prover.initially(promised(prover.spec, candidate))))
 
 

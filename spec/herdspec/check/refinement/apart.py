@@ -126,7 +126,7 @@ def _parts(instance: Instance) -> tuple[Expr, ...]:
 
 
 def _same(one: Instance | None, two: Instance | None) -> bool:
-    """Whether two instances are the same formulas."""
+    """Tells whether two instances are the same formulas."""
     if one is None or two is None:
         return one is two
     return _parts(one) == _parts(two) and dict(one.updates) == dict(two.updates)
@@ -187,7 +187,7 @@ class Told:
         ]
 
     def _missing(self, wanted: str, one: Spec, two: Spec) -> str:
-        """What no property says, and which of them read what changes."""
+        """The words for what no property says, and for which of them read what changes."""
         changed = list(dict.fromkeys(entry.partition("[")[0] for entry in difference(one, two)))
         readers = [
             p.name.replace("_", " ")
@@ -200,14 +200,14 @@ class Told:
 
 
 def _without_meaning(call: str, *, mutant: bool) -> tuple[str, str]:
-    """What to say where a step has no meaning in one alone, and is not possible in the other."""
+    """The words for a step that has no meaning in one alone, and is not possible in the other."""
     looks = f"looks at a value that is not there, by {call}"
     differs = f"it {looks}, the original cannot" if mutant else f"it cannot, the original {looks}"
     return differs, "the original has steps without a meaning, so that no further one is noticed"
 
 
 def _is_undefined(machine: Machine, state: Spec, action: str, arguments: Any) -> bool:
-    """Whether a step looks at a value that is not there, or leaves a range."""
+    """Tells whether a step looks at a value that is not there, or leaves a range."""
     if all(a.name != action for a in machine.spec.actions):
         return False
     try:
@@ -229,7 +229,7 @@ def _moved(machine: Machine, state: Spec, action: str, arguments: Any) -> Spec |
 
 
 def _reads(promise: Promise, name: str) -> bool:
-    """Whether a property reads a field, or a flat part of it."""
+    """Tells whether a property reads a field, or a flat part of it."""
     formulas = [e for e in (promise.formula, promise.goal) if e is not None]
     read = {x.data for e in formulas for op in ("field", "after") for x in g.leaves(e, op)}
     return any(f"{field}.".startswith(f"{name}.") for field in read)

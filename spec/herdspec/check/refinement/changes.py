@@ -23,7 +23,7 @@ from herdspec.language.types import EnumOf, MapOf, Option, Type, said
 
 
 def changes(old: Specification, new: Specification) -> list[str]:
-    """How the new spec differs from the old one, in the spec's words; details are indented."""
+    """The changes from an old spec to a new one, in the spec's words; details are indented."""
     found = [*_lists("field", old.fields, new.fields), *_fields(old, new)]
     found += _lists("action", old.actions, new.actions)
     found += _lists("@initial method", old.starts, new.starts)
@@ -52,13 +52,13 @@ _N = TypeVar("_N", bound=Named)
 
 
 def _both(old: Iterable[_N], new: Iterable[_N]) -> Iterator[tuple[str, _N, _N]]:
-    """What has one name on both sides, side by side."""
+    """The things that have one name on both sides, side by side."""
     after = {x.name: x for x in new}
     return ((x.name, x, after[x.name]) for x in old if x.name in after)
 
 
 def _lists(what: str, old: Iterable[Named], new: Iterable[Named]) -> Iterator[str]:
-    """What only one side has, a line for each."""
+    """The things that only one side has, a line for each."""
     before, after = [x.name for x in old], [x.name for x in new]
     for verb, names in (
         ("dropped", [n for n in before if n not in after]),
@@ -90,7 +90,7 @@ def _differ(old: object, new: object) -> bool:
 
 
 def _action(old: Specification, new: Specification, a: Action, b: Action) -> list[str]:
-    """What differs between two actions of one name."""
+    """The differences of two actions of one name."""
     marks = [(x.kind.value, _disturbs(x), fairly(x)) for x in (a, b)]
     found = [f"is {y}, was {x}" for x, y in zip(*marks, strict=True) if x != y]
     takes = [", ".join(f"{n}: {said(p.kind)}" for n, p in x.parameters) for x in (a, b)]
@@ -122,7 +122,7 @@ def _disturbs(action: Action) -> str:
 
 
 def _helpers(old: Specification, new: Specification) -> list[str]:
-    """What differs between methods that are no actions."""
+    """The differences of methods that are no actions."""
     actions = {a.name for spec in (old, new) for a in (*spec.actions, *spec.starts)}
     found = []
     for name in dict.fromkeys([*old.methods, *new.methods]):
@@ -151,7 +151,7 @@ def _lines(spec: Specification, name: str) -> list[str]:
 
 
 def _promise(old: Promise, new: Promise) -> Iterator[str]:
-    """What differs between two properties of one name."""
+    """The differences of two properties of one name."""
     if old.expectation is not new.expectation:
         yield f"is {new.expectation.value}, was {old.expectation.value}"
     if old.sentence != new.sentence:
@@ -203,7 +203,7 @@ class Change:
 
     @property
     def changed(self) -> bool:
-        """Whether the two verdicts differ, be it only in the length of a counterexample."""
+        """Tells whether the two verdicts differ, be it only in the length of a counterexample."""
         a, b = ((f.mark, f.found) if f else None for f in (self.old, self.new))
         return a != b or self.is_of_another_kind
 
@@ -232,7 +232,7 @@ class Change:
 
     @property
     def is_of_another_kind(self) -> bool:
-        """Whether what held is promised no more: another demand has its name now."""
+        """Tells whether what held is promised no more: another demand has its name now."""
         kinds = [f.kind.replace("lemma", "always") for f in (self.old, self.new) if f]
         return self._held and len(kinds) == 2 and kinds[0] != kinds[1]
 

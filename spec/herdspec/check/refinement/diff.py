@@ -43,7 +43,7 @@ PAIRS = 1_000_000
 
 
 class Parts(Enum):
-    """How two specs part."""
+    """The ways in which two specs part."""
 
     START = "start"
     """The two specs start differently."""
@@ -54,7 +54,7 @@ class Parts(Enum):
 
 
 SOUGHT = {Parts.OLD_ALONE, Parts.NEW_ALONE, Parts.EFFECT}
-"""What is looked for in the pairs."""
+"""The partings that are looked for in the pairs."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Parting:
 @dataclass
 class Compared:
     """
-    What came of a comparison.
+    The result of a comparison.
 
     `pairs` of states were looked at, up to `depth` steps; `truncated` says that there are more, be
     it that there is no kind of parting left to be found. `alone` are actions that only one has, of
@@ -107,24 +107,24 @@ class Compared:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every pair was looked at."""
+        """Tells whether every pair was looked at."""
         return not self.truncated and (self.within or not self.dropped)
 
     @property
     def decided(self) -> bool:
-        """Whether it is known if they part: a parting was found, or nothing was left out."""
+        """Tells whether it is known if they part: a parting was found, or nothing was left out."""
         whole = self.exhausted and not self.apart and bool(self.shared)
         return bool(self.partings) or whole
 
     @property
     def same(self) -> bool:
-        """Whether they allow the same behaviour, of the fields that both have."""
+        """Tells whether they allow the same behaviour, of the fields that both have."""
         differ = self.partings or self.marks or self.meaningless
         return self.decided and not differ
 
     @property
     def line(self) -> str:
-        """How far was looked, in one line."""
+        """The extent of the search, in one line."""
         looked = f"{counted(self.pairs, 'pair')} of states, {counted(self.depth, 'step')} deep"
         if self.truncated and set(self.partings) >= SOUGHT:
             return f"{looked}, until each way to part was found"
@@ -204,7 +204,7 @@ class Beside:
 
     @property
     def full(self) -> bool:
-        """Whether as many pairs were seen as may be."""
+        """Tells whether as many pairs were seen as may be."""
         return len(self.parents) >= self.limit
 
     def begin(self) -> Words:

@@ -184,7 +184,7 @@ class Refinement:
         )
 
     def _step(self, action: Action) -> dict[Expr, Expr]:
-        """What a concrete action makes of the concrete fields."""
+        """The concrete fields after a concrete action."""
         kinds = {f.name: f.kind for f in self.concrete.fields}  # a sum is wider than its field
         return {g.field(n, kinds[n]): e for n, e in action.updates.items()}
 
@@ -212,7 +212,7 @@ class Refinement:
             yield start, g.implies(g.conj(*given), claim)
 
     def _is_a_start(self, concrete: Action | None, mapped: Mapping[Expr, Expr]) -> Expr:
-        """Whether these values of the abstract fields are an initial state of the abstract spec."""
+        """The condition that these values of the abstract fields are an initial abstract state."""
         declared, found = initial_values(self.abstract), []
         axioms = [g.substitute(p.formula, mapped) for p in _axioms(self.abstract)]
         given = dict(concrete.parameters) if concrete else {}
@@ -230,7 +230,7 @@ class Refinement:
         return g.disj(*found)
 
     def seen(self) -> list[Promise]:
-        """What the abstract spec calls possible, as possibilities of the concrete one."""
+        """The abstract spec's possibilities, as possibilities of the concrete one."""
         return [
             replace(p, name=f"contract: {p.name}", formula=g.substitute(p.formula, self.image))
             for p in self.abstract.properties
@@ -282,7 +282,7 @@ class Refined:
 
     @property
     def proved(self) -> bool:
-        """Whether it was proved, and all that the proof rests on."""
+        """Tells whether it was proved, and all that the proof rests on."""
         all_of_them = all(o.outcome is Outcome.PROVED for o in self.obligations)
         return bool(self.obligations) and all_of_them and not self.given
 
@@ -315,7 +315,7 @@ def refine_by_exploration(
 
 @dataclass(frozen=True)
 class Bounded:
-    """How far one search goes: sizes, faults, the bound of naturals, how long it may take."""
+    """The bounds of one search: sizes, faults, the bound of naturals, seconds."""
 
     sizes: Mapping[str, int]
     faults: int
@@ -344,18 +344,18 @@ def _explored(refinement: Refinement, at: Bounded, progress: Progress | None) ->
 
 
 def _assumed(spec: Specification) -> list[Promise]:
-    """What is assumed of a spec's initial states, and how far it is looked."""
+    """The assumptions on a spec's initial states, and the bounds of searches."""
     limits = [p for p in spec.properties if p.expectation is Expectation.CONSTRAINT]
     return [*_axioms(spec), *limits]
 
 
 def _axioms(spec: Specification) -> list[Promise]:
-    """What is assumed of a spec's initial states."""
+    """The assumptions on a spec's initial states."""
     return [p for p in spec.properties if p.expectation is Expectation.AXIOM]
 
 
 def _moves(refinement: Refinement, explored: Explorer) -> bool:
-    """Whether some step changes what is seen, where no witness has shown it; or need not."""
+    """Tells whether some step changes what is seen, where no witness has shown it; or need not."""
     if not any(a.updates for a in refinement.abstract.actions):
         return True
     ground = explored.ground
@@ -431,7 +431,7 @@ class Walk:
         return None
 
     def means(self, before: Spec, step: Step) -> bool:
-        """Whether a step is one of its action's meanings."""
+        """Tells whether a step is one of its action's meanings."""
         seen, wanted = self.image(before), self.image(step.state)
         for name in self.refinement.meanings(step.action.name):
             if name == STUTTER and seen == wanted:
@@ -441,7 +441,7 @@ class Walk:
         return False
 
     def taken(self, seen: Spec, name: str, step: Step) -> Iterator[Spec]:
-        """What the abstract action makes of a state, with the parameters that the step gives."""
+        """The states that the abstract action leads to, with the parameters that the step gives."""
         given = dict(zip((n for n, _ in step.action.parameters), step.arguments, strict=True))
         action = self.refinement.abstract.action(name)
         for numbers in self.abstract.ground.choices(action):

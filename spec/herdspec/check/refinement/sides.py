@@ -143,7 +143,7 @@ class Side:
 
 
 def label_of(action: Action, arguments: tuple[Number, ...]) -> Label:
-    """What a call is called on both sides."""
+    """The name of a call on both sides."""
     kinds = [p.kind for _, p in action.parameters]
     words = tuple(
         tuple(_word(k.value, m) for m in n)
@@ -166,7 +166,7 @@ def _type(kind: Any) -> str:
 
 
 def _word(kind: Any, number: Any) -> Any:
-    """What a number of a type stands for on both sides: a member's name, else the number."""
+    """The word for a number of a type on both sides: a member's name, else the number."""
     match kind:
         case Option(of=of) if number:
             inner = _word(of, number - 1)
@@ -186,7 +186,7 @@ def shared(old: Side, new: Side) -> tuple[list[Any], tuple[str, ...]]:
 
 
 def _alike(name: str, old: Side, new: Side) -> bool:
-    """Whether a field's values can be compared: of one kind, and at the same places."""
+    """Tells whether a field's values can be compared: of one kind, and at the same places."""
     kinds = [
         next(f.kind for f in s.explorer.ground.spec.fields if f.name == name) for s in (old, new)
     ]
@@ -195,7 +195,7 @@ def _alike(name: str, old: Side, new: Side) -> bool:
 
 
 def _values(kind: Any) -> Any:
-    """What values a type has, and at which keys: the two specs may stand in two files."""
+    """The values of a type, and its keys: the two specs may stand in two files."""
     match kind:
         case MapOf(keys=keys, value=value):
             return [_type(MapOf((key,), BOOL)) for key in keys], _values(value)

@@ -37,7 +37,7 @@ from herdspec.language.types import EnumOf, MapOf, SortOf, said
 WHO, REST = "upgraded", "rest_upgraded"
 """The ghost fields that say who is new, and whether the rest of the system is."""
 OLD_PROMISE = "_as_the_old_one_promises"
-"""What the name of an old promise ends in, where the new spec promises something else by it."""
+"""The ending of an old promise's name, where the new spec promises something else by it."""
 
 LANGUAGE = "herdspec.language"
 """Where the functions are defined that every spec is written with."""
@@ -124,7 +124,7 @@ def _check_fields(old: Specification, new: Specification) -> None:
 
 
 def _fits(old: Any, new: Any) -> bool:
-    """Whether what an old member writes is a value for a new one."""
+    """Tells whether what an old member writes is a value for a new one."""
     before, after = _enum(old), _enum(new)
     names = [{m.name for m in e} if e else set() for e in (before, after)]
     return said(old) == said(new) and names[0] <= names[1]
@@ -182,12 +182,12 @@ def _members(enum: Any) -> set[str]:
 
 
 def _is_ours(value: Any) -> bool:
-    """Whether it is a type that a spec's author defines, and that old and new may both have."""
+    """Tells whether it is a type of a spec's author, which old and new may both have."""
     return isinstance(value, type) and not value.__module__.startswith(NOT_OURS)
 
 
 def _check_alike(name: str, old: type[Any], new: type[Any]) -> None:
-    """What old members make of a type, new ones must understand; parts must be the same."""
+    """Check that new members understand what old ones make of a type; parts must be the same."""
     if issubclass(old, Enum) and (gone := sorted(_members(old) - _members(new))):
         what = f"the old {name} has members that the new one lacks: {', '.join(gone)}"
         raise UsageError(f"{what}; keep them until every member is upgraded")
@@ -257,7 +257,7 @@ class _Side:
                     yield name, ast.unparse(tree), getattr(self.spec.state, name, NOTHING)
 
     def mark(self, name: str) -> Any:
-        """What the decorator of an action notes."""
+        """The mark that the decorator of an action leaves."""
         for base in self.spec.state.__mro__:
             mark = getattr(vars(base).get(name), "__herdspec_action__", None)
             if mark is not None:

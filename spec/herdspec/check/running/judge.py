@@ -26,13 +26,13 @@ from herdspec.language.specification import Promise
 from herdspec.language.surface import Expectation, Kind, Spec
 
 CAP = 20_000
-"""How many states are looked at for a way to recover."""
+"""The number of states that are looked at for a way to recover."""
 
 NONE = ""
 """The name of no property: of a path that somebody took, and that need only be possible."""
 
 Judged = tuple[bool | None, str]
-"""Whether the property fails (None: unknown), and what there is to say."""
+"""True if the property fails (None: unknown), and what there is to say."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Told:
 
 
 def judge(made: Told, initial: Spec, steps: Sequence[Step]) -> Judged:
-    """Whether the property fails along this path."""
+    """Judge whether the property fails along this path."""
     states = [initial, *(step.state for step in steps)]
     if made.name == ALWAYS_A_STEP:
         return _deadlocked(made.machine, states[-1], steps)
@@ -131,7 +131,7 @@ def _recoverable(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> J
 
 
 def _for_ever(made: Told, states: Sequence[Spec], steps: Sequence[Step]) -> Judged:
-    """Whether the path loops, fairly, without what must come."""
+    """Judge whether the path loops, fairly, without what must come."""
     machine, back = made.machine, made.back
     if back is None:
         return None, "unknown: the story ends, so that what comes after it is not told"

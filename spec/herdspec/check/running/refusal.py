@@ -27,7 +27,7 @@ from herdspec.language.types import MapOf
 from herdspec.language.values import decode
 
 MOST_SEEN = 8
-"""How many entries are told of one part of a guard."""
+"""The number of entries that are told of one part of a guard."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ A_PATH = "A path that somebody took, step by step."
 
 
 class Expect(Enum):
-    """What comes of a story."""
+    """The expected outcome of a story."""
 
     FAILS = "fails"
     """Every step is possible, and the property fails."""
@@ -64,7 +64,7 @@ class Taken:
 @dataclass(frozen=True, kw_only=True)
 class StoryFile:
     """
-    What a story file says.
+    The content of a story file.
 
     `spec` finds the spec (a known name, or `path.py:Class` with a path relative to the file's
     folder), `digest` is of the spec that it was found in. `start` are the entries that tell the
@@ -263,7 +263,7 @@ class _Reading:
 @dataclass(frozen=True)
 class Replayed:
     """
-    What came of a story on a spec.
+    The outcome of a story on a spec.
 
     `steps` are those that were taken; `refusal` is why the next one was not, if the story is
     impossible. `verdict` is in words what `outcome` is; `changed` says whether the spec is another
@@ -281,7 +281,7 @@ class Replayed:
 
     @property
     def as_expected(self) -> bool:
-        """Whether it came as the file expects."""
+        """Tells whether it came as the file expects."""
         return self.outcome is self.story.expect
 
     @property

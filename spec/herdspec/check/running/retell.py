@@ -140,7 +140,7 @@ class Teller:
         raise AssertionError("run and explore disagree: the last step is not possible in Python")
 
     def within(self, state: Spec, faults: int) -> bool:
-        """Whether a state of the plain Python is within the bounds of this search."""
+        """Tells whether a state of the plain Python is within the bounds of this search."""
         numbers = self.machine.numbers(state, faults)
         return all(n < top for n, top in zip(numbers, self._tops, strict=True))
 

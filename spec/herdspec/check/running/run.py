@@ -26,10 +26,10 @@ from herdspec.language.types import Bool, MachineOf, MapOf, Rich, SetOf, Shape, 
 from herdspec.language.values import BEYOND, OUTSIDE, Plain, decode, encode
 
 NOT_THERE = (KeyError, IndexError, AttributeError, TypeError, ZeroDivisionError)
-"""What Python raises where a value is absent, empty or out of its range, or 0 divides."""
+"""Errors that Python raises where a value is absent, empty or out of its range, or 0 divides."""
 
 INITIALLY = "Initially: "
-"""How the line of a story begins that shows its initial state."""
+"""The beginning of a story's line that shows its initial state."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Machine:
 
     @cached_property
     def _partial(self) -> bool:
-        """Whether some step may have no meaning that Python itself would not refuse."""
+        """Tells whether some step may have no meaning that Python itself would not refuse."""
         return any(a.defined is not g.TRUE for a in (*self.spec.actions, *self.spec.starts))
 
     def _typed_numbers(self, action: str, state: Spec) -> tuple[int, ...]:
@@ -169,7 +169,7 @@ class Machine:
         return numbers
 
     def _has_its_keys(self, kinds: Mapping[str, Rich], state: Spec) -> bool:
-        """Whether every map is from its own keys: Python lets any be assigned."""
+        """Tells whether every map is from its own keys: Python lets any be assigned."""
         for name, kind in kinds.items():
             value = state.__dict__[name]
             if isinstance(kind, Table):
@@ -193,11 +193,11 @@ class Machine:
         )
 
     def holds(self, promise: Promise, *states: Spec) -> bool:
-        """Whether a property holds of a state (of two, for a step)."""
+        """Tells whether a property holds of a state (of two, for a step)."""
         return bool(self.evaluated(promise, *states))
 
     def evaluated(self, promise: Promise, *given: Any) -> Any:
-        """What a property's Python says; what has no meaning does not hold (of a pair: is due)."""
+        """The value of a property's Python; without a meaning, it fails (of a pair: is due)."""
         with sizes_of_sorts(self.sizes):
             try:
                 return promise.python(*given)
@@ -297,7 +297,7 @@ def machine(spec: type[Spec] | Specification, **sizes: int) -> Machine:
 
 
 def _of_python(name: str, kind: MapOf, sets: set[str]) -> SetOf | Table:
-    """What a parameter that is a map to the readings is to Python: a set, or a dict."""
+    """The type of a parameter in Python that is a map to the readings: a set, or a dict."""
     return SetOf(kind.keys) if name in sets else Table(kind.keys, kind.value)
 
 
@@ -312,7 +312,7 @@ def sets_among(action: Action, shape: Shape) -> set[str]:
 
 
 def difference(before: Spec, after: Spec, prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """What changed between two states: entry → (old, new)."""
+    """The changes between two states: entry → (old, new)."""
     found: dict[str, tuple[Any, Any]] = {}
     for name, old in before.__dict__.items():
         new = after.__dict__[name]
@@ -366,7 +366,7 @@ def said(value: Any) -> str:
 
 
 def changed(before: Spec, step: Step) -> tuple[str, ...]:
-    """What a step changed, entry by entry; or why it has no meaning."""
+    """The changes of a step, entry by entry; or why it has no meaning."""
     if step.undefined:
         return (step.undefined,)
     changes = difference(before, step.state).items()

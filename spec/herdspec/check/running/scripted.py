@@ -33,9 +33,9 @@ from herdspec.language.types import (
 from herdspec.language.values import Plain, decode, encode
 
 PLANS = 1024
-"""How many choices of arguments are kept compiled where one of them is a map."""
+"""The number of choices of arguments that are kept compiled where one of them is a map."""
 KEPT_VALUES = 1024
-"""How many values of several numbers (a channel's messages) are kept, of each entry."""
+"""The number of values of several numbers (a channel's messages) that are kept, of each entry."""
 
 
 class Scripted:
@@ -71,7 +71,7 @@ class Scripted:
         return self._seen(self._scripts.apart(self.machine.numbers(state)))
 
     def key(self, seen: Any) -> Hashable:
-        """What tells a state apart from others."""
+        """The key that tells a state apart from others."""
         return tuple(map(tuple, seen.numbers))
 
     def take(self, before: Any, action: str, arguments: tuple[Any, ...]) -> Any:
@@ -121,7 +121,7 @@ class Scripted:
 
 
 class _Seen:
-    """What every view of a state is."""
+    """The common part of all views of a state."""
 
     __slots__ = ("numbers",)
     numbers: Numbers
@@ -158,7 +158,7 @@ class _Views:
         return type(f"Seen{state.__name__}", (_Seen, state), fields, variant=True)
 
     def _reader(self, kind: Rich, name: str) -> Callable[[Any], Any]:
-        """What a property calls for a field."""
+        """The function that a property calls for a field."""
         if isinstance(kind, MachineOf):
             inner = self.of(kind.shape.state, kind.shape, f"{name}.")
             return lambda seen: inner(seen.numbers)
@@ -170,7 +170,7 @@ class _Views:
     def _entries(
         self, kind: Any, name: str, indices: Mapping[Any, tuple[int, ...]]
     ) -> Callable[[Any], Any]:
-        """How a map is read, of which entries are looked at one by one."""
+        """The reader of a map whose entries are looked at one by one."""
         known = self._known(kind)
         if known is None and not is_number(kind):
             read = {key: self._value(kind, name, index) for key, index in indices.items()}
@@ -184,7 +184,7 @@ class _Views:
         return lambda seen: entries(seen.numbers[field])
 
     def _known(self, kind: Any) -> list[Any] | None:
-        """What each number of a kind stands for; None where there may be many of them."""
+        """The values of a kind, by number; None where there may be many of them."""
         inner = kind
         while isinstance(inner, Option):
             inner = inner.of
@@ -197,7 +197,7 @@ class _Views:
         return lambda seen: value(seen.numbers)
 
     def _value(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
-        """How one value is read."""
+        """The reader of one value."""
         if is_scalar(kind):
             field, place = self._slots[name, index]
             known = self._known(kind)
@@ -209,7 +209,7 @@ class _Views:
         return self._built(kind, name, index)
 
     def _built(self, kind: Any, name: str, index: tuple[int, ...]) -> Callable[[Numbers], Any]:
-        """How a value of several numbers is read; what was built once is kept."""
+        """The reader of a value of several numbers; what was built once is kept."""
         flats = [(flat, self._ground.indices(of)) for flat, of in parts(kind, name)]
         slots = [self._slots[flat, (*index, *inner)] for flat, of in flats for inner in of]
         widths = [len(of) for _, of in flats]

@@ -15,7 +15,7 @@ from herdspec.check.running.run import Machine, Step, entries, said
 from herdspec.language.surface import Spec
 
 INDEX = re.compile(r"\[[^\]]*\]")
-"""What stands between an entry's field and the rest of its name."""
+"""The index between an entry's field and the rest of its name."""
 
 
 def initially(machine: Machine, initial: Spec) -> str:
@@ -43,6 +43,6 @@ def begun(machine: Machine, initial: Spec) -> Step | None:
 
 
 def _is_part(entry: str, fields: set[str]) -> bool:
-    """Whether an entry of a state, as stories name it, belongs to one of these flat fields."""
+    """Tells whether an entry of a state, as stories name it, is of one of these flat fields."""
     name = INDEX.sub("", entry)
     return any(f == name or f.startswith(f"{name}.") for f in fields)

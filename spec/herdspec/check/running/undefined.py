@@ -41,7 +41,7 @@ def undefined_step(
 
 
 def undefined_start(machine: Machine, action: Action, arguments: tuple[Any, ...]) -> UsageError:
-    """What to raise of an initial state that has no meaning: which choice it is, and why."""
+    """The error for an initial state that has no meaning: which choice it is, and why."""
     initial = machine.initial()
     why = why_undefined(machine, initial, action, arguments)
     label = Step(action, arguments, initial).label
@@ -67,7 +67,7 @@ def why_undefined(machine: Machine, state: Spec, action: Action, arguments: tupl
 
 
 def _looked_up(error: Exception) -> str:
-    """What Python did not find, and where."""
+    """The words for what Python did not find, and where."""
     trace = next(reversed([t for t in _traces(error) if _is_of_spec(t.tb_frame)]))
     frame, file = trace.tb_frame, trace.tb_frame.f_code.co_filename
     node = _expression(trace)
@@ -88,7 +88,7 @@ def _traces(error: Exception) -> Iterator[TracebackType]:
 
 
 def _is_of_spec(frame: FrameType) -> bool:
-    """Whether a spec's text is running, and no machinery of ours."""
+    """Tells whether a spec's text is running, and no machinery of ours."""
     return not str(frame.f_globals.get("__name__")).startswith(MACHINERY)
 
 
@@ -109,7 +109,7 @@ def _position(code: CodeType, instruction: int) -> tuple[int | None, ...]:
 
 
 def _absences(node: ast.AST, frame: FrameType) -> Iterator[str]:
-    """What of an expression's parts is absent or empty, or is looked up where nothing is."""
+    """The parts of an expression that are absent or empty, or look up where nothing is."""
     values = {}
     for part in _parts(node):
         text = ast.unparse(part)
@@ -167,7 +167,7 @@ class _Watch:
 
     @property
     def sentence(self) -> str:
-        """What is wrong with the state at the end, by which statement; nothing if all is well."""
+        """The sentence on what is wrong with the last state, and by which statement; or nothing."""
         if not self.problem or self.by is None:
             return self.problem
         file, line = self.by
@@ -185,7 +185,7 @@ class _Watch:
         return self._line
 
     def _look(self) -> None:
-        """Whether the line before has made the state so."""
+        """Look whether the line before has made the state so."""
         trace = sys.gettrace()
         sys.settrace(None)
         found = next(_problems(self.machine, self.state), "")
@@ -195,7 +195,7 @@ class _Watch:
 
 
 def _problems(machine: Machine, state: Spec) -> Iterator[str]:
-    """What of a state is no value of its type."""
+    """The parts of a state that are no values of their types."""
     for name, kind in machine.spec.rich.items():
         yield from _of_field(machine, name, kind, state.__dict__[name])
     try:

@@ -53,7 +53,7 @@ class Conjunct:
 
 
 class FieldName(Protocol):
-    """How a flat field is named in a text."""
+    """The name of a flat field in a text."""
 
     def __call__(self, name: str, /) -> str:
         """The text for the field of this name."""
@@ -68,7 +68,7 @@ def _evaluated(name: str) -> str:
 
 
 def _divisor(e: Expr) -> Expr:
-    """What is divided by, as it was written: it is 1 where that would be 0 (`graph.divisor`)."""
+    """The divisor, as it was written: it is 1 where that would be 0 (`graph.divisor`)."""
     guarded = e.op == "ite" and e.args[1].op == "const" and e.args[1].data == 1
     return e.args[2] if guarded else e
 
@@ -115,7 +115,7 @@ class Words:
         raise AssertionError(f"the graph has no operator {e.op!r} that could be said")
 
     def _special(self, e: Expr) -> str:
-        """What binds names, or is said in more than one way."""
+        """The text of an expression that binds names, or is said in more than one way."""
         match e.op:
             case "not":
                 return self._negated(e.args[0])
@@ -239,7 +239,7 @@ def _compiled(parts: list[Expr], action: Action, machine: Machine, frame: Frame)
 
 
 def _is_plain(kind: Rich) -> bool:
-    """Whether a field's Python value is its flat value."""
+    """Tells whether a field's Python value is its flat value."""
     return is_scalar(kind) or (isinstance(kind, Table) and is_scalar(kind.value))
 
 

@@ -49,14 +49,14 @@ Progress = Callable[[int], None]
 
 @dataclass
 class Search:
-    """What was found: the shortest run that breaks each promise, up to `depth` steps."""
+    """The result of a search: the shortest run that breaks each promise, up to `depth` steps."""
 
     spec: Specification
     sizes: Mapping[str, int]
     faults: int
     bound: int
     promises: tuple[str, ...]
-    """What was looked at; also that every step has a meaning, where one may have none."""
+    """The promises looked at; also that every step has a meaning, where one may have none."""
     depth: int = 0
     """Every run of so many steps was looked at (but for what is `unknown`)."""
     violations: dict[str, Story] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Search:
 
     @property
     def is_raisable(self) -> bool:
-        """Whether a larger bound of naturals might show more."""
+        """Tells whether a larger bound of naturals might show more."""
         return self.left_out is not None and not self.left_out.is_channel
 
 
@@ -294,7 +294,7 @@ class Searcher:
         return name
 
     def broken(self, depth: int) -> Iterator[tuple[str, Any]]:
-        """What it means that the last state, or the last step, breaks each open promise."""
+        """The conditions under which the last state, or the last step, breaks each open promise."""
         last = self.emit.over(self.states[-1])
         for name, promise in self.open.items():
             if promise is None:

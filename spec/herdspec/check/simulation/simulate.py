@@ -31,7 +31,7 @@ from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation, Spec, Undefined
 
 LENGTH = 100
-"""How many steps a walk has at most, where nobody says."""
+"""The number of steps that a walk has at most, where nobody says."""
 MOST_WALKERS = 1 << 16
 MOST_GUARDS = 1 << 27
 """So many guards are evaluated side by side at most: a byte each."""
@@ -43,7 +43,7 @@ Progress = Callable[[int], None]
 @dataclass
 class Simulation:
     """
-    What random walks came upon.
+    The result of random walks.
 
     `distinct` is an estimate (about 1 % off) of the number of different states; `unseen` are
     `sometimes` without a witness, `unjudged` the properties that walks cannot judge; `dropped`
@@ -71,7 +71,7 @@ class Simulation:
 
     @property
     def verdict(self) -> str:
-        """What can be said: what was found, or that nothing was found in so many steps."""
+        """The verdict in words: what was found, or that nothing was found in so many steps."""
         found = [name.replace("_", " ") for name in self.violations]
         found += ["a state without a next step"] * (self.deadlock is not None)
         said = ", ".join(found) if found else "nothing"
@@ -146,7 +146,7 @@ def starts_of(machine: Machine) -> NDArray[np.int64]:
 
 
 def watched(ground: Ground) -> Watched:
-    """What is looked at on the way: everything that one state or one step can show."""
+    """The formulas looked at on the way: everything that one state or one step can show."""
 
     def formulas(kind: Expectation) -> dict[str, Any]:
         promises = [p for p in ground.spec.properties if p.expectation is kind]
@@ -256,7 +256,7 @@ class Retold:
         return None
 
     def fails(self, state: Spec, taken: int) -> bool:
-        """Whether a state shows the failure."""
+        """Tells whether a state shows the failure."""
         if self.name == Herd.DEADLOCK:
             return self.goes_on(state) and not self.possible(state, taken)
         promise = self.promise
@@ -265,19 +265,19 @@ class Retold:
         return not self.machine.holds(promise, state)
 
     def goes_on(self, state: Spec) -> bool:
-        """Whether the spec's constraints let walks go on from a state."""
+        """Tells whether the spec's constraints let walks go on from a state."""
         kept = (p for p in self.machine.spec.properties if p.expectation is Expectation.CONSTRAINT)
         return all(self.machine.holds(p, state) for p in kept)
 
     def breaks(self, before: Spec, after: Spec) -> bool:
-        """Whether a step shows the failure."""
+        """Tells whether a step shows the failure."""
         promise = self.promise
         if promise is None or promise.expectation is not Expectation.STEP:
             return False
         return not self.machine.holds(promise, before, after)
 
     def possible(self, state: Spec, taken: int) -> bool:
-        """Whether any step is possible, be it beyond a bound or without a meaning."""
+        """Tells whether any step is possible, be it beyond a bound or without a meaning."""
         for action, arguments in self.machine.choices:
             if taken + action.disturbs > self.machine.ground.faults:
                 continue
@@ -289,6 +289,6 @@ class Retold:
         return False
 
     def within(self, state: Spec, faults: int) -> bool:
-        """Whether a state is within the bounds of the walks."""
+        """Tells whether a state is within the bounds of the walks."""
         numbers = self.machine.numbers(state, faults)
         return all(n < slot.values for n, slot in zip(numbers, self.slots, strict=True))

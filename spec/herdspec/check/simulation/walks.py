@@ -53,7 +53,7 @@ class Walk:
 
 class Chance:
     """
-    How walkers choose: first an action, by weights that follow coverage, then its arguments.
+    The choices of walkers: first an action, by weights that follow coverage, then its arguments.
 
     `spans` are the first and the last instance (exclusive) of each action that has any, `disturbs`
     says which of them count against the budget of faults, `asked` their weights. Each walk has its
@@ -207,7 +207,7 @@ class Distinct:
         np.maximum.at(self.registers, (mixed >> np.uint64(64 - self.BITS)).astype(np.int64), rank)
 
     def estimate(self) -> int:
-        """How many there were, about."""
+        """The number of different ones, about."""
         m = len(self.registers)
         raw = 0.7213 / (1 + 1.079 / m) * m * m / np.exp2(-self.registers.astype(np.float64)).sum()
         empty = int((self.registers == 0).sum())
@@ -218,20 +218,20 @@ class Distinct:
 
 @dataclass
 class Found:
-    """What the walkers came upon: for each name, the shortest walk of the first round of it."""
+    """The findings of the walkers: for each name, the shortest walk of the first round of it."""
 
     walks: dict[str, Walk] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
 
     def wants(self, name: str) -> bool:
-        """Whether nobody came upon it yet."""
+        """Tells whether nobody came upon it yet."""
         return name not in self.walks
 
 
 @dataclass(frozen=True)
 class Watched:
     """
-    What is looked at on the way: formulas over slots (and `slot after` for steps), by name.
+    The formulas looked at on the way: over slots (and `slot after` for steps), by name.
 
     No walk goes on from a state without the `limit`.
     """
@@ -290,13 +290,13 @@ class Herd:
 
     @property
     def taken(self) -> dict[str, int]:
-        """How often each action was taken."""
+        """The number of times that each action was taken."""
         counts = self.chance.taken.tolist()
         return {a.name: n for a, n in zip(self.actions, counts, strict=True)}
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nobody has taken a step for many rounds: nobody will."""
+        """Tells whether nobody has taken a step for many rounds: nobody will."""
         return self.still >= STILL
 
     # ── One round ───────────────────────────────────────────────────────────────────────────
