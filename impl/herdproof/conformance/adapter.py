@@ -57,15 +57,15 @@ class Adapter:
     absent: ClassVar[Mapping[str, str]] = {}
     """Actions that never happen to this code, each with the reason; reports name them."""
     refusals: ClassVar[tuple[type[BaseException], ...]] = (Refused,)
-    """What a method raises that brought nothing about."""
+    """Exceptions that a method raises when it brought nothing about."""
     pumped: ClassVar[bool] = False
-    """Whether silent actions happen within `pump` only: between calls the code is at rest."""
+    """True if silent actions happen within `pump` only: between calls the code is at rest."""
     follows: ClassVar[Mapping[str, Collection[str]]] = {}
     """By action, the silent ones that may follow at once, within it, though the code is pumped."""
     patience: ClassVar[float] = 0.0
     """Seconds for what was sent to arrive, before a difference counts."""
     outlives: ClassVar[bool] = False
-    """Whether the code lives on from one run to the next: then nothing of it is left behind."""
+    """True if the code lives on from one run to the next: then nothing of it is left behind."""
     timeout: ClassVar[float | None] = 10.0
     """Seconds after which a call counts as hung; None waits for ever, in the test's own thread."""
 
@@ -209,7 +209,7 @@ def given(action: Action, adapter: type[Adapter]) -> list[tuple[str, Any]]:
 
 
 def is_adapter(value: object) -> bool:
-    """Whether this is a class of adapters."""
+    """Tells whether this is a class of adapters."""
     return isinstance(value, type) and issubclass(value, Adapter) and value is not Adapter
 
 
@@ -247,7 +247,7 @@ def check_load(adapter: type[Adapter]) -> None:
 
 
 def _check_values(adapter: type[Adapter]) -> None:
-    """Whether what an adapter says beside its methods is of the right kind."""
+    """Check that what an adapter says beside its methods is of the right kind."""
     for table, written in (
         ("chosen", '{"take": ("j",)}'),
         ("disturbed", '{"restart": ()}'),
@@ -271,7 +271,7 @@ def _check_values(adapter: type[Adapter]) -> None:
 def _check_names(
     spec: Specification, adapter: type[Adapter], actions: Mapping[str, Action]
 ) -> None:
-    """Whether every action that a table of the adapter names is one of the spec's."""
+    """Check that every action that a table of the adapter names is one of the spec's."""
     tables = {name: getattr(adapter, name) for name in ("offered", "silent")}
     tables |= {f"chosen[{name!r}]": of for name, of in adapter.chosen.items()}
     tables |= {f"disturbed[{name!r}]": of for name, of in adapter.disturbed.items()}
@@ -305,7 +305,7 @@ def _check_names(
 
 
 def _check_method(spec: Specification, adapter: type[Adapter], action: Action) -> None:
-    """Whether there is a method for an action, and takes what it is given."""
+    """Check that there is a method for an action, and that it takes what it is given."""
     name = method_of(action.name)
     wanted = [p for p, _ in given(action, adapter)]
     written = f"def {name}({', '.join(['self', *wanted])})"
@@ -323,7 +323,7 @@ def _check_method(spec: Specification, adapter: type[Adapter], action: Action) -
 
 
 def _takes(method: Callable[..., Any], count: int) -> bool:
-    """Whether a function of a class takes so many arguments beside `self`, by position."""
+    """Tells whether a function of a class takes so many arguments beside `self`, by position."""
     try:
         signature(method).bind(None, *[None] * count)
     except TypeError:
@@ -349,7 +349,7 @@ def _check_none_left(
     spec: Specification, adapter: type[Adapter], actions: Mapping[str, Action]
 ) -> None:
     """
-    Whether a public method is neither an action nor a disturbance: most likely a misspelt name.
+    Refuse a public method that is neither an action nor a disturbance: most likely misspelt.
 
     What an adapter inherits from a class that is none is its own affair.
     """

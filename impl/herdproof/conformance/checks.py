@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from herdspec.check.plans import Looked
 
 RUNS, TURNS = 50, 40
-"""How many walks are taken, and of how many turns each."""
+"""The number of walks that are taken, and of the turns of each."""
 SECONDS = 20.0
 """After how many seconds no further walk is begun."""
 
@@ -76,7 +76,7 @@ def walks(looked: Looked, code: Code, runs: int = RUNS, turns: int = TURNS) -> C
 
 
 def judged_walks(subject: str, row: str, sentence: str, bounds: str, walked: Walked) -> Finding:
-    """What walks come to: a pass says what it did not show."""
+    """The finding of walks: a pass says what it did not show."""
     if walked.difference is not None:
         return differs(subject, row, sentence, bounds, str(walked.difference))
     if walked.unknown:
@@ -113,7 +113,7 @@ def edges(looked: Looked, code: Code, seconds: float | None = SECONDS) -> Check:
 
 
 def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
-    """What a graph that was taken comes to: an action that was never taken is not passed."""
+    """The finding on a graph that was taken: an action that was never taken is not passed."""
     from herdproof.conformance.suites import shortfall
 
     if coverage.mismatch is not None:
@@ -175,7 +175,7 @@ def stories(looked: Looked, code: Code) -> Check:
 PICKED_AT = 5
 """States are picked at so many elements of a sort, unless there are to be more."""
 PICKED, PICKING, SETTLING = 20, 20.0, 10.0
-"""How many states are picked of each case, in how many seconds; how long stories are looked for."""
+"""States picked of each case, seconds for picking them, and for looking for stories to them."""
 
 
 def states(looked: Looked, code: Code) -> Check:
@@ -209,7 +209,7 @@ def states(looked: Looked, code: Code) -> Check:
 
 
 def judged_states(subject: str, row: str, sentence: str, size: str, found: Solved) -> Finding:
-    """What states from the solver come to; an open question is neither a pass nor a failure."""
+    """The finding on states from the solver; an open question is neither a pass nor a failure."""
     asked = sum(tally.picked for tally in found.tallies)
     loaded = sum(tally.loaded for tally in found.tallies)
     bounds = f"{size}, {counted(found.states, 'state')}"

@@ -36,10 +36,10 @@ from herdspec.language.types import (
 )
 
 Read = Callable[[Any, tuple[Any, ...]], Any]
-"""What is seen of a state by an action with these arguments."""
+"""A function that reads the part of a state which an action with these arguments sees."""
 
 CHOICES_KEPT = 4096
-"""How many choices of arguments are kept with the entries that they name."""
+"""The number of choices of arguments that are kept with the entries that they name."""
 
 
 class Edges:
@@ -62,7 +62,7 @@ class Edges:
         return known
 
     def _entries_of(self, named: tuple[Any, ...]) -> list[Callable[[Any], Any]]:
-        """How to read the entries that these elements name, and whatever is in no map."""
+        """Readers of the entries that these elements name, and of whatever is in no map."""
         found = []
         for path, kind in self._fields:
             value = _value(kind.value if isinstance(kind, Table) else kind, named)
@@ -113,7 +113,7 @@ def _keys(kind: Any, named: tuple[Any, ...]) -> list[Any]:
 
 
 def _value(kind: Any, named: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """What is seen of a value."""
+    """The reader of a value."""
     match kind:
         case Bool():
             return bool

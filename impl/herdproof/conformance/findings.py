@@ -50,14 +50,14 @@ def unknown(subject: str, row: str, sentence: str, bounds: str, note: str) -> Fi
 
 
 def implementation() -> tuple[Any, ...]:
-    """What runs of the implementation rest on: its sources and, of ZooKeeper, client and jars."""
+    """The basis of runs of the implementation: its sources and, of ZooKeeper, client and jars."""
     import herdproof
 
     return sources(Path(herdproof.__file__).parent), versions(("kazoo", "pyspark"))
 
 
 def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcome) -> Finding:
-    """What a replay comes to."""
+    """The finding of a replay."""
     if outcome.mismatch is not None:
         return differs(subject, row, sentence, bounds, "\n".join(outcome.mismatch.lines))
     if outcome.reason or outcome.matched < outcome.lines or not outcome.lines:
@@ -66,7 +66,7 @@ def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcom
 
 
 def covered(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
-    """What edges that were taken come to; what could be taken, and was not, is no pass."""
+    """The finding on edges that were taken; what could be taken, and was not, is no pass."""
     from herdproof.conformance.holding.seen import NOTHING_SEEN
 
     if coverage.mismatch is not None:

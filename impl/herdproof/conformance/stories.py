@@ -23,11 +23,11 @@ from herdspec.check.verdict import counted
 from herdspec.language.surface import Spec
 
 POLLS = 16
-"""How often is looked, within an adapter's patience, if a step has become possible."""
+"""The number of looks, within an adapter's patience, if a step has become possible."""
 
 
 class Outcome(Enum):
-    """What came of a story on the code."""
+    """The outcome of a story on the code."""
 
     FOLLOWED = "followed"
     """The code took every step, and is where the story ends."""
@@ -44,7 +44,7 @@ class Outcome(Enum):
 @dataclass(frozen=True)
 class OnTheCode:
     """
-    What came of a story on the code: the code took so many `steps`, with these `switches` on.
+    A story taken along on the code, so many `steps` of it, with these `switches` on.
 
     `difference` tells where it went otherwise than the spec allows; it is empty if it did not.
     """
@@ -57,12 +57,12 @@ class OnTheCode:
 
     @property
     def follows(self) -> bool:
-        """Whether the code took every step, and arrived where the spec does."""
+        """Tells whether the code took every step, and arrived where the spec does."""
         return self.outcome is Outcome.FOLLOWED
 
     @property
     def differs(self) -> bool:
-        """Whether the code did what the spec does not allow: nothing else is wrong."""
+        """Tells whether the code did what the spec does not allow: nothing else is wrong."""
         return self.outcome is Outcome.DIFFERS
 
     @property
@@ -122,7 +122,7 @@ class Follower:
     def told(
         self, outcome: Outcome, why: str = "", difference: tuple[str, ...] = ()
     ) -> OnTheCode:  # fmt: skip
-        """What is said of it."""
+        """The story on the code, told."""
         switches: frozenset[str] = getattr(self.held.adapter, "switches", frozenset())
         return OnTheCode(self.taken, switches, difference, outcome, why)
 
@@ -162,7 +162,7 @@ class Follower:
 
     @property
     def is_there(self) -> bool:
-        """Whether the code may be where the story is."""
+        """Tells whether the code may be where the story is."""
         return any(carried.state == self.state for carried in self.held.states)
 
     def _see(self) -> None:

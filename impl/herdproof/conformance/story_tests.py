@@ -33,7 +33,7 @@ from herdspec.language.surface import Expectation, Spec
 
 @dataclass(frozen=True)
 class Goal:
-    """What a story is to show: a name, a sentence, and how the story is found."""
+    """The goal of a story: a name, a sentence, and how the story is found."""
 
     name: str
     sentence: str

@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 Belief = frozenset[int]
 """The states of the graph in which code may be."""
 Path = tuple[Any, Deed] | None
-"""What was done to the code since its beginning: the path before, and the last deed."""
+"""The deeds done to the code since its beginning: the path before, and the last one."""
 
 
 class Wrong(Exception):
@@ -61,9 +61,9 @@ class Mismatch:
     action: str
     """The action, or the disturbance, that was done last; "" for what code does by itself."""
     edges: int
-    """How many edges had been taken."""
+    """The number of edges that had been taken."""
     steps: int
-    """How many steps led to the difference, that included."""
+    """The number of steps that led to the difference, that included."""
     story: str
     deeds: tuple[Deed, ...] = field(default=(), repr=False)
 
@@ -81,7 +81,7 @@ class EdgeWalk:
     """Takes steps on code, and keeps count of the edges that it certainly went along."""
 
     is_whole = True
-    """Whether it takes all that it can, and not only a part of that."""
+    """True if it takes all that it can, and not only a part of that."""
 
     def __init__(self, graph: Graph, seconds: float | None = None) -> None:
         self.graph = graph
@@ -111,7 +111,7 @@ class EdgeWalk:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
+        """Tells whether the time is over."""
         return self._until is not None and time.monotonic() > self._until
 
     def run(self) -> None:
@@ -119,7 +119,7 @@ class EdgeWalk:
         raise NotImplementedError
 
     def on_new_code(self, body: Callable[[Belief], _T]) -> _T:
-        """What a part of the walk returns that begins on fresh code; it is told where that is."""
+        """The result of a part of the walk that begins on fresh code; it is told where that is."""
         self.path = None
         self.starts += 1
         try:
@@ -192,7 +192,7 @@ class EdgeWalk:
         return found
 
     def allows(self, state: int, name: str, given: tuple[Any, ...]) -> bool | None:
-        """Whether the spec allows a step in a state, bound or no bound."""
+        """Tells whether the spec allows a step in a state, bound or no bound."""
         possible = self.graph.possible
         with possible.sized():
             return possible.allows(self.graph.plain(state), possible.actions[name], given)
@@ -237,7 +237,7 @@ class EdgeWalk:
     # ── What came of it ─────────────────────────────────────────────────────────────────────
 
     def look(self) -> Look:
-        """What is seen of the code."""
+        """The look of the code."""
         look: Look = self.call("observe", self.code.observe, may_refuse=False)
         self.seen.note(look)
         return look
@@ -292,7 +292,7 @@ class EdgeWalk:
     # ── What was wrong ──────────────────────────────────────────────────────────────────────
 
     def told(self, wrong: Wrong, seconds: float = SHORTENED) -> Mismatch:
-        """What is wrong, done once more from the beginning, and judged by the plain Python."""
+        """The difference, done once more from the beginning, and judged by the plain Python."""
         found = judged(self.held, wrong.deeds)
         if found is not None and seconds:
             found = shortened(self.held, found, seconds=seconds)
@@ -302,7 +302,7 @@ class EdgeWalk:
         return Mismatch(name, sum(self.taken), len(deeds), story, tuple(deeds))
 
     def _not_again(self, wrong: Wrong) -> str:
-        """What is to be said of a difference that is not there when all is done once more."""
+        """The words on a difference that is not there when all is done once more."""
         made = program(self.graph.spec, self.adapter, self.graph.machine.sizes, wrong.deeds)
         name = self.adapter.__name__
         why = "the code does not do the same each time"

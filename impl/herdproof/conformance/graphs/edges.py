@@ -62,7 +62,7 @@ class Missed:
 
 @dataclass
 class Coverage:
-    """What was taken of a spec's graph on the code, and what was not."""
+    """The part of a spec's graph that was taken on the code, and the part that was not."""
 
     spec: str
     adapter: str
@@ -75,9 +75,9 @@ class Coverage:
     by: str
     """`snapshots` or `tours`."""
     is_symmetric: bool = False
-    """Whether edges that are the same but for renaming count once."""
+    """True if edges that are the same but for renaming count once."""
     is_cut: bool = False
-    """Whether steps lead beyond the bounds: those are no edges of the graph."""
+    """True if steps lead beyond the bounds: those are no edges of the graph."""
     taken: dict[str, int] = field(default_factory=dict)
     """By action, how many edges the code certainly went along."""
     missed: list[Missed] = field(default_factory=list)
@@ -85,11 +85,11 @@ class Coverage:
     """By action, how many steps that the spec forbids the code refused."""
     disturbed: dict[str, int] = field(default_factory=dict)
     untried: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What was never done of that of which the adapter says that it can be: by what that is."""
+    """Things never done of which the adapter says that they can be, by what they are."""
     unseen: tuple[str, ...] = ()
     """Fields of which nothing was seen: they were not compared."""
     saw_nothing: bool = False
-    """Whether nothing at all was seen: then nothing was compared."""
+    """True if nothing at all was seen: then nothing was compared."""
     starts: int = 0
     steps: int = 0
     seconds: float = 0.0
@@ -97,17 +97,17 @@ class Coverage:
 
     @property
     def covered(self) -> int:
-        """How many edges were taken."""
+        """The number of edges that were taken."""
         return sum(self.taken.values())
 
     @property
     def is_complete(self) -> bool:
-        """Whether every edge was taken, and nothing was wrong."""
+        """Tells whether every edge was taken, and nothing was wrong."""
         return self.mismatch is None and self.covered == self.edges
 
     @property
     def is_whole(self) -> bool:
-        """Whether every edge was taken, but for what never happens to this code, or only after."""
+        """Tells whether all edges were taken but what never happens to this code, or only after."""
         excused = (m.reason == BEHIND or m.reason.startswith(ABSENT) for m in self.missed)
         return self.mismatch is None and self.covered > 0 and all(excused)
 
@@ -204,7 +204,7 @@ def _check_way(adapter: type[Adapter], by: str | None) -> None:
 
 
 def _conclude(coverage: Coverage, walk: EdgeWalk) -> None:
-    """What a walk came to."""
+    """Conclude what a walk came to."""
     taken = np.frombuffer(walk.taken, bool)
     coverage.taken = walk.graph.counts(taken)
     coverage.refused, coverage.disturbed = walk.refused, walk.disturbed

@@ -33,19 +33,19 @@ Taking = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def has_snapshots(adapter: type[Adapter]) -> bool:
-    """Whether code can be put back to where it was."""
+    """Tells whether code can be put back to where it was."""
     return hasattr(adapter, "snapshot") and hasattr(adapter, "restore")
 
 
 def is_exact(graph: Graph) -> bool:
-    """Whether the code is in one state at a time, as far as its adapter says."""
+    """Tells whether the code is in one state at a time, as far as its adapter says."""
     adapter = graph.adapter
     tables = (adapter.silent, adapter.chosen, adapter.absent, adapter.offered, adapter.disturbed)
     return has_snapshots(adapter) and not any(tables) and len(graph.initial) == 1
 
 
 def renames(graph: Graph) -> bool:
-    """Whether edges that are the same but for renaming can be taken once."""
+    """Tells whether edges that are the same but for renaming can be taken once."""
     can = all(hasattr(graph.adapter, name) for name in ("reader", "renamed"))
     return can and is_exact(graph)
 
@@ -92,7 +92,7 @@ class Rows:
         self.packer = Packer(self.packing)
 
     def wanted(self, states: list[int]) -> list[list[int]]:
-        """What code in these states reads as."""
+        """The numbers as which code in these states reads."""
         rows = self.rows[np.array(states, np.int64)]
         self.packing.write(rows, (FAULTS, ()), 0)
         found: list[list[int]] = rows.tolist()
@@ -104,7 +104,7 @@ class Rows:
         return look if sorted(look[:blocks]) + look[blocks:] == wanted else None
 
     def order(self, look: list[int]) -> list[int]:
-        """How elements are ordered in the packed state."""
+        """The order of elements in the packed state."""
         return sorted(range(self.blocks), key=look.__getitem__)
 
 
@@ -119,13 +119,13 @@ class Looks:
         return [self.graph.plain(k) for k in states]
 
     def arrived(self, wanted: Any) -> Any:
-        """What is seen of the code; None if that is not the wanted state."""
+        """The look of the code; None if that is not the wanted state."""
         look = self.code.observe()
         self.seen.note(look)
         return look if self.seen.agrees(wanted, look) else None
 
     def order(self, look: Any) -> list[int]:
-        """What is seen has no order: nothing is renamed."""
+        """No order of elements: nothing is renamed."""
         raise NotImplementedError
 
 
@@ -219,7 +219,7 @@ class Exact(EdgeWalk):
 
     def _arriving(self) -> Callable[[Any, int, Any, bool], Any]:
         """
-        What takes an edge: from a snapshot, by an instance, to what is wanted.
+        The function that takes an edge: from a snapshot, by an instance, to what is wanted.
 
         It returns a snapshot where that is new, else True; None if the code is elsewhere.
         """

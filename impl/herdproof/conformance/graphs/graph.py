@@ -29,7 +29,7 @@ from herdspec.language.surface import Spec
 CHUNK = 4_096
 """States that are turned into Python's values at once."""
 CHUNKS = 32
-"""How many chunks of states are kept."""
+"""The number of chunks of states that are kept."""
 
 
 def explored(
@@ -100,7 +100,7 @@ class Graph:
         return len(self.edges.source)
 
     def _given(self, instance: Instance, controlled: Collection[str]) -> tuple[Any, ...] | None:
-        """What an instance gives to its action's method; None if the test cannot take it."""
+        """The arguments of an instance's method; None if the test cannot take it."""
         action, arguments = instance
         if action.name not in controlled:
             return None
@@ -162,7 +162,7 @@ class Graph:
         return {(a.name, hashable(whole)): k for k, (a, whole) in enumerate(self.instances)}
 
     def counts(self, edges: NDArray[Any]) -> dict[str, int]:
-        """How many of these edges (numbers, or a truth value for each) are of each action."""
+        """The number of edges of each action, of these (numbers, or a truth value for each)."""
         per = np.bincount(self.edges.instance[edges], minlength=len(self.instances)).tolist()
         found = {a.name: 0 for a in self.spec.actions}
         for (action, _), count in zip(self.instances, per, strict=True):
@@ -215,7 +215,7 @@ class Graph:
         return frozenset(owed_to(i) for i in some if self.possible.must(i[0]))
 
     def leaks(self, states: Iterable[int], names: Collection[str]) -> bool:
-        """Whether some step by these actions leads out of the graph, beyond a bound or a budget."""
+        """Tells whether some step by these actions leads out of the graph: a bound, or a budget."""
         some = self.possible.instances(names) if names else []
         with self.possible.sized():
             for state in states:

@@ -53,7 +53,7 @@ class Snapshots(EdgeWalk):
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over, or enough was taken."""
+        """Tells whether the time is over, or enough was taken."""
         return super().is_over or (not self.is_whole and self.taken.count(1) >= self._enough)
 
     def run(self) -> None:
@@ -93,7 +93,7 @@ class Snapshots(EdgeWalk):
             self._todo.append((at, snapshot, self.path))
 
     def _unseen(self, at: Belief) -> bool:
-        """Whether something that code does by itself here was not seen, as it may do now."""
+        """Tells whether something that code may do by itself here has not been seen."""
         if not self._waits:
             return False
         moves = (e for k in at for e in self.graph.moves(k, self.waited))
@@ -126,7 +126,7 @@ def refusals(walk: EdgeWalk, at: Belief) -> Iterator[Try]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two snapshots are equal, as far as they can be compared."""
+    """Tells whether two snapshots are equal, as far as they can be compared."""
     try:
         return bool(one == other)
     except Exception:  # whatever its own comparison raises

@@ -18,7 +18,7 @@ from herdproof.conformance.graphs.graph import Graph
 from herdproof.conformance.graphs.snapshots import refusals
 
 TRIES = 3
-"""How often an edge is aimed at."""
+"""The number of times that an edge is aimed at."""
 
 
 class Leg(NamedTuple):

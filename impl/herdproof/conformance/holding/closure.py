@@ -18,7 +18,7 @@ from herdspec.language.specification import Action
 from herdspec.language.surface import Spec, sizes_of_sorts
 
 CARRIED = 4_096
-"""How many states the spec may be in at once; beyond that nothing can be said."""
+"""The number of states that the spec may be in at once; beyond it, nothing can be said."""
 
 Take = Callable[[Spec, Action, tuple[object, ...]], Spec | None]
 Key = tuple[int, ...]
@@ -36,10 +36,10 @@ class Carried(NamedTuple):
     step: Step | None = None
     """The step that led there; None of an initial state."""
     by_itself: bool = False
-    """Whether the code took it without being asked."""
+    """True if the code took it without being asked."""
     before: Carried | None = None
     deed: int = 0
-    """How many deeds were done by then, the one that brought it about included."""
+    """The number of deeds done by then, the one that brought it about included."""
 
     def path(self) -> list[Carried]:
         """From the initial state to this one."""

@@ -68,7 +68,7 @@ def _value(value: Any) -> Any:
 
 
 def may(state: Spec, machine: Machine, action: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether an action may be possible in a frozen state; False if it surely is not."""
+    """Tells whether an action may be possible in a frozen state; False if it surely is not."""
     try:
         machine.method(state, action, arguments)
     except (Disabled, AssertionError):

@@ -60,7 +60,7 @@ __all__ = [
 POLL = 0.001
 """Seconds between two looks at code that may need a moment."""
 PUMPED = 1_000
-"""How often code that goes on changing is pumped in one wait."""
+"""The number of times that code which goes on changing is pumped in one wait."""
 
 
 class Differs(AssertionError):
@@ -85,7 +85,7 @@ class Differs(AssertionError):
 
 
 class LoadedOtherwise(Exception):
-    """What `load` made of a state is not that state: these `fields` are seen to be otherwise."""
+    """A state that `load` made otherwise than it was to be: in these `fields`, as is seen."""
 
     def __init__(self, fields: Sequence[str], lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
@@ -113,7 +113,7 @@ class Case(Enum):
 @dataclass(frozen=True)
 class Deed:
     """
-    What was done to the code, so that it can be done again.
+    A deed done to the code, noted so that it can be done again.
 
     `kind` is the method of `Held`: `offer`, `wait`, `disturb`, `start` or `put`. Of an offer,
     `case` says what the spec made of it, and `taken` what the code did.
@@ -128,7 +128,7 @@ class Deed:
 
 @dataclass
 class Report:
-    """What runs showed, and what they could not; it grows with each run of the same `Held`."""
+    """A report of what runs showed, and could not; it grows with each run of the same `Held`."""
 
     taken: dict[str, int] = field(default_factory=dict)
     """By action, how often the code took it when it was offered."""
@@ -139,19 +139,19 @@ class Report:
     disturbed: dict[str, int] = field(default_factory=dict)
     """By disturbance, how often it was brought about."""
     runs: int = 0
-    """How often the code was begun, and seen."""
+    """The number of times that the code was begun, and seen."""
     waits: int = 0
-    """How often it was waited for what is due."""
+    """The number of waits for what is due."""
     largest: int = 1
     """The most states that the spec may have been in at once."""
     unseen: tuple[str, ...] = ()
     """Fields, and entries of maps, of which nothing was ever seen."""
     left: dict[str, int] = field(default_factory=dict)
-    """What was left behind when the code had ended, and how often."""
+    """Things left behind when the code had ended, and how often."""
 
     @property
     def steps(self) -> int:
-        """How many offered steps the code took."""
+        """The number of offered steps that the code took."""
         return sum(self.taken.values())
 
 
@@ -226,7 +226,7 @@ class Held:
 
     @property
     def saw_nothing(self) -> bool:
-        """Whether nothing was ever seen of the code, so that nothing was compared."""
+        """Tells whether nothing was ever seen of the code, so that nothing was compared."""
         return not self._seen.fields
 
     def end(self) -> None:
@@ -588,7 +588,7 @@ class Held:
         return self._differs(f"{told}: {instead}.", kind=Raises)
 
     def unkept(self, name: str, error: BaseException) -> AdapterError:
-        """What an adapter's `snapshot` or `restore` raised: nothing is said of the code by that."""
+        """The error from an adapter's `snapshot` or `restore`: it says nothing of the code."""
         return AdapterError(
             f"{self.adapter.__name__}.{name} raised {_said(error)}: what the code is like must be"
             f" kept, and brought back, after every step"

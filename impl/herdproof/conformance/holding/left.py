@@ -23,7 +23,7 @@ class Things:
         self._processes = _processes()
 
     def left(self) -> list[str]:
-        """What is there now, and was not; each by its name, once it has had time to go."""
+        """The names of what is there now, and was not, once it has had time to go."""
         until = time.monotonic() + SETTLES
         while found := self._more():
             if time.monotonic() >= until:
@@ -50,7 +50,7 @@ def _plain(thread: str) -> str:
 
 
 def _files() -> dict[str, str]:
-    """What each file descriptor is, where the system says so."""
+    """The names of file descriptors' files, where the system tells them."""
     found = {}
     with suppress(OSError):
         for fd in os.listdir(OPEN):  # noqa: PTH208 - this is done for each run
@@ -60,7 +60,7 @@ def _files() -> dict[str, str]:
 
 
 def _kind(what: str) -> str:
-    """What is behind a descriptor: a socket, a pipe or a file; nothing that Python itself opens."""
+    """The kind of a descriptor: a socket, a pipe or a file; empty if Python itself opened it."""
     if what.startswith(("/dev/", "anon_inode:", "/proc/")):
         return ""
     name, colon, _ = what.partition(":[")

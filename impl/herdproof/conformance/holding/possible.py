@@ -29,11 +29,11 @@ from herdspec.language.types import (
 LISTED = 256
 """Up to how many choices of arguments are tried one by one; of more, one is solved for."""
 INSTANCES = 10_000
-"""How many choices an action can have that the code takes by itself: all are tried each time."""
+"""The most choices of an action that the code takes by itself: all are tried each time."""
 FROZEN = 64
-"""How many states are kept in a form that tells quickly what is not possible."""
+"""The number of states kept in a form that tells quickly what is not possible."""
 SAMPLED = 64
-"""How many of those that are drawn are tried."""
+"""The number of drawn choices that are tried."""
 
 _T = TypeVar("_T")
 
@@ -59,11 +59,11 @@ class Possible:
         self._guards = {} if rich else {a.name: guard(a, machine) for a in machine.spec.actions}
 
     def must(self, action: Action) -> bool:
-        """Whether a silent action is due where it is possible: it is fair, and waited for."""
+        """Tells whether a silent action is due where it is possible: it is fair, and waited for."""
         return action.fair is not None and action.name not in self._undue
 
     def takes(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool:
-        """Whether a step with all of its arguments is possible in a state."""
+        """Tells whether a step with all of its arguments is possible in a state."""
         quick = self._guards.get(action.name)
         if quick is not None:
             try:
@@ -85,7 +85,7 @@ class Possible:
 
     def allows(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool | None:
         """
-        Whether a step is possible in a state, with some choice of what the code chooses.
+        Tells whether a step is possible in a state, with some choice of what the code chooses.
 
         `arguments` are those that the method gets. None if there are too many choices to try.
         """
@@ -96,7 +96,7 @@ class Possible:
         return any(self.takes(state, action, w) for w in self.wholes(action, arguments))
 
     def _some(self, state: Spec, action: Action, arguments: tuple[Any, ...]) -> bool | None:
-        """Whether there is a choice of the code with which a step is possible; None: unknown."""
+        """Tells whether some choice of the code makes a step possible; None: unknown."""
         if self._last[0] is not state:
             self._last = state, []
         for known, given, answer in self._last[1]:
@@ -246,7 +246,7 @@ class Possible:
         return tuple(digits) if isinstance(kind, MapOf) else digits[0]
 
     def _counted(self, action: Action, *, chosen: bool = False) -> int:
-        """How many choices there are of what a method gets, or of what the code chooses."""
+        """The number of choices of what a method gets, or of what the code chooses."""
         count = self._counts.get((action.name, chosen))
         if count is None:
             of = self._chosen.get(action.name, frozenset())
@@ -282,7 +282,7 @@ class Possible:
 
 
 def _is_rich(kind: Any) -> bool:
-    """Whether a field is of a type that compiled guards have to take apart at each look."""
+    """Tells whether compiled guards have to take a field's values apart at each look."""
     value = kind.value if isinstance(kind, Table) else kind
     return isinstance(value, ChannelOf | MachineOf | OptionalRecord | RecordOf | SetOf)
 

@@ -96,7 +96,7 @@ class Seen:
         return self.machine.plain.keys(kind.keys)
 
     def agrees(self, state: Spec, look: Look) -> bool:
-        """Whether a state is as the code is seen to be."""
+        """Tells whether a state is as the code is seen to be."""
         fields = state.__dict__
         for name, theirs in look.items():
             ours = fields[name] if name in fields else field(state, name)
@@ -148,7 +148,7 @@ class Seen:
             )
 
     def is_value(self, kind: Rich, value: Any) -> bool:
-        """Whether a plain value is one of a type, at these sizes."""
+        """Tells whether a plain value is one of a type, at these sizes."""
         plain = self.machine.plain
         try:
             lists = plain.lists(kind, value)
@@ -181,7 +181,7 @@ def _shown(kind: Rich | None, theirs: Any) -> Iterator[Path]:
 
 
 def saw_nothing(rich: Mapping[str, Rich], unseen: Collection[str]) -> bool:
-    """Whether of no field (of a part neither) anything was ever seen."""
+    """Tells whether of no field (of a part neither) anything was ever seen."""
     return {name for name, _ in _kinds(rich, "")} <= {*unseen}
 
 
@@ -215,7 +215,7 @@ def _put(ours: Any, seen: Any) -> Any:
 
 
 def unlike_initially(state: Spec, initial: Spec) -> dict[str, Any]:
-    """What of a state is not as it is initially, as `replaced` takes it: its short form."""
+    """The entries of a state that are not as initially, as `replaced` takes them."""
     found: dict[str, Any] = {}
     for name, value in state.__dict__.items():
         first = initial.__dict__[name]
@@ -236,7 +236,7 @@ def unlike_initially(state: Spec, initial: Spec) -> dict[str, Any]:
 
 
 def _partly(ours: Any, theirs: Any) -> bool:
-    """Whether the entries that are seen of a map (or of a map of parts) are as they should be."""
+    """Tells whether the entries seen of a map (or of a map of parts) are as they should be."""
     if not isinstance(theirs, Mapping):
         return False
     if isinstance(ours, Spec):

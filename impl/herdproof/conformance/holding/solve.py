@@ -23,7 +23,7 @@ from herdspec.language.surface import Spec
 from herdspec.language.types import BOOL, NAT, MapOf, Scalar
 
 LOOKS = 500
-"""How many numbers are tried before it is given up."""
+"""The number of values that are tried before it is given up."""
 MOST_VALUES = 64
 """From how many values on some are tried, not all."""
 
@@ -86,7 +86,7 @@ class Solver:
         return [key for key in self.kinds if key[0] == _open(name)]
 
     def count(self, key: SlotKey) -> int:
-        """How many values an open number has."""
+        """The number of values that an open number has."""
         return self.machine.ground.values(self.kinds[key])
 
     def _argument(self, name: str, kind: Any, search: _Search) -> Number:
@@ -103,7 +103,7 @@ class _Search:
         self.known = known
         self.looks = 0
         self.complete = True
-        """Whether all was tried that could be."""
+        """True if all was tried that could be."""
 
     def undecided(self, parts: Sequence[_Part]) -> list[_Part] | None:
         """The parts that are not known to hold yet; None if one cannot."""
@@ -117,7 +117,7 @@ class _Search:
         return left
 
     def found(self, parts: list[_Part]) -> bool:
-        """Whether numbers were found with which these parts hold; `known` then says which."""
+        """Tells whether numbers were found with which these parts hold; `known` then says which."""
         if not parts:
             return True
         key = min((sorted(p.open - self.known.keys()) for p in parts), key=len)[0]
@@ -215,5 +215,5 @@ def _number(e: Expr, inner: list[Interval]) -> Interval:
 
 
 def _open(name: str) -> str:
-    """How a parameter's numbers are named: as no field is."""
+    """The name of a parameter's numbers, which is no field's."""
     return f"parameter {name}"

@@ -45,7 +45,7 @@ def story(
 
 
 def _begun(path: Sequence[Carried]) -> list[Carried]:
-    """What the code did by itself before anything was done to it."""
+    """The steps that the code took by itself before anything was done to it."""
     return [c for c in path[1:] if c.deed == 0]
 
 
@@ -64,7 +64,7 @@ def _step(carried: Carried) -> list[str]:
 def _no_step(
     spec: Specification, adapter: type[Adapter], deed: Deed, *, is_last: bool
 ) -> list[list[str]]:
-    """What was done, and led to no step of the spec."""
+    """The lines on what was done, and led to no step of the spec."""
     match deed.kind:
         case "wait":
             return [["Waiting for what is due.  [wait()]"]] if is_last else []
@@ -136,7 +136,7 @@ def _classes(value: Any) -> set[type]:
 
 
 def call(deed: Deed) -> str:
-    """What was done, as a call of `Held`; and what came of it, if that is not plain."""
+    """The deed as a call of `Held`; with what came of it, if that is not plain."""
     arguments = [repr(deed.name)] if deed.name else []
     text = f"{deed.kind}({', '.join([*arguments, *map(source, deed.arguments)])})"
     return f"{text}  # refused" if deed.taken is False else text

@@ -31,7 +31,7 @@ class Worker:
     def __init__(self, timeout: float | None) -> None:
         self.timeout = timeout
         self.hangs = False
-        """Whether a call did not return: its thread is left behind."""
+        """True if a call did not return: its thread is left behind."""
         self._calls: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._answered = threading.Semaphore(0)
         self._answer: tuple[Any, BaseException | None] = (None, None)
@@ -44,7 +44,7 @@ class Worker:
         return self._thread
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns, or raises; `TimedOut` if it does neither in time."""
+        """Call a function, and return or raise what it does; `TimedOut` if neither in time."""
         if self.timeout is None:
             return function(*arguments)
         if threading.current_thread() is self._thread:
@@ -52,7 +52,7 @@ class Worker:
         return self.run(lambda: self._watched(function, *arguments))
 
     def run(self, body: Callable[[], Any]) -> Any:
-        """What a test's own code returns, or raises; `TimedOut` if one of its calls hangs."""
+        """Run a test's own code; raises `TimedOut` if one of its calls hangs."""
         if self.timeout is None or threading.current_thread() is self._thread:
             return body()
         if self.hangs:

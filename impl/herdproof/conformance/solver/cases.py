@@ -106,7 +106,7 @@ def nodes(parts: Iterable[Expr]) -> list[Expr]:
 
 
 def conditions(parts: Iterable[Expr]) -> list[Expr]:
-    """What is compared or looked up in expressions without quantifiers, if it is of the state."""
+    """The comparisons and look-ups of the state in expressions without quantifiers."""
     kinds = ("eq", "le", "select", "field")
     found = [e for e in nodes(parts) if e.kind == BOOL and e.op in kinds]
     return [e for e in found if g.leaves(e, "field")]

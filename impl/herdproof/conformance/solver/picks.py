@@ -46,11 +46,11 @@ from herdspec.language.types import (
 RESOURCES = 3_000_000
 """z3's resource limit for each question."""
 PINNED, SIGNED, LOOKED_AT = 8, 6, 4
-"""How many entries and conditions are pinned at first, and how many of what an action looks at."""
+"""Entries and conditions that are pinned at first, and how many of what an action looks at."""
 EDGES = (9, 10, 99, 100, 127, 128, 255, 256, 32_767, 32_768, 65_535, 65_536)
 """Numbers at which code that keeps a number as text, or in too few bits, goes wrong."""
 NEAR = 2
-"""How far from an edge numbers are drawn."""
+"""The distance from an edge within which numbers are drawn."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Group:
 
     parts: int
     follows: bool = False
-    """Whether they are there only if the group before is: a cell of a channel."""
+    """True if they are there only if the group before is: a cell of a channel."""
 
 
 def groups(rich: Mapping[str, Rich]) -> Iterator[Group]:

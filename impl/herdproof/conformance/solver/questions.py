@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SMALL = (1, 2, 3)
 """At so many elements of each sort runs are looked for."""
 EXPLORED_S = 5.0
-"""How long one size is explored at most, in seconds."""
+"""The seconds for which one size is explored at most."""
 TRIED = 400
 """In so many of the reached states in a question's situation the code is asked."""
 
@@ -70,9 +70,9 @@ class Question:
     """In how many states the code differs like this."""
     story: Story | None = None
     walked: str = ""
-    """What came of taking the code along the story, step by step."""
+    """The outcome of taking the code along the story, step by step."""
     looked: str = ""
-    """How far a story was looked for, if there is none."""
+    """The extent of the search for a story, if there is none."""
 
     def program(self, spec: Specification, adapter: type[Any]) -> list[str]:
         """A program that puts the code there, and does the same again."""
@@ -182,14 +182,14 @@ class Settler:
         return g.conj(self.question.case.way, *signed)
 
     def _conditions(self) -> list[Expr]:
-        """What guard and updates ask of the parameters and what is kept for them."""
+        """The conditions of guard and updates on the parameters and what is kept for them."""
         action = self.question.case.action
         given = {p for _, p in action.parameters}
         parts = [action.guard, *action.updates.values()]
         return [e for e in conditions(parts) if g.leaves(e, "var") <= given]
 
     def _by_situation(self, explorer: Explorer, situation: Expr) -> bool:
-        """Whether the code differs in a state that is reached, in the question's situation."""
+        """Tells whether the code differs in a reached state, in the question's situation."""
         case, held = self.question.case, self._held(explorer.ground.sizes)
         machine, action = held.machine, case.action
         rows = explorer.rows
@@ -311,7 +311,7 @@ class Settler:
 
     def _walked(self, held: Held, story: Story, arguments: tuple[Any, ...]) -> str | None:
         """
-        How the code differs that is taken along a story; None if it does not.
+        The difference of code that is taken along a story; None if there is none.
 
         Empty where it cannot be taken along: it does by itself what the story does otherwise.
         """
@@ -339,7 +339,7 @@ def _nowhere(s: Any) -> bool:
 
 
 def _kept(spec: Specification) -> Iterator[Promise]:
-    """What says where a spec begins and ends: its axioms and constraints."""
+    """The promises that say where a spec begins and ends: its axioms and constraints."""
     ends = (Expectation.AXIOM, Expectation.CONSTRAINT)
     return (p for p in spec.properties if p.expectation in ends)
 
@@ -379,7 +379,7 @@ def explored(
 
 
 def said(found: Exploration) -> str:
-    """How much of a size was explored."""
+    """The words for how much of a size was explored."""
     sizes = ", ".join(f"{n} × {sort}" for sort, n in found.sizes.items()) or "the spec's one size"
     all_of = "every one of the" if found.complete else "the first"
     few = f", at most {found.faults} faults"

@@ -34,15 +34,15 @@ from herdspec.language.specification import Action, Promise, Specification
 from herdspec.language.surface import Expectation, Property, Spec, Undefined
 
 SECONDS = 60.0
-"""How long states are picked, by default."""
+"""The seconds for which states are picked, by default."""
 SETTLING = 20.0
-"""How long stories are looked for, by default."""
+"""The seconds for which stories are looked for, by default."""
 LOOKING = 5.0
-"""How long it is explored which of the states can be reached, by default."""
+"""The seconds for exploring which of the states can be reached, by default."""
 AGAIN = 30
 """After so many states in a row that were had before a case is taken to have no others."""
 IN_THE_SPEC = " in the spec, "
-"""What stands in each line about an entry that differs."""
+"""The words that stand in each line about an entry that differs."""
 MOST_QUESTIONS = 8
 """Of so many kinds of questions each is told; others are counted."""
 
@@ -52,7 +52,7 @@ NOT_LOADABLE = "no state that can be loaded allows it"
 
 @dataclass
 class Tally:
-    """What came of one case of an action."""
+    """The tally of one case of an action."""
 
     case: Case
     picked: int = 0
@@ -75,17 +75,17 @@ class Tally:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether no state that satisfies what was proved allows it, at this size."""
+        """Tells whether no state that satisfies what was proved allows it, at this size."""
         return self.ended == IMPOSSIBLE
 
     @property
     def is_not_loadable(self) -> bool:
-        """Whether the adapter says that it cannot be put into any of its states."""
+        """Tells whether the adapter says that it cannot be put into any of its states."""
         return self.ended == NOT_LOADABLE
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the code was put into no state of it, though there may be some."""
+        """Tells whether the code was put into no state of it, though there may be some."""
         return not self.loaded and not self.is_impossible
 
 
@@ -103,7 +103,7 @@ class Reachable:
 
 @dataclass
 class Solved:
-    """What states from the solver showed of code, and what they did not."""
+    """The result of taking code into states from the solver: what it showed, and what not."""
 
     spec: Specification
     adapter: type[Adapter]
@@ -124,7 +124,7 @@ class Solved:
     reachable: Reachable = field(default_factory=Reachable)
     unseen: tuple[str, ...] = ()
     initially: str = ""
-    """How the code differs in its initial state, if it does: then nothing else was asked."""
+    """The difference of the code in its initial state: then nothing else was asked."""
 
     @property
     def standing(self) -> str:
@@ -142,7 +142,7 @@ class Solved:
 
     @property
     def saw_nothing(self) -> bool:
-        """Whether nothing at all was seen of the code: then nothing was compared."""
+        """Tells whether nothing at all was seen of the code: then nothing was compared."""
         return saw_nothing(self.spec.rich, self.unseen)
 
     @property
@@ -232,7 +232,7 @@ class Run:
         self.found.tallies = [Tally(case) for case in self._cases()]
 
     def _cases(self) -> Iterator[Case]:
-        """What the code is asked: each case of its actions, and what it must refuse."""
+        """The questions to the code: each case of its actions, and what it must refuse."""
         adapter = self.adapter
         for action in self.held.spec.actions:
             if action.name not in adapter.absent:
@@ -280,7 +280,7 @@ class Run:
     def stands(
         self, state: Spec, case: Case, arguments: tuple[Any, ...], at: Machine | None = None
     ) -> bool:
-        """Whether the plain Python says of a state and an action's case what z3 says."""
+        """Tells whether the plain Python says of a state and an action's case what z3 says."""
         run = at or self.held.machine
         try:
             taken = run.take(state, case.action.name, arguments) is not None
@@ -310,7 +310,7 @@ class Run:
         self, look: Look, action: Action, arguments: Sequence[Any], at: Held | None = None
     ) -> Told | None:
         """
-        What the code does otherwise in a state (given as `Held.put` takes it), if anything.
+        Ask what the code does otherwise in a state (given as `Held.put` takes it), if anything.
 
         Raises `CannotLoad` or `LoadedOtherwise`. `at`: held at another size.
         """
@@ -403,7 +403,7 @@ class Run:
 
 
 class Told:
-    """What code did otherwise: in lines, and of which kind."""
+    """A difference of code, told: its lines, and its kind."""
 
     def __init__(self, error: Differs) -> None:
         self.hangs = isinstance(error, Hangs)

@@ -23,7 +23,7 @@ FORBIDDEN, ANYTHING, DISTURBED, WAITED = (
 USUAL = {Kind.STEP: 0.9, Kind.COMMAND: 0.3, Kind.FAULT: 0.1}
 """With which probability an action is one of a run's usual ones: no two runs are alike."""
 BYTES = 3
-"""How many bytes of what was drawn make a turn."""
+"""The number of drawn bytes that make a turn."""
 
 
 class Turns:

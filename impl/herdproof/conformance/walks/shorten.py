@@ -15,9 +15,9 @@ from herdproof.conformance.holding.held import Case, Deed, Differs, Hangs, Held
 from herdproof.errors import HerdError
 
 REPETITIONS = 5
-"""How often a story is done again, to see if it is told again."""
+"""The number of times that a story is done again, to see if it is told again."""
 SECONDS = 30.0
-"""How long a story is shortened."""
+"""The seconds for which a story is shortened."""
 
 
 def again(held: Held, deeds: Sequence[Deed]) -> Differs | None:
@@ -70,7 +70,7 @@ def shortened(held: Held, first: Differs, *, seconds: float = SECONDS) -> Differ
 
 
 def _repeated(held: Held, story: Differs, until: float) -> tuple[int, int]:
-    """How often a story comes again, of how many repetitions: at least one."""
+    """The number of times that a story comes again, and of its repetitions: at least one."""
     came: list[bool] = []
     most = 2 if isinstance(story, Hangs) else REPETITIONS  # each time costs a time-out
     while not came or (len(came) < most and time.monotonic() < until):

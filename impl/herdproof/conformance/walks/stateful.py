@@ -41,7 +41,7 @@ from herdspec.language.specification import Specification
 from herdspec.language.surface import Spec
 
 RUNS, RULES = 50, 20
-"""How many runs a test has, and how many rules each: by default, see `stateful`."""
+"""The number of a test's runs, and of the rules of each: by default, see `stateful`."""
 TURNS = st.binary(min_size=4 * BYTES, max_size=16 * BYTES)
 """The turns that a rule takes after its own."""
 NUMBERS = st.integers(0, 256**BYTES - 1)
@@ -161,7 +161,7 @@ def stateful(
 
         @classmethod
         def gaps(cls) -> list[str]:
-            """What a pass does not show: a sentence each."""
+            """The things that a pass does not show: a sentence each."""
             return gaps(walks_.spec, walks_.adapter, walks_.report)
 
         def runTest(self) -> None:  # noqa: N802 - unittest's name

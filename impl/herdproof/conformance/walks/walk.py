@@ -21,14 +21,14 @@ from herdspec.language.specification import Specification, specification
 from herdspec.language.surface import Spec
 
 Size = int | Sequence[int]
-"""How many elements a sort has: a number, or some to draw from: `(3, 5)`, `range(2, 6)`."""
+"""The number of a sort's elements, or some to draw from: `(3, 5)`, `range(2, 6)`."""
 NO_STEP = "no step was taken"
 
 
 @dataclass
 class Walked:
     """
-    What walks showed, and what they could not.
+    The result of walks: what they showed, and what they could not.
 
     `difference` is told shortly, and None if there was none; `unknown` says why nothing can be
     said of some walk ("" if of all): neither of them is a pass.
@@ -45,12 +45,12 @@ class Walked:
 
     @property
     def holds(self) -> bool:
-        """Whether the walks ended, without a difference."""
+        """Tells whether the walks ended, without a difference."""
         return self.difference is None and not self.unknown
 
     @property
     def steps(self) -> int:
-        """How many steps of the spec the code took."""
+        """The number of the spec's steps that the code took."""
         return self.report.steps
 
     @property
@@ -60,7 +60,7 @@ class Walked:
 
     @property
     def gaps(self) -> list[str]:
-        """What a pass does not show, in a sentence each."""
+        """The things that a pass does not show, in a sentence each."""
         return gaps(self.spec, self.adapter, self.report)
 
 
@@ -98,7 +98,7 @@ class Walks:
 
     @property
     def report(self) -> Report:
-        """What was seen at all sizes together."""
+        """The report on all sizes together."""
         return summed([turns.held.report for turns in self._turns.values()])
 
 
@@ -165,7 +165,7 @@ def offers(spec: Specification, adapter: type[Adapter]) -> list[str]:
 
 
 def summed(reports: Sequence[Report]) -> Report:
-    """What some reports say together; of fields, those that were seen in none of them."""
+    """The sum of some reports; of fields, those that were seen in none of them."""
     found = Report()
     for report in reports:
         for name in ("taken", "refused", "open", "disturbed", "left"):
@@ -181,12 +181,12 @@ def summed(reports: Sequence[Report]) -> Report:
 
 
 def _never(name: str, report: Report, reports: Sequence[Report]) -> bool:
-    """Whether what one report never saw was seen in none of the others that know it."""
+    """Tells whether what one report never saw was seen in none of the others that know it."""
     return all(name in other.unseen for other in reports if "[" not in name or other is report)
 
 
 def gaps(spec: Specification, adapter: type[Adapter], report: Report) -> list[str]:
-    """What a pass does not show: a sentence each."""
+    """The things that a pass does not show: a sentence each."""
     never = [n for n in offers(spec, adapter) if n not in report.taken]
     unrefused = [n for n in adapter.offered if n not in report.refused]
     told: list[tuple[str, Any]] = [
