@@ -32,7 +32,7 @@ class Commands(TyperGroup):
         return command
 
     def get_params(self, ctx: Any) -> Any:
-        """What stands before a command."""
+        """The parameters that stand before a command."""
         params = super().get_params(ctx)
         quiet(params)
         return params
@@ -92,7 +92,7 @@ def unwind(number: int, frame: object) -> NoReturn:
 
 
 def missing(module: str) -> str:
-    """What to say of a library that is not there."""
+    """The words for a library that is not there."""
     return f"{module} is not installed: run `pip install herdproof`; `herdproof doctor` says more"
 
 

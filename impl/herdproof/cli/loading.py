@@ -25,7 +25,7 @@ from herdspec.check.digest import hashed, sources
 from herdspec.language.errors import SpecError, UsageError
 
 OWN = "herdproof_spec_"
-"""How the names begin under which files are imported."""
+"""The beginning of the names under which files are imported."""
 IMPORTED: set[str] = set()
 """The modules that were imported with files of the user's own, these included."""
 

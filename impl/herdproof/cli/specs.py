@@ -65,11 +65,11 @@ class Subject:
     module: str = ""
     """The name of the module in its file, if it has one."""
     left_out: tuple[str, ...] = ()
-    """What stands beside it in its file and is not held to: a sentence for each property."""
+    """Sentences on what stands beside it in its file and is not held to, one for each property."""
 
     @property
     def expected(self) -> str:
-        """What is to be said where it is explored at a size for which no failure is declared."""
+        """The note where it is explored at a size for which no failure is declared."""
         if not self.declared:
             return ""
         size = self._declared_for(self.spec.sorts)
@@ -81,7 +81,7 @@ class Subject:
         )
 
     def exactly_at(self, sizes: Mapping[str, int], faults: int) -> bool:
-        """Whether the failures are declared for just this size."""
+        """Tells whether the failures are declared for just this size."""
         return faults == self.faults and dict(sizes) == self._declared_for(sizes)
 
     def _declared_for(self, sorts: Iterable[str]) -> dict[str, int]:
@@ -276,7 +276,7 @@ def read(out: Output, name: str) -> Subject:
 
 
 def is_spec(value: Any, module: ModuleType) -> bool:
-    """Whether this is a spec class that the module defines."""
+    """Tells whether this is a spec class that the module defines."""
     if not (isinstance(value, type) and issubclass(value, Spec)):
         return False
     return value.__module__ == module.__name__
@@ -290,7 +290,7 @@ def properties_of(module: ModuleType, spec: type[Spec]) -> list[Property]:
 
 
 def is_about(promise: Property, spec: type[Spec], specs: set[str]) -> bool:
-    """Whether a property's annotations name this one of the module's specs, or none of them."""
+    """Tells whether a property's annotations name this one of the module's specs, or none."""
     hints = [hint for of, hint in promise.function.__annotations__.items() if of != "return"]
     names = {getattr(hint, "__name__", hint) for hint in hints}
     return names & specs <= {spec.__name__}

@@ -132,7 +132,7 @@ def verify(
 
 @dataclass(frozen=True)
 class Own:
-    """How specs of one's own are looked at, where the command line says so."""
+    """The way in which specs of one's own are looked at, where the command line says so."""
 
     sizes: tuple[str, ...] = ()
     faults: int | None = None
@@ -142,11 +142,11 @@ class Own:
     within: bool = False
     code: str | None = None
     notes: list[str] = field(default_factory=list, compare=False)
-    """What is to be said of them, as they are read."""
+    """Notes on them, as they are read."""
 
 
 def named(what: list[str] | None, own: Own) -> list[str]:
-    """What is asked for; raises `UsageError` where options do not go with it."""
+    """The names asked for; raises `UsageError` where options do not go with them."""
     from herdspec.check.protocol import in_order, names
 
     wanted = what or in_order()
@@ -176,7 +176,7 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
 
 
 def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[Check]:
-    """What is checked of the code of specs of one's own, where there is some."""
+    """The checks of the code of specs of one's own, where there is some."""
     if not found[0].module:
         if own.code is not None:
             raise UsageError(f"--code is for specs in a file, and {found[0].name} is in none")
@@ -189,7 +189,7 @@ def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[C
 
 
 def is_spec(name: str) -> bool:
-    """Whether this names a single spec, or a file, rather than a protocol."""
+    """Tells whether this names a single spec, or a file, rather than a protocol."""
     from herdproof.cli.specs import known
 
     return ".py" in name or "/" in name or name in known()

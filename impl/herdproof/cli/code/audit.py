@@ -134,7 +134,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def kafka_settings(found: Sources, output: Output) -> Mapping[str, str]:
-    """What Spark needs to read a topic."""
+    """The settings that Spark needs to read a topic."""
     if found.topic is None:
         return {}
     from herdproof.pipeline.spark.connector import connector_settings
@@ -143,7 +143,7 @@ def kafka_settings(found: Sources, output: Output) -> Mapping[str, str]:
 
 
 def judged_here(found: Sources, out: str) -> bool:
-    """Whether an audit for which nobody asks for a Spark needs none."""
+    """Tells whether an audit for which nobody asks for a Spark needs none."""
     if "PYSPARK_GATEWAY_PORT" in os.environ or "://" in out:  # spark-submit's; Spark's to write
         return False
     from herdproof.pipeline.audit.here import fits_here

@@ -150,14 +150,14 @@ _STANDINGS = {"kept": Standing.HOLDS, "broken": Standing.FAILS}
 
 
 def standing_of(summary: Summary) -> Standing:
-    """What a campaign came to."""
+    """The standing of a campaign."""
     if summary.outcomes["broken"]:
         return Standing.FAILS
     return Standing.UNKNOWN if summary.outcomes["unknown"] else Standing.HOLDS
 
 
 def print_summary(output: Output, summary: Summary, out: str) -> None:
-    """How many runs broke what, the first of them, and the curve of edges."""
+    """Print how many runs broke what, the first of them, and the curve of edges."""
     plan = summary.plan
     output.line(
         f"{plan.protocol}: {counted(plan.runs, 'run')}, seeds {plan.first_seed} to"
@@ -192,7 +192,7 @@ def print_summary(output: Output, summary: Summary, out: str) -> None:
 
 
 def _again(output: Output, plan: Plan, runs: Sequence[Any]) -> None:
-    """How each of these runs is seen again, and what came of it."""
+    """Print how each of these runs is seen again, and what came of it."""
     flaw = f" --flaw {plan.flaw}" if plan.flaw else ""
     for row in runs:
         again = f"herdproof campaign {plan.protocol} --seed {row['seed']} --mix {row['mix']}{flaw}"

@@ -136,7 +136,7 @@ def subject_of(table: TraceMap) -> Subject:
 
 
 def standing_of(outcome: Outcome) -> Standing:
-    """What an outcome comes to; of an empty trace nothing is known."""
+    """The standing of an outcome; of an empty trace nothing is known."""
     from herdspec.check.conformance.conform import Verdict
 
     return {
@@ -147,7 +147,7 @@ def standing_of(outcome: Outcome) -> Standing:
 
 
 def print_outcome(out: Output, outcome: Outcome, standing: Standing) -> None:
-    """How far the trace was explained, by what, and what came then."""
+    """Print how far the trace was explained, by what, and what came then."""
     out.line(
         f"{outcome.matched:,} of {counted(outcome.lines, 'line')} explained, at most "
         f"{counted(outcome.largest, 'state')} carried at once, {outcome.seconds:.1f} s"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Verdict:
     """
-    What came of a story file, on the spec `subject` and, if it has one, on its code.
+    The verdict on a story file, on the spec `subject` and, if it has one, on its code.
 
     Code that cannot follow does not differ, and shows nothing: that is unknown.
     """
@@ -48,17 +48,17 @@ class Verdict:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the spec does as the file expects, and the code nothing else than the spec."""
+        """Tells whether the spec does as the file expects, and the code as the spec."""
         return self.replayed.as_expected and not self.differs
 
     @property
     def differs(self) -> bool:
-        """Whether the code did what its spec does not allow."""
+        """Tells whether the code did what its spec does not allow."""
         return self.code is not None and self.code.differs
 
     @property
     def not_shown(self) -> str:
-        """What the story does not show of the code, though the code does not differ, if so."""
+        """The words for what the story does not show of code that does not differ."""
         if self.code is None or self.code.follows or self.code.differs:
             return ""
         return self.code.line
@@ -127,7 +127,7 @@ def _found(name: str) -> Subject:
 
 
 def located(spec: str, folder: Path) -> str:
-    """How to find a story's spec from here: a file's path is relative to the story's folder."""
+    """The way to a story's spec from here: a file's path is relative to the story's folder."""
     path, colon, attribute = spec.rpartition(":")
     if not colon:
         path, attribute = spec, ""

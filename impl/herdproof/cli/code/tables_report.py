@@ -58,7 +58,7 @@ def report(
 
 
 def standing_of(facts: Facts) -> Standing:
-    """What the tables come to."""
+    """The standing of the tables."""
     from herdproof.pipeline.report.facts import HOLDS, VIOLATED
 
     return {VIOLATED: Standing.FAILS, HOLDS: Standing.HOLDS}.get(facts.worst, Standing.UNKNOWN)

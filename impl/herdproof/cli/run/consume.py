@@ -142,7 +142,7 @@ def consume(
 
 
 def measured(consumer: Consumer, port: int) -> MetricsServer:
-    """What serves the consumer's figures, and whether it is well."""
+    """The server of the consumer's figures, and of whether it is well."""
     from herdproof.consuming.metrics import ConsumerMetrics
     from herdproof.shells.health import Health
     from herdproof.shells.metrics import MetricsServer
@@ -158,7 +158,7 @@ def teller() -> RebalanceListener:
     from herdproof.consumer import RebalanceListener
 
     class Told(RebalanceListener):
-        """What it was given, and what it has lost."""
+        """A record of what it was given, and what it has lost."""
 
         def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
             say("assigned", partitions)

@@ -124,7 +124,7 @@ def docker() -> Finding:
 
 
 def loopback() -> Finding:
-    """Whether a server can listen on this machine's loopback."""
+    """The finding on whether a server can listen on this machine's loopback."""
     try:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -137,7 +137,7 @@ def loopback() -> Finding:
 
 
 def temporary() -> Finding:
-    """Whether ZooKeeper's data have a place."""
+    """The finding on whether ZooKeeper's data have a place."""
     try:
         with tempfile.NamedTemporaryFile() as file:
             file.write(b"herdproof")
@@ -167,4 +167,4 @@ EXAMINATIONS: tuple[Callable[[], Finding], ...] = (
     temporary,
     docker,
 )
-"""What is looked at, in this order."""
+"""Examinations, in their order."""

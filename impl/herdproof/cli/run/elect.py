@@ -77,7 +77,7 @@ def opened(trace: Path, open_trace: Callable[[Path], TextIO]) -> TextIO:
 
 
 def teller(what: str, broker: str, json_lines: bool) -> Callable[[int], None]:
-    """What prints one kind of change; called from the elector's own thread."""
+    """The printer of one kind of change; called from the elector's own thread."""
 
     def tell(epoch: int) -> None:
         if json_lines:

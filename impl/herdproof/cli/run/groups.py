@@ -91,7 +91,7 @@ def lag(
     kafka: KafkaOption = None, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
     json: JsonOption = None,
 ) -> None:  # fmt: skip
-    """How many records of each partition a group has not committed yet."""
+    """Print how many records of each partition a group has not committed yet."""
     from herdproof.consuming.watermarks import watermarks
 
     out, settings = Output(json), kafka_settings(kafka)
@@ -246,7 +246,7 @@ def resolved(
 
 
 def behind(offset: int | None, has: OffsetRange) -> int | None:
-    """How many records are not committed; None where nothing is."""
+    """The number of records that are not committed; None where nothing is."""
     return None if offset is None else max(0, has.latest - max(offset, has.earliest))
 
 

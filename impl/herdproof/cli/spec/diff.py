@@ -99,7 +99,7 @@ class DiffOptions:
     def explored(
         self, out: Output, name: str, spec: Specification
     ) -> tuple[dict[str, Story], list[Finding]]:
-        """What an exploration finds, liveness included, with its stories; nothing is declared."""
+        """The findings of an exploration, liveness too, with its stories; nothing is declared."""
         from herdspec.check.exploration.explore import explore
         from herdspec.check.liveness.liveness import live, liveness
         from herdspec.check.verdict import ALWAYS_A_STEP, explored, lived, measured_by
@@ -187,7 +187,7 @@ def worst(table: Sequence[Change]) -> Standing:
 
 
 def proved(out: Output, spec: Specification) -> list[Finding]:
-    """What induction says."""
+    """The findings of induction."""
     from herdspec.check.proof.proof_verdict import proved as judged
     from herdspec.check.proof.prove import prove
 
@@ -252,7 +252,7 @@ def print_compared(out: Output, compared: Compared) -> None:
 
 
 def unparted(compared: Compared) -> str:
-    """What can be said where they were not seen to part."""
+    """The words where they were not seen to part."""
     if not compared.shared:
         return "they have no field in common that compares: nothing was compared"
     far = "at this size" if compared.exhausted else f"in {counted(compared.depth, 'step')}"
@@ -327,7 +327,7 @@ def retold(made: Mixed, stories: dict[str, Story], finding: Finding) -> Finding:
 def before(
     made: Mixed, alone: dict[tuple[int, str], Finding], finding: Finding, spec: Specification
 ) -> Finding | None:
-    """What one of the two says alone of a property; None if it does not promise it."""
+    """The finding of one of the two alone on a property; None if it does not promise it."""
     own = {id(s): name for s, name in made.promised.get(finding.row, ())}
     if finding.row not in made.promised:
         return alone.get((id(spec), finding.row))
@@ -335,7 +335,7 @@ def before(
 
 
 def only_together(finding: Finding, *alone: Finding | None) -> bool:
-    """Whether it fails, and fails in none of those that promise it."""
+    """Tells whether it fails, and fails in none of those that promise it."""
     failed = [f for f in alone if f and f.mark is Mark.FAILS]
     return finding.mark is Mark.FAILS and not failed
 

@@ -119,7 +119,7 @@ def explore(
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreOptions:
-    """What `explore` is asked for: what to tell, and how to search (as `explore()` has it)."""
+    """Options of `explore`: what to tell, and how to search (as `explore()` has it)."""
 
     spec: str
     size: list[str]

@@ -32,9 +32,9 @@ CheckpointOption = Annotated[
     ),
 ]
 NOT_ON_SPARK = "not checked on Spark; without --spark it is"
-"""What is said of promises of liveness."""
+"""The note on promises of liveness."""
 TRIES = 4
-"""How often a task is tried on this machine; on clusters Spark has a setting for it."""
+"""The number of tries of a task on this machine; on clusters Spark has a setting for it."""
 
 
 def check_options(asked: ExploreOptions, watch: bool) -> None:
@@ -93,7 +93,7 @@ def guessed(explorer: SparkExplorer, shown: Shown, guess: Estimate) -> None:
 
 @contextmanager
 def session(told: str) -> Iterator[Callable[[], Any]]:
-    """What begins a session at this master; it ends with the context."""
+    """Yield a function that begins a session at this master; it ends with the context."""
     from herdproof.pipeline.spark.master import master_of
     from herdproof.pipeline.spark.session import spark_job
 

@@ -46,7 +46,7 @@ def declared_in(module: ModuleType, subject: Subject, path: str) -> Subject:
 
 
 def said(module: ModuleType, name: str, path: str) -> bool:
-    """Whether a module says so, by True or False; raises `UsageError` for anything else."""
+    """Tells whether a module says so, by True or False; raises `UsageError` for anything else."""
     value = getattr(module, name, False)
     if not isinstance(value, bool):
         raise UsageError(f"{path}: {name} is {value!r}; write True or False")
@@ -83,7 +83,7 @@ def near(name: object, known: list[str]) -> str:
 
 
 def checked_sizes(sizes: Any, subject: Subject, path: str) -> dict[str, int]:
-    """What `SIZES` says of this spec's sorts; what it says of others is theirs."""
+    """The sizes that `SIZES` gives this spec's sorts; what it says of others is theirs."""
     if not isinstance(sizes, Mapping):
         raise UsageError(f'{path}: SIZES: write {{"Sort": number of its elements}}')
     found = {}

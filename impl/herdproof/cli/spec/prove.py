@@ -82,7 +82,7 @@ def prove(
 
 @dataclass(frozen=True)
 class Proving:
-    """What was asked for, and how it is done."""
+    """The options of a proof, and how it is done."""
 
     leave_out: list[str]
     resources: int
@@ -145,7 +145,7 @@ class Proving:
     def needs(
         self, out: Output, subject: Subject, omitted: frozenset[str]
     ) -> dict[str, tuple[str, ...]]:
-        """What is not inductive without each invariant."""
+        """The properties that are not inductive without each invariant."""
         from herdspec.check.proof.prove import leave_one_out
 
         with out.progress("leaving each out") as tell:

@@ -131,7 +131,7 @@ class RefineOptions:
 
 
 def print_refined(out: Output, name: str, found: Refined, findings: list[Finding]) -> None:
-    """What is mapped to what, how much was looked at, the verdicts, and a story."""
+    """Print what is mapped to what, how much was looked at, the verdicts, and a story."""
     from herdspec.check.verdict import bounds_of, measured_by
 
     through, seen = found.refinement, found.exploration
@@ -165,7 +165,7 @@ def print_refined(out: Output, name: str, found: Refined, findings: list[Finding
 
 
 def refined_json(name: str, found: Refined, findings: list[Finding], code: int) -> dict[str, Any]:
-    """What was found, as JSON."""
+    """The result of a refinement, as JSON."""
     through, seen = found.refinement, found.exploration
     assert seen is not None, "it was explored"
     return {

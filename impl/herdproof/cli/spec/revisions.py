@@ -20,7 +20,7 @@ from herdspec.language.errors import UsageError
 PREFIX = "git:"
 
 _folders: list[TemporaryDirectory[str]] = []
-"""What was taken out; it is needed as long as the process, for sources are read when looked at."""
+"""Folders taken out of git, needed as long as the process: sources are read when looked at."""
 
 
 def subject(name: str) -> Subject:
@@ -64,7 +64,7 @@ def at_revision(path: Path, revision: str) -> Path:
 
 
 def git(folder: Path, *arguments: str) -> bytes:
-    """What git says; `UsageError` with its own words where it cannot."""
+    """The output of git; `UsageError` with its own words where it fails."""
     try:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=False)
     except FileNotFoundError:

@@ -66,7 +66,7 @@ def weights_of(given: list[str]) -> dict[str, float]:
 
 
 def stories_of(found: Simulation, *, may_end: bool) -> dict[str, Story]:
-    """What was found, by the name of what it breaks."""
+    """The stories that were found, by the name of what they break."""
     from herdspec.check.verdict import ALWAYS_A_STEP
 
     stories = dict(found.violations)
@@ -76,12 +76,12 @@ def stories_of(found: Simulation, *, may_end: bool) -> dict[str, Story]:
 
 
 def failures_of(subject: Subject, found: Simulation, *, may_end: bool) -> list[str]:
-    """What was found and is not declared; a walk may show a declared failure at any length."""
+    """The failures found that are not declared; a walk may show a declared one at any length."""
     return [n for n in stories_of(found, may_end=may_end) if n not in subject.declared]
 
 
 def print_simulation(out: Output, subject: Subject, found: Simulation, *, may_end: bool) -> None:
-    """How far the walks went, how often each action was taken, and what they came upon."""
+    """Print how far the walks went, how often each action was taken, and what they came upon."""
     out.line(f"{subject.name}: {subject.spec.sentence}")
     out.line(
         f"{sized(found.spec, found.sizes, found.faults)}, naturals up to {found.bound}, "
@@ -111,7 +111,7 @@ def print_simulation(out: Output, subject: Subject, found: Simulation, *, may_en
 
 
 def print_conclusion(out: Output, found: Simulation, failures: list[str]) -> None:
-    """What was found, or that nothing was, in so many steps."""
+    """Print what was found, or that nothing was, in so many steps."""
     out.line()
     if failures:
         words = ", ".join(map(spoken, failures))

@@ -57,7 +57,7 @@ def step(
 
 
 def answers(prompt: bool) -> Iterator[str]:
-    """What is typed, or what comes through a pipe, until its end."""
+    """Yield what is typed, or what comes through a pipe, until its end."""
     while True:
         if prompt:
             print("> ", end="", flush=True)
@@ -254,7 +254,7 @@ def pictured(state: Spec) -> Iterator[str]:
 
 
 def changes(before: Spec, after: Spec) -> Iterator[str]:
-    """What a step changed, one entry a line."""
+    """The changes of a step, one entry a line."""
     from herdspec.check.running.run import difference, said
 
     for entry, (old, new) in difference(before, after).items():

@@ -64,16 +64,16 @@ class Walk:
 
     @property
     def faults(self) -> int:
-        """How much of the budget is spent."""
+        """The part of the budget that is spent."""
         return sum(step.action.disturbs for step in self.path)
 
     @property
     def budget(self) -> int:
-        """How many faults may happen."""
+        """The number of faults that may happen."""
         return self.machine.ground.faults
 
     def steps(self) -> list[Step]:
-        """What is possible here, in the order in which the checkers try it."""
+        """The steps that are possible here, in the order in which the checkers try them."""
         left = self.faults < self.budget
         return [s for s in self.machine.steps(self.state) if left or not s.action.disturbs]
 
@@ -90,7 +90,7 @@ class Walk:
                 yield step.label, step.undefined
 
     def is_beyond(self, state: Spec) -> bool:
-        """Whether a number or a channel of a state is beyond the bound, so that it is dropped."""
+        """Tells whether a number or a channel of a state is beyond the bound: it is dropped."""
         from herdspec.engine.ground import FAULTS
 
         slots = [slot for slot in self.machine.ground.slots.values() if slot.field != FAULTS]

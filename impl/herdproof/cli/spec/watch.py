@@ -80,7 +80,7 @@ def changes(sources: WatchedSources, seen: Stamps, tell: Callable[[str], None]) 
 
 
 def being_written(now: Stamps, seen: Stamps, at_ns: int) -> bool:
-    """Whether a changed file has just been emptied: to save is to cut it, and then to write it."""
+    """Tells whether a changed file has just been emptied: to save is to cut it, then write it."""
     cut = [when for file, (when, size) in now.items() if not size and seen.get(file) != (when, 0)]
     return any(0 <= at_ns - when < EMPTY_MS * 1_000_000 for when in cut)
 
@@ -157,11 +157,11 @@ class WatchedSources:
             self.modules = {n: file for n, file in found.items() if self.owns(n, file)}
 
     def is_ours_to_read(self, module: str) -> bool:
-        """Whether a module belongs to the package of ours that is read anew."""
+        """Tells whether a module belongs to the package of ours that is read anew."""
         return bool(self.package) and module.startswith(f"{self.package}.")
 
     def owns(self, module: str, file: Path) -> bool:
-        """Whether a module is the user's own: below the folder, no installed library."""
+        """Tells whether a module is the user's own: below the folder, no installed library."""
         if module.partition(".")[0] in OURS:
             return self.is_ours_to_read(module)
         return file.is_relative_to(self.folder) and "site-packages" not in file.parts
