@@ -47,7 +47,7 @@ class Move:
 
     @property
     def height(self) -> int:
-        """How far below the next one begins."""
+        """The distance to where the next one begins."""
         return LINE * (len(self.words) + len(self.changes)) + PAD
 
 

@@ -58,7 +58,7 @@ def engine_of(result: Exploration) -> str:
 
 
 def print_why(out: Output, result: Exploration) -> None:
-    """What makes the space as large as it is."""
+    """Print what makes the space as large as it is."""
     out.line()
     table = table_of("entry of the state", "different values")
     table.columns[1].justify = "right"

@@ -44,7 +44,7 @@ def page(reports: Sequence[Report]) -> str:
 
 
 def part(report: Report) -> dict[str, object]:
-    """What the template needs to know of one report."""
+    """The values that the template needs of one report."""
     plan = report.plan
     return {
         "report": report,
@@ -134,7 +134,7 @@ def machines(report: Report) -> list[Machines]:
 
 @dataclass(frozen=True)
 class Taken:
-    """How often an action was taken, and as a share of the most taken one."""
+    """The number of times that an action was taken, and its share of the most taken one."""
 
     action: str
     times: int

@@ -50,7 +50,7 @@ def suite(plan: Plan, done: Done) -> Element:
 
 
 def measured(done: Done) -> str:
-    """What a check looked at, and whether that was now."""
+    """The words for what a check looked at, and whether that was now."""
     return f"{done.result.measured}{' (kept)' if done.kept else ''}"
 
 

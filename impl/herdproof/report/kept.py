@@ -1,4 +1,4 @@
-"""What comes last of a report of `verify`: which sentences of the contract each protocol keeps."""
+"""The last part of a report of `verify`: which sentences of the contract each protocol keeps."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def discharged(report: Report, discharge: Discharge) -> str:
 
 
 def assumptions_json(report: Report) -> list[dict[str, Any]]:
-    """What has become of each assumption, as JSON."""
+    """The fate of each assumption, as JSON."""
     return [
         {
             "assumption": d.assumption, "discharged": is_discharged(d, report.findings),

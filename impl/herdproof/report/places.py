@@ -61,12 +61,12 @@ def place_of_action(spec: Specification, name: str) -> Place | None:
 
 
 def alarming(report: Report) -> Iterator[Finding]:
-    """What somebody has to look at: whatever fails unexpectedly, or is unknown."""
+    """The findings that somebody has to look at: unexpected failures, and what is unknown."""
     return (f for f in report.findings if f.standing is not Standing.HOLDS)
 
 
 def headline(finding: Finding) -> str:
-    """What is wrong, in one line: the sentence, and what was found."""
+    """The line that says what is wrong: the sentence, and what was found."""
     from herdproof.report.render import remarked, said, spoken
 
     sentence = finding.sentence or spoken(finding.row)

@@ -58,7 +58,7 @@ class Output:
         self.people.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def note(self, sentences: Iterable[str]) -> None:
-        """What must not go unsaid, and is no verdict: a line for each, and in the JSON."""
+        """Print what must not go unsaid, and is no verdict: a line for each, and in the JSON."""
         self.notes = [*sentences]
         for sentence in self.notes:
             self.line(sentence, style="yellow")
@@ -136,7 +136,7 @@ def verdict(finding: Finding) -> str:
 
 
 def said(finding: Finding) -> str:
-    """What was found, or how far was looked."""
+    """The words for what was found, or how far was looked."""
     match finding.mark:
         case Mark.FAILS if finding.found:
             return shown(finding.found)
@@ -149,7 +149,7 @@ def said(finding: Finding) -> str:
 
 
 def remarked(finding: Finding) -> str:
-    """What has to be said beside it."""
+    """The remark beside a verdict."""
     if finding.is_expected_failure:
         return "expected"
     if finding.expected and finding.found != finding.expected:

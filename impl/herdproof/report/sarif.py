@@ -23,7 +23,7 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 ROOT = "%SRCROOT%"
-"""What paths are relative to: the root of the repository."""
+"""The folder that paths are relative to: the root of the repository."""
 
 
 def sarif(reports: Sequence[Report]) -> str:
@@ -46,7 +46,7 @@ def driver(rules: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def rules_of(findings: Iterable[tuple[Plan, Finding]]) -> list[dict[str, Any]]:
-    """What was asked: every property once, with its sentence."""
+    """The rules that were checked: every property once, with its sentence."""
     rules: dict[str, dict[str, Any]] = {}
     for plan, f in findings:
         name = rule_of(plan, f)

@@ -70,7 +70,7 @@ def rows(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def cell(findings: list[Finding]) -> str:
-    """What was found of a property (or of a group of them): each way of looking once."""
+    """The cell of a property (or of a group of them): each way of looking once."""
     between = "\n" if any(f.mark in BAD for f in findings) else "  "
     return between.join(coloured(f, text) for text, f in parts(findings))
 
@@ -105,7 +105,7 @@ def numbered(text: str, findings: list[Finding]) -> str:
 
 
 def print_flaws(out: Output, report: Report) -> None:
-    """What each flaw leads to, beside what the verified protocol fails too."""
+    """Print what each flaw leads to, beside what the verified protocol fails too."""
     table = table_of("flaw put back", "what it breaks", "steps", "last action", "as declared")
     for flaw, findings in flaws_of(report).items():
         for f in findings:
@@ -117,7 +117,7 @@ def print_flaws(out: Output, report: Report) -> None:
 
 
 def flaws_of(report: Report) -> dict[str, list[Finding]]:
-    """What each flaw breaks, without what the verified protocol fails in just the same way."""
+    """The failures of each flaw, without those of the verified protocol that are just the same."""
     verified = {(f.row, f.found) for f in report.of(report.plan.verified) if f.found}
     made = {}
     for flaw in report.plan.flaws:
@@ -133,7 +133,7 @@ def said_of_flaw(finding: Finding) -> str:
 
 
 def declared(finding: Finding) -> str:
-    """Whether a flaw's failure is the one that was declared."""
+    """The words for whether a flaw's failure is the one that was declared."""
     if finding.standing is not Standing.FAILS:
         return "yes" if finding.standing is Standing.HOLDS else "unknown"
     if finding.expected is None:
@@ -159,7 +159,7 @@ def to_tell(report: Report, all_stories: bool) -> list[Finding]:
 
 
 def print_bounds(out: Output, report: Report) -> None:
-    """What was looked at, how long it took, and what all of it rests on."""
+    """Print what was looked at, how long it took, and what all of it rests on."""
     flaws = [d for d in report.done if of_flaws(d.result.findings, report)]
     for done in report.done:
         if done not in flaws or standing_of(done.result.findings) is not Standing.HOLDS:
@@ -186,7 +186,7 @@ def spent(done: Done) -> str:
 
 
 def of_flaws(findings: tuple[Finding, ...], report: Report) -> bool:
-    """Whether findings are about a flaw."""
+    """Tells whether findings are about a flaw."""
     return all(f.subject in report.plan.flaws for f in findings)
 
 
