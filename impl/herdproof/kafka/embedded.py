@@ -41,7 +41,7 @@ _LOGGING = (
 """Kafka's log goes to stderr, line by line; without its settings' 300 lines."""
 
 FORGETTING_S = 20.0
-"""How long a broker's id may stand after its death: Kafka's own sessions last 18 s."""
+"""The time for which a broker's id may stand after its death: Kafka's own sessions last 18 s."""
 
 
 class BrokerIdInUse(WorldError):
@@ -184,7 +184,7 @@ class EmbeddedKafka:
         self._running().resume(self._name)
 
     def alive(self) -> bool:
-        """Whether the broker's process runs (or is paused)."""
+        """Tells whether the broker's process runs (or is paused)."""
         return self._running().alive(self._name)
 
     def create_topic(self, name: str, partitions: int, replicas: int = 1) -> None:
@@ -215,7 +215,7 @@ class EmbeddedKafka:
         return self._servers
 
     def _prepare(self, java: Sequence[str], properties: Path) -> None:
-        """What is done before the first start."""
+        """Prepare the first start."""
 
     def _launch(self) -> None:
         """Start the process once ZooKeeper has forgotten an earlier one; wait until it serves."""
@@ -243,16 +243,16 @@ class EmbeddedKafka:
         return f"/brokers/ids/{self.broker_id}"
 
     def _has_id(self, onlooker: Client) -> bool:
-        """Whether its id stands in ZooKeeper, or that is not known."""
+        """Tells whether its id stands in ZooKeeper, or that is not known."""
         return onlooker.perform(Exists(self._node)) != Found(None)
 
     def _registered(self, onlooker: Client) -> bool:
-        """Whether its id stands in ZooKeeper with its port."""
+        """Tells whether its id stands in ZooKeeper with its port."""
         found = onlooker.perform(Get(self._node))
         return isinstance(found, Data) and json.loads(found.data)["port"] == self.port
 
     def _serves(self, onlooker: Client) -> bool:
-        """Whether it tells clients of itself, and of all topics that stand in ZooKeeper."""
+        """Tells whether it tells clients of itself, and of all topics that stand in ZooKeeper."""
         standing = _children(onlooker, "/brokers/topics")
         return self.topics.served_by(
             self.broker_id, standing - _children(onlooker, "/admin/delete_topics")

@@ -38,7 +38,7 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """What its file is called."""
+        """The name of its file."""
         return f"{self.name}-{self.revision}.jar"
 
 

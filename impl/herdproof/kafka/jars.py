@@ -55,7 +55,7 @@ class Pin:
 
 @cache
 def pins(version: str = VERSION) -> tuple[Pin, ...]:
-    """What the lock of this release says."""
+    """The pins of this release's lock."""
     text = Path(__file__).with_name(LOCKS[version]).read_text(encoding="utf-8")
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
     return tuple(Pin(Jar(*name.split(":")), int(size), sha256) for sha256, size, name in lines)

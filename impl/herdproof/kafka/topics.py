@@ -31,9 +31,9 @@ from herdproof.servers import LOOK_EVERY_S, eventually
 
 POLL_S = 0.2
 HEARSAY_S = 2.0
-"""How much later than another a broker may hear of a topic."""
+"""The time by which a broker may hear of a topic later than another."""
 MOST_RECORDS = 1_000_000
-"""How many records one call can write: they wait in memory."""
+"""The number of records that one call can write: they wait in memory."""
 UNASSIGNED = -1
 """No number: as a partition, Kafka's client chooses one; as an offset, not yet written."""
 
@@ -62,7 +62,7 @@ class Topics:
 
     def served_by(self, broker: int, topics: Collection[str], timeout_s: float = 1.0) -> bool:
         """
-        Whether that broker answers, and knows itself, these topics, and what it alone must lead.
+        Tells whether that broker answers, and knows itself, these topics, and what it must lead.
 
         A broker that has just started knows its topics a little later than itself. Librdkafka may
         well ask another broker: so a new client asks, and only that broker's answer counts.
@@ -86,7 +86,7 @@ class Topics:
         )
 
     def partitions(self) -> dict[str, int]:
-        """How many partitions each topic has, Kafka's own topics aside."""
+        """The number of partitions of each topic, Kafka's own topics aside."""
         try:
             cluster = self._admin.list_topics(timeout=self._timeout_s)
         except KafkaException as refusal:
@@ -219,7 +219,7 @@ class Topics:
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def _partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has; raises `KafkaRefused` if there is no such topic."""
+        """The number of a topic's partitions; raises `KafkaRefused` if there is no such topic."""
         deadline = time.monotonic() + HEARSAY_S
         try:
             while True:
@@ -272,13 +272,13 @@ class Topics:
             raise self._refused(deed, refusal) from refusal
 
     def _refused(self, deed: str, refusal: Exception) -> KafkaRefused:
-        """What to say of a refusal."""
+        """The error for a refusal."""
         error = refusal.args[0] if refusal.args else None
         why = error.str() if isinstance(error, KafkaError) else str(refusal) or "no answer"
         return KafkaRefused(f"The Kafka at {self._bootstrap} did not {deed}: {why}")
 
     def _settings(self) -> dict[str, str | int | float | bool]:
-        """What every client of librdkafka's is told here: to wait no longer, and not to chatter."""
+        """The settings of all clients of librdkafka's here: wait no longer, and do not chatter."""
         wait_ms = int(self._timeout_s * 1000)
         return {
             "bootstrap.servers": self._bootstrap,

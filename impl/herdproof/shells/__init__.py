@@ -1,1 +1,1 @@
-"""What the shells of every protocol are made of: clock, timers, TLS, logs, metrics."""
+"""The common parts of every protocol's shells: clock, timers, TLS, logs, metrics."""

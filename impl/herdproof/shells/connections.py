@@ -33,7 +33,7 @@ class LimitedConnection(asyncio.Protocol, ABC):
     @property
     @abstractmethod
     def _begun(self) -> bool:
-        """Whether a frame has begun to come, and is not whole yet."""
+        """Tells whether a frame has begun to come, and is not whole yet."""
 
     @abstractmethod
     def _tell_opened(self) -> None:

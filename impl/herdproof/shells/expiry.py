@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Key: TypeAlias = tuple[str, int | str | tuple[str, str]]
-"""What is waited for: a kind, and whose."""
+"""The key of what is waited for: a kind, and whose."""
 Expired: TypeAlias = Callable[[], None]
 
 AT_ONCE = 256
-"""How many watchers expire in one event: all of a large crowd's would hold up all else."""
+"""The number of watchers that expire in one event: all of a large crowd would hold up all else."""
 
 
 class Purgatory:

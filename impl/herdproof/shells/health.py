@@ -23,19 +23,19 @@ TURNS_S = 2.0
 
 
 class Condition(NamedTuple):
-    """Whether it is well, and a sentence without its end."""
+    """The condition of a service: well or not, and a sentence without its end."""
 
     is_well: bool
     said: str
 
 
 def starting() -> Condition:
-    """How ready a service is before it says so itself."""
+    """The condition of a service before it says so itself."""
     return Condition(False, "it is starting")
 
 
 def serving() -> Condition:
-    """How ready a service is that depends on nobody."""
+    """The condition of a service that depends on nobody."""
     return Condition(True, "it serves")
 
 
@@ -48,7 +48,7 @@ class Health:
     """The loop that has to turn, once there is one."""
 
     def alive(self) -> Condition:
-        """Whether the loop turns; before there is one, the process lives at least."""
+        """The condition of the loop: it turns; before there is one, the process lives at least."""
         if self.loop is None:
             return starting()._replace(is_well=True)
         turned = threading.Event()
@@ -68,7 +68,7 @@ class Page(NamedTuple):
 
 
 def page(path: str, accept: str, registry: CollectorRegistry, health: Health) -> Page:
-    """What is served under a path, to who accepts such types; health may take `TURNS_S`."""
+    """The page under a path, for who accepts such types; health may take `TURNS_S`."""
     conditions: dict[str, Callable[[], Condition]] = {
         "/healthz": health.alive,
         "/ready": health.ready,

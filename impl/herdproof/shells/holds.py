@@ -1,5 +1,5 @@
 """
-How long a loop is held: the time in which it does what has come, and looks at no connection.
+Holds of a loop: the time in which it does what has come, and looks at no connection.
 
 Whoever writes meanwhile waits for so long, and so does every timer. It is measured around the
 loop's own waiting, so that nothing of what a process does in its loop is left out.
@@ -55,7 +55,7 @@ class _Measured(selectors.DefaultSelector):
         self._since: tuple[float, float] | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What has come: here the loop waits, and here one hold ends and the next one begins."""
+        """Wait for what comes: here one hold ends, and the next one begins."""
         if self._since is not None:
             clock, cpu = self._since
             holds = self._holds

@@ -18,7 +18,7 @@ BACKLOG = 1024
 """Connections that wait to be accepted: after a failover all consumers come at once."""
 HANDSHAKES = 256
 """
-How many TLS handshakes are under way at once; each costs some 300 kB, whoever it is.
+The number of TLS handshakes under way at once; each costs some 300 kB, whoever it is.
 
 One more takes the place of the oldest: who means it has done with its own in a moment.
 """
@@ -59,7 +59,7 @@ class Threshold:
         self.waiting: dict[Arrival, None] = {}
 
     def arrival(self) -> asyncio.Protocol:
-        """What a new connection comes to first."""
+        """The protocol that a new connection comes to first."""
         return Arrival(self)
 
     def enter(self, arrival: Arrival) -> None:

@@ -26,17 +26,17 @@ Value = str | int | float | bool | None
 
 WINDOW_S = 10.0
 FEW, MANY = 50, 1_000
-"""How many lines of one message are written within it: of warnings, of what merely happens."""
+"""The number of lines of one message within it: of warnings, of what merely happens."""
 
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F)]
-"""What ends a line, or moves what is shown."""
+"""Characters that end a line, or move what is shown."""
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS} | {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
 _ESCAPED_IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
 """The others it escapes by itself."""
 
 
 class LogForm(Enum):
-    """How a log's lines are written."""
+    """The form of a log's lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -127,7 +127,7 @@ class FewOfEach(logging.StreamHandler[TextIO]):
 
 
 def at_most(level: int) -> float:
-    """How many lines of one message are written within `WINDOW_S`."""
+    """The number of lines of one message that are written within `WINDOW_S`."""
     if level <= logging.DEBUG:
         return float("inf")
     return FEW if level >= logging.WARNING else MANY

@@ -14,9 +14,9 @@ from herdproof.errors import WorldError
 from herdproof.shells.health import Health, page
 
 PATIENCE_S = 5.0
-"""How long a reader may take from its connection to the last byte of the answer."""
+"""The time that a reader may take from its connection to the last byte of the answer."""
 READERS = 16
-"""How many there may be at once: one more takes the place of who is there longest."""
+"""The number of readers at once: one more takes the place of who is there longest."""
 HEAD_BYTES = 8_192
 """The most of a request's head."""
 
@@ -89,7 +89,7 @@ class MetricsServer:
                 await writer.wait_closed()
 
     def _answer(self, head: list[str]) -> bytes:
-        """What is answered to a request, by its head's lines."""
+        """The answer to a request, by its head's lines."""
         method, _, rest = head[0].partition(" ")
         if method not in ("GET", "HEAD"):
             return b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n"

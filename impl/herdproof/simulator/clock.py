@@ -19,7 +19,7 @@ _ROUNDING = 1e-6
 
 
 class Timeline:
-    """What is to happen, by true time (ms); `now` is the moment that is being lived."""
+    """Events to come, by true time (ms); `now` is the moment that is being lived."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -59,7 +59,7 @@ class Clock:
         self.rate = rate
 
     def now_ms(self) -> int:
-        """What the clock shows."""
+        """The time that the clock shows."""
         return int(self._base + (self._timeline.now - self._since) * self.rate + _ROUNDING)
 
     def when(self, shown_ms: int) -> float:

@@ -35,7 +35,7 @@ class Kafka:
         self._operator = service.zookeeper.open()
         self.logs: dict[NamedPartition, Log] = {}
         self.topics: dict[str, int] = {}
-        """How many partitions each topic has."""
+        """The number of partitions of each topic."""
 
     def prepare(self, paths: tuple[str, ...]) -> None:
         """Make persistent nodes where they are missing, parents first."""

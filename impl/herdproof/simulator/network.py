@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from herdproof.simulator.clock import Timeline
 
 CONNECT_TIMEOUT_MS = 1500
-"""How long a connection is waited for across a network that carries nothing."""
+"""The time for which a connection is waited for across a network that carries nothing."""
 
 
 class Side(Protocol):
@@ -91,7 +91,7 @@ class End:
         self.side = side
         self.channel = channel
         self.pipe = pipe
-        """What this end sends."""
+        """The pipe of what this end sends."""
         self.over = False
         """Its process was told that it is closed, or is no more."""
         self.hung_up = False
@@ -171,7 +171,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late messages are: most of them little, a share of them up to so many milliseconds."""
+    """The lateness of messages: little for most, for a share of them up to so many milliseconds."""
 
     share: float = 0.02
     most_ms: float = 850.0
@@ -191,7 +191,7 @@ class Network:
         """Who listens where; None while the process is down."""
 
     def delay(self) -> float:
-        """How long a message is under way (ms)."""
+        """The time for which a message is under way (ms)."""
         random = self.chance.random()
         if random < self.lateness.share:
             return 5.0 + self.lateness.most_ms * random / self.lateness.share
@@ -199,7 +199,7 @@ class Network:
 
     @staticmethod
     def pair(one: str, other: str) -> tuple[str, str]:
-        """How two hosts are named together, in whichever order."""
+        """The name of two hosts together, in whichever order."""
         return (one, other) if one < other else (other, one)
 
     def part(self, one: str, other: str, until_ms: float) -> None:

@@ -17,14 +17,14 @@ from herdproof.simulator.clock import Clock, Timeline
 from herdproof.simulator.network import Connection, End, Network
 
 SOON_MS = 1.0
-"""How soon, at the earliest, a timer goes off."""
+"""The earliest moment at which a timer goes off."""
 
 LATE_MS = 150.0
-"""How late the timers of a process that wakes may be."""
+"""The time by which the timers of a process that wakes may be late."""
 
 
 class World(Protocol):
-    """What every process lives in."""
+    """The world that every process lives in."""
 
     timeline: Timeline
     network: Network
@@ -67,7 +67,7 @@ class Process:
             self.timeline.at(max(self.clock.when(time_ms), soonest), self._alarm, time_ms)
 
     def tick(self) -> None:
-        """What it asked to be woken for is due."""
+        """Do what it asked to be woken for."""
         raise NotImplementedError
 
     def woke(self) -> None:

@@ -35,7 +35,7 @@ from herdproof.zookeeper.operations import (
 )
 
 HOST = "zookeeper"
-"""What the service is called in the network."""
+"""The name of the service in the network."""
 
 FENCED = Refusal(Why.BAD_VERSION, 0)
 """The answer to a transaction whose first part, the check of the epoch, fails."""
@@ -67,7 +67,7 @@ class SimulatedService:
         self.wrote: Callable[[SimulatedClient, Open], None] = ignore
         """Told of every write that was done, before its answer is on its way."""
         self.fenced = 0
-        """How many writes of coordinators were refused because their epoch was over."""
+        """The number of coordinators' writes that were refused because their epoch was over."""
         self._slow_until = 0.0
         self._slow_ms = 0.0
 
@@ -77,11 +77,11 @@ class SimulatedService:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it was slowed down."""
+        """Tells whether it was slowed down."""
         return self.timeline.now < self._slow_until
 
     def delay(self) -> float:
-        """How long a message between a client and the service is under way (ms)."""
+        """The time for which a message between a client and the service is under way (ms)."""
         delay = 0.3 + 3.0 * self.chance.random()
         return delay + self._slow_ms * self.chance.random() if self.is_slow else delay
 

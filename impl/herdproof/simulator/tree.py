@@ -45,7 +45,7 @@ class Node(NamedTuple):
     children: frozenset[str] = frozenset()
 
     def stat(self) -> Stat:
-        """What a client is told of this node."""
+        """The stat of this node that a client is told."""
         return Stat(
             czxid=self.czxid,
             mzxid=self.mzxid,

@@ -48,7 +48,7 @@ NOTHING: frozenset[str] = frozenset()
 
 
 class Session(NamedTuple):
-    """What the service keeps for one session."""
+    """The state that the service keeps for one session."""
 
     alive: bool = True
     data_watches: frozenset[str] = NOTHING
@@ -60,7 +60,7 @@ class Session(NamedTuple):
     view: Nodes | None = None
     """The older tree that a lagging server reads from; None where the server is up to date."""
     missed: tuple[Watched, ...] = ()
-    """What happened since `view`, in order: the lagging server has not applied it yet."""
+    """Changes since `view`, in order: the lagging server has not applied them yet."""
 
     def told(self, changes: tuple[Watched, ...]) -> Session:
         """The session after its server applied these changes: watches fire, each once."""
@@ -93,7 +93,7 @@ class ZooKeeper:
     """
 
     draft: type[Draft] = Draft
-    """What a transaction is: here a planted mistake goes in."""
+    """The class of transactions: here a planted mistake goes in."""
 
     def __init__(self) -> None:
         """A new service: only the root stands, no session is open."""
@@ -123,7 +123,7 @@ class ZooKeeper:
         self._end(session, told=told)
 
     def alive(self, session: int) -> bool:
-        """Whether the service still knows this session."""
+        """Tells whether the service still knows this session."""
         return self._session(session).alive
 
     def lose_connection(self, session: int) -> None:

@@ -383,7 +383,7 @@ _NO_CONNECTION = -1
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the owner was last told, and the number of the connection that it was about."""
+    """The link that the owner was last told of, and the number of the connection it was about."""
 
     link: Link = Link.LOST
     session: int = 0
@@ -417,7 +417,7 @@ class _Doorbell:
         self._button.setblocking(False)
 
     def fileno(self) -> int:
-        """What kazoo selects on."""
+        """The file descriptor that kazoo selects on."""
         return self._ear.fileno()
 
     def send(self, ring: bytes) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 log = logging.getLogger(__name__)
 
 _LOOK_AROUND_S = 0.1
-"""How often the thread looks around."""
+"""The period in which the thread looks around."""
 
 
 class Courier:
@@ -49,7 +49,7 @@ class Courier:
             errand()
 
     def is_this_thread(self) -> bool:
-        """Whether an errand is asking."""
+        """Tells whether an errand is asking."""
         return threading.current_thread() is self._thread
 
     def stop(self) -> None:

@@ -183,7 +183,7 @@ class EmbeddedZooKeeper:
                 road.thaw()
 
     def alive(self, server: int) -> bool:
-        """Whether the server's process runs (or is paused)."""
+        """Tells whether the server's process runs (or is paused)."""
         return self._running().alive(_name(server))
 
     def mode(self, server: int) -> str | None:

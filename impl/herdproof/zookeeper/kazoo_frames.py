@@ -60,16 +60,16 @@ CHANGES = {
     EventType.CHANGED: Change.DATA,
     EventType.CHILD: Change.CHILDREN,
 }
-"""What the types of watch events mean; the one that is left out, NONE, is about no node."""
+"""Changes by type of watch event; the one that is left out, NONE, is about no node."""
 
 READS = (frames.Exists, frames.GetData, frames.GetChildren)
 """The frames that are answered by the server that one is connected to, as far as it has got."""
 
 OPEN = OPEN_ACL_UNSAFE
-"""What anybody may do anything with."""
+"""The access list of a node with which anybody may do anything."""
 
 OWN = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
-"""What anybody may read, and only its creator's digest may change."""
+"""The access list of a node that anybody may read, and only its creator's digest may change."""
 
 _REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
     (kazoo_errors.NoNodeError, Why.NO_NODE),
@@ -127,7 +127,7 @@ def frame_of(
 
 def answer_of(operation: Operation, result: Any, unrooted: Callable[[str], str]) -> Answer:
     """
-    What kazoo answered to an operation, in our words.
+    The answer of kazoo to an operation, in our words.
 
     `result` is kazoo's, and ready: a value or an exception; `unrooted` undoes `rooted`.
     """
@@ -187,7 +187,7 @@ def _part(
 
 
 def _stat(stat: Any) -> Stat:
-    """What we keep of kazoo's `ZnodeStat`."""
+    """The part of kazoo's `ZnodeStat` that we keep."""
     return Stat(
         czxid=stat.czxid,
         mzxid=stat.mzxid,
@@ -202,7 +202,7 @@ def _stat(stat: Any) -> Stat:
 
 def _refusal(problem: Exception, index: int | None = None) -> Refusal:
     """
-    What kazoo raised, in our words.
+    The refusal that kazoo raised, in our words.
 
     Another error that the server reports (access denied, a quota) means that it did nothing: bad
     arguments. Whatever else goes wrong leaves open whether it was done: connection loss.

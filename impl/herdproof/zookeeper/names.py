@@ -11,7 +11,7 @@ from functools import lru_cache
 from urllib.parse import quote, unquote
 
 _PLAIN = " !$&'()*+,;=:@~"
-"""What stands for itself beside letters, digits and _.- (no "/" and no "%")."""
+"""Characters that stand for themselves beside letters, digits and _.- (no "/" and no "%")."""
 
 
 @lru_cache(maxsize=65_536)

@@ -28,9 +28,9 @@ class Stat:
     mzxid: int
     """Transaction that last changed its data."""
     version: int
-    """How often its data was set since it was created; what `Check` compares."""
+    """The number of times that its data was set since it was created; what `Check` compares."""
     cversion: int
-    """How often its set of children changed."""
+    """The number of times that its set of children changed."""
     ephemeral_owner: int
     """The session that owns it; 0 for a persistent node."""
     data_length: int
@@ -197,7 +197,7 @@ class Refusal:
 
 @lru_cache(maxsize=4096)
 def is_path(path: str) -> bool:
-    """Whether a node could have this path: absolute, without empty names, "." or ".."."""
+    """Tells whether a node could have this path: absolute, without empty names, "." or ".."."""
     names = set(path.split("/")[1:])
     return path == "/" or (path[:1] == "/" and not {"", ".", ".."} & names and "\0" not in path)
 
@@ -215,7 +215,7 @@ Answer = Created | Deleted | Changed | Done | Found | Data | Names | Synced | Re
 
 
 class Change(Enum):
-    """What a watch saw."""
+    """A change that a watch saw."""
 
     CREATED = "created"
     DELETED = "deleted"
@@ -232,7 +232,7 @@ class Watched:
 
 
 class Link(Enum):
-    """What a client knows of its session."""
+    """The state of a session, as its client knows it."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"

@@ -48,7 +48,7 @@ class Outage:
 
 
 ZOOKEEPER = "zookeeper"
-"""What the trouble is called."""
+"""The name of the trouble."""
 
 
 def reason(servers: Sequence[tuple[str, int]]) -> str:

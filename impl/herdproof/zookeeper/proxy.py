@@ -34,7 +34,7 @@ _INT = struct.Struct(">i")
 _LARGEST_FRAME = 1 << 25
 
 _RETRY_S = 0.02
-"""How long the proxy waits between two attempts to reach a server that does not listen yet."""
+"""The time between two attempts of the proxy to reach a server that does not listen yet."""
 
 
 class NothingSwallowed(WorldError):
@@ -78,22 +78,22 @@ class FaultProxy:
 
     @property
     def connections(self) -> int:
-        """How many connections it has let through."""
+        """The number of connections that it has let through."""
         return self._connections
 
     @property
     def refused(self) -> int:
-        """How many connections it has closed at once."""
+        """The number of connections that it has closed at once."""
         return self._refused
 
     @property
     def bytes_to_server(self) -> int:
-        """How many bytes it has passed on to the server."""
+        """The number of bytes that it has passed on to the server."""
         return self._to_server
 
     @property
     def bytes_to_client(self) -> int:
-        """How many bytes it has passed on to clients (those that it swallowed do not count)."""
+        """The number of bytes passed on to clients (those that it swallowed do not count)."""
         return self._to_client
 
     def start(self) -> Self:
@@ -229,7 +229,7 @@ class FaultProxy:
             await asyncio.sleep(0)
 
     def admit(self, line: _Line) -> bool:
-        """Whether a new connection may stand; run, like all below, by the loop's thread."""
+        """Tells whether a new connection may stand; run, like all below, by the loop's thread."""
         with self._changed:
             if self._allowed == 0:
                 self._refused += 1
@@ -268,7 +268,7 @@ class FaultProxy:
             held.append(pass_on)
 
     def swallows(self, xids: list[int]) -> bool:
-        """Whether replies are dropped; those that are, are counted."""
+        """Tells whether replies are dropped; those that are, are counted."""
         if self._swallowing:
             with self._changed:
                 self._swallowed += sum(xid not in _NO_REPLIES for xid in xids)
