@@ -20,9 +20,9 @@ from herdspec.protocols.election.plan import PROTOCOL
 from herdspec.protocols.election.properties import ELECTION
 
 FAULTY = {"calm": 0.04, "mixed": 0.15, "stormy": 0.4}
-"""How many of the steps are faults, as far as some are possible."""
+"""The shares of steps that are faults, as far as some are possible."""
 ASKED_FOR = 0.15
-"""How many are what users ask for."""
+"""The share of steps that users ask for."""
 MIXES = {
     f"{size} brokers/{name}": (size, share) for name, share in FAULTY.items() for size in (2, 3, 4)
 }

@@ -86,7 +86,7 @@ class LeaderChanged:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """What was before this event in the inbox has been taken; see `Wake`."""
+    """The end of what was in the inbox before this event: it has been taken; see `Wake`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ Event = Stand | Resign | LinkChanged | LeaderChanged | Woken | Answered
 
 
 class Call(Enum):
-    """What the elector has asked of ZooKeeper and not yet finished with."""
+    """A call that the elector has made to ZooKeeper and not yet finished with."""
 
     NONE = "none"
     LOOK = "look"

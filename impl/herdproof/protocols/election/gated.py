@@ -17,7 +17,7 @@ from herdproof.protocols.election.gate import Shell
 
 
 class Impossible(CallerError):
-    """What was asked of this world cannot happen in it now."""
+    """A demand on this world that cannot be met in it now."""
 
 
 class Gated(Protocol):

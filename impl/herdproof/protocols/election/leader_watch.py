@@ -9,7 +9,7 @@ from herdproof.protocols.election.elector import read_leader
 from herdproof.zookeeper.operations import Answer, Data, Get, Operation, Watched
 
 LOOK_AGAIN_S = 0.2
-"""How long until it looks again, where nobody leads: nothing tells that somebody does."""
+"""The time until it looks again, where nobody leads: nothing tells that somebody does."""
 
 
 class LeaderWatch:

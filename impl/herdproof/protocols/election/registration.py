@@ -33,7 +33,7 @@ Ask = Callable[[Operation], Awaitable[Answer]]
 """Asks ZooKeeper; the answer may be CONNECTION_LOSS, but it comes."""
 
 RETRY_S = 1.0
-"""How long it waits to look again where nothing tells it to."""
+"""The time until it looks again where nothing tells it to."""
 
 
 class Registration:

@@ -56,10 +56,10 @@ log = logging.getLogger(__name__)
 DEFAULT_PATHS = Paths()
 
 _POLITENESS_S = 2.0
-"""How long `close` waits for the node of a leader to be deleted before it ends the session."""
+"""The time that `close` leaves for a leader's node to be deleted before it ends the session."""
 
 _RETRY_S = 0.05
-"""How long `prepare` waits for a connection between two attempts."""
+"""The time for which `prepare` waits for a connection between two attempts."""
 
 
 def ignore_link(link: Link, session: int) -> None:
@@ -147,7 +147,7 @@ class ZkElection:
 
     @property
     def leads(self) -> bool:
-        """Whether this broker believes that it leads; ask `write` for certainty."""
+        """Tells whether this broker believes that it leads; ask `write` for certainty."""
         return self._core.leads and not self._over
 
     @property
@@ -309,11 +309,11 @@ class ZkElection:
                 self._shell.release(self._submit)
 
     def _patience_s(self) -> float | None:
-        """How long to wait for a further event, in seconds; without end unless closing."""
+        """The seconds to wait for a further event; without end unless closing."""
         return max(0.0, self._patience_ends - time.monotonic()) if self._closing else None
 
     def _finished(self) -> bool:
-        """Whether the end was asked for, and there is nothing left to wait for."""
+        """Tells whether the end was asked for, and there is nothing left to wait for."""
         if not self._closing or self._shell.inbox:
             return False
         at_rest = not self._core.stands and self._core.call is Call.NONE

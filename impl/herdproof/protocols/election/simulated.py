@@ -34,7 +34,7 @@ WRITTEN = "/herdproof/election/written"
 Wrote = Callable[[Elector, int, Answer], None]
 """Told of a write of a broker's application: the core, the epoch that it was under, the answer."""
 CONSTANT = frozenset({"paths"})
-"""What of a core never changes, and needs no snapshot."""
+"""Attributes of a core that never change, and need no snapshot."""
 
 
 class Broker:

@@ -69,7 +69,7 @@ STALE = Refusal(Why.BAD_VERSION, 0)
 
 
 class State(Struct, kw_only=True, gc=False):
-    """What a core is like after a step; see `Elector`."""
+    """The state of a core after a step; see `Elector`."""
 
     link: str
     stands: bool
@@ -82,7 +82,7 @@ class State(Struct, kw_only=True, gc=False):
 BEGINNING = State(
     link=Link.LOST.value, stands=False, leads=False, token=0, call=Call.NONE.value, due=False
 )
-"""What a core is like when its process starts."""
+"""The state of a core when its process starts."""
 
 
 class AnswerLine(Struct, kw_only=True, gc=False):
@@ -110,7 +110,7 @@ class AskLine(Struct, kw_only=True, gc=False):
     call: str
     number: Int
     watch: bool
-    """Whether it leaves a watch."""
+    """True if it leaves a watch."""
     epoch: Int
     """The epoch that its transaction checks; -1 where it checks none."""
 
@@ -151,7 +151,7 @@ WRITTEN = (
 """The fields of a line, as they are written."""
 
 FORMATS: Formats = {(SCHEMA, ELECTION): TraceLine}
-"""What a reader of elections' traces reads."""
+"""The formats of elections' traces."""
 
 
 # ── Writing ─────────────────────────────────────────────────────────────────────────────────
@@ -258,7 +258,7 @@ def _asked(core: Elector, asked: Ask | None) -> AskLine | None:
 
 def answer_line(call: str, number: int, answer: Answer | None) -> AnswerLine:
     """
-    What an answer tells, facts only: whether a node is one's own, its reader decides.
+    The line on an answer, facts only: whether a node is one's own, its reader decides.
 
     Of an answer that nobody waits for (None), nothing is told.
     """

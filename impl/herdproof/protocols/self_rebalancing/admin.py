@@ -57,7 +57,7 @@ class RebalancingGroup:
 
     @property
     def subscriptions(self) -> Mapping[str, str]:
-        """What each member wants, in words."""
+        """The wishes of each member, in words."""
         return {consumer: in_words(text) for consumer, text in self.members.items()}
 
     @property

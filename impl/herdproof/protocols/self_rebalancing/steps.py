@@ -47,7 +47,7 @@ class Step(Struct, frozen=True, kw_only=True):
     subscription: str = ""
     """Of `register`: the registration, as it stands in ZooKeeper."""
     partitions: tuple[Offset, ...] = ()
-    """What is read, planned, claimed, released, stored or started; `NO_OFFSET`: none counts."""
+    """Places read, planned, claimed, released, stored or started; `NO_OFFSET`: no offset counts."""
     number: int = 0
     """Of what is asked of ZooKeeper, and of its answer: that of the `Ask`."""
     token: int = 0

@@ -43,7 +43,7 @@ class ConnectorTracer:
                 self._tracer.step(effect.action, arguments=self._told(effect))
 
     def _told(self, step: Step) -> dict[str, Any]:
-        """What a step tells; what has no meaning for it is left out."""
+        """The arguments that a step tells; what has no meaning for it is left out."""
         told = structs.asdict(step)
         for known in ("action", "group", "consumer", "until_ms"):
             del told[known]

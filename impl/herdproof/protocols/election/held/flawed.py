@@ -77,7 +77,7 @@ class WatchAfterCheck(Elector):
     def __init__(self, broker: str, paths: Paths = _PATHS) -> None:
         super().__init__(broker, paths)
         self.watches = False
-        """Whether the look under way is the one that only sets the watch."""
+        """True if the look under way is the one that only sets the watch."""
 
     def handle_look(self, answer: Answer) -> list[Effect]:
         """Go by the first answer, and then watch."""

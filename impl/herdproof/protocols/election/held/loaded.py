@@ -173,7 +173,7 @@ def _answer(
 
 
 def _stat(*, owner: int = 0, version: int = 0) -> Stat:
-    """What is told of a node, but for what no elector looks at."""
+    """A node's stat, of which only what electors look at has a meaning."""
     return Stat(
         czxid=1, mzxid=1, version=version, cversion=0, ephemeral_owner=owner, data_length=0,
         num_children=0,

@@ -121,7 +121,7 @@ def _is_loss(answer: Answer) -> bool:
 
 
 def _expected(core: Elector) -> int:
-    """What the call under way carries: a creation, the version that must still hold."""
+    """The version that the call under way carries: that of a creation must still hold."""
     return core.expected if core.call is Call.CREATE else 0
 
 
@@ -151,7 +151,7 @@ def _decoded(broker: Broker, answer: Answer) -> tuple[int, int]:
 
 
 def _is_mine(broker: Broker, stat: Stat) -> bool:
-    """Whether the broker takes a leader's node for its own; a flawed one goes by its name alone."""
+    """Tells whether the broker takes a leader's node for its own; a flawed one goes by its name."""
     if stat.ephemeral_owner in broker.former:
         return isinstance(broker.shell.core, MineByData)
     return stat.ephemeral_owner == broker.session

@@ -1,1 +1,1 @@
-"""What traces of the election tell of its contract's fields, judged by the contract."""
+"""Traces of the election, in the terms of its contract's fields, judged by the contract."""

@@ -1,5 +1,5 @@
 """
-What each line of an election says of the contract's fields: no guard, no judgement.
+The contract's fields as each line of an election fills them: no guard, no judgement.
 
 - A `Broker` is one taking up of an epoch, by one process of a node: what it has taken up, it keeps.
   So who takes the epoch up that another one had is seen, however much later that is.
@@ -82,7 +82,7 @@ class ElectionJudge(PlainJudge):
             self.seen.set("leads", self._leads.pop(node), False)
 
     def lose(self, gap: Gap) -> None:
-        """Whether the node leads, nobody knows from now on."""
+        """Forget a node: whether it leads, nobody knows from now on."""
         self.seen.gap(gap.lines, INITIAL)
         if gap.node in self._leads:
             self.seen.forget("leads", self._leads[gap.node])

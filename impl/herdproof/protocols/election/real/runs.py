@@ -39,7 +39,7 @@ class StaleWriteAccepted(Exception):
 
 @dataclass
 class Runs:
-    """What was run: where its traces lie, and what happened."""
+    """Runs of real brokers: where their traces lie, and what happened."""
 
     traces: list[Path] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)

@@ -66,11 +66,11 @@ SESSION_TIMEOUT_S = 30.0
 """So long that no session expires within a plan unless the plan says so."""
 
 _LOOK_AGAIN_S = 0.002
-"""How long to wait between two looks at something that nobody tells us of."""
+"""The time between two looks at something that nobody tells us of."""
 
 
 class Mail:
-    """What other threads tell, run by the thread that drives, in the order in which it came."""
+    """Messages of other threads, run by the thread that drives, in the order in which they came."""
 
     def __init__(self, patience_s: float) -> None:
         self.patience_s = patience_s
@@ -138,9 +138,9 @@ class Broker:
     shell: Shell
     session: int = 0
     cut_off: bool = False
-    """Whether this world has broken its network (what the server sees is another thing)."""
+    """True if this world has broken its network (what the server sees is another thing)."""
     met: int = 0
-    """How many connections its network had met when it was broken."""
+    """The number of connections that its network had met when it was broken."""
     paused: bool = False
     passwords: dict[int, bytes] = field(default_factory=dict)
     """Of all its sessions: with one, the session can be ended at the server."""
@@ -153,7 +153,7 @@ _CONNECTED = re.compile(r"\bsid=(0x[0-9a-f]+)")
 
 @dataclass(frozen=True)
 class Lists:
-    """What the server lists: living sessions, sessions with a connection, watches by session."""
+    """Lists of the server's: living sessions, sessions with a connection, watches by session."""
 
     sessions: frozenset[int]
     connected: frozenset[int]
@@ -199,9 +199,9 @@ class RealElection(GatedElection[Broker]):
         "catch_up": "needs a server that lags",
         "expire_told": NEEDS_A_TIMEOUT,
     }
-    """What one server, disturbed from outside, cannot be made to do, and why."""
+    """Actions that one server, disturbed from outside, cannot be made to take, and why."""
     reluctant: ClassVar[Collection[str]] = ()
-    """What can be done at times only."""
+    """Actions that are possible at times only."""
 
     def __init__(
         self, zookeeper: EmbeddedZooKeeper, size: int, *, root: str = "/link",
@@ -345,7 +345,7 @@ class RealElection(GatedElection[Broker]):
     # ── What the elector does with what its inbox holds ─────────────────────────────────────
 
     def handle_suspended(self, b: int) -> None:
-        """What the client said when its connection broke; what still waits comes too late."""
+        """Say what the client said when its connection broke; what still waits comes too late."""
         broker = self.brokers[b]
         if broker.service.link is not Link.SUSPENDED:
             raise Impossible(f"{broker.name}'s connection stands: cut it first")

@@ -26,7 +26,7 @@ OUTCOMES = {
 """Which outcomes each call may have where its answer counts."""
 
 NO_EPOCH = -1
-"""What a call tells that checks none."""
+"""The epoch that a call tells which checks none."""
 
 PLAIN = {"stand", "resign", "look", "handle_suspended", "handle_reconnected", "handle_lost",
          "handle_new_session"}  # fmt: skip
@@ -160,7 +160,7 @@ class Ledger:
 
 class Transactions:
     """
-    What lines told of ZooKeeper's transactions, by zxid: each began an epoch, or is a write in one.
+    Transactions of ZooKeeper that lines told, by zxid: each began an epoch, or is a write in one.
 
     Epochs never go back from one transaction to the next; what begins an epoch is its first.
     """
@@ -215,7 +215,7 @@ class Transactions:
         return before, self.told[place] if place < len(self.told) else None
 
     def _room(self, zxid: int) -> str | None:
-        """Whether a transaction that created a leader's node can have begun some epoch."""
+        """Object where a transaction that created a leader's node can have begun no epoch."""
         place = bisect_left(self.told, (zxid, 0, False))
         before, after = self._around(place)
         if after is None or (after[0] == zxid and after[2]):
@@ -242,5 +242,5 @@ def _idle(told: AnswerLine) -> str | None:
 
 
 def _acts(line: TraceLine) -> bool:
-    """Whether a line shows more than the wish to stand."""
+    """Tells whether a line shows more than the wish to stand."""
     return line.state != replace(BEGINNING, stands=line.state.stands)

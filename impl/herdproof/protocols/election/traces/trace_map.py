@@ -1,5 +1,5 @@
 """
-What lines of elections are to the election's spec: the map of their traces.
+The map of elections' traces: what their lines are to the election's spec.
 
 Two judges look at each line. The *ledger* (`ledger.py`) checks what the spec knows nothing of:
 that sequences have no gap, that calls and answers pair up, that sessions and zxids fit together.
@@ -35,7 +35,7 @@ NAMED = frozenset({
 """The spec's actions that a trace names; the others are inferred."""
 
 NEVER = frozenset({"pause", "resume"})
-"""What need not be inferred: a pause only withholds steps."""
+"""Actions that need not be inferred: a pause only withholds steps."""
 
 
 def raw(lines: Sequence[TraceLine]) -> Raw:
@@ -111,7 +111,7 @@ def _write(line: TraceLine, plain: Line) -> Line:
 
 def seen_after(line: TraceLine, was_due: bool = False) -> dict[str, Any]:
     """
-    What a line shows of the spec's state after the step.
+    The fields of the spec's state after the step, as a line shows them.
 
     `due` is seen while it is true, and when the step ended it. Otherwise the spec may have it true
     already, as it counts a watch as due when it fires, and the core when it has taken the event.
@@ -129,12 +129,12 @@ def seen_after(line: TraceLine, was_due: bool = False) -> dict[str, Any]:
 
 
 def became(line: TraceLine) -> dict[str, Any]:
-    """What cannot have become true by the step itself."""
+    """The fields that cannot have become true by the step itself."""
     return {} if line.state.due else {"due": False}
 
 
 def seen_before(answered: AnswerLine, session: int) -> dict[str, Any]:
-    """What an answer shows of the spec's state before it was handled."""
+    """The fields of the spec's state before an answer was handled, as that shows them."""
     call, outcome = answered.call, answered.outcome
     if outcome == "found":
         mine = answered.owner == session

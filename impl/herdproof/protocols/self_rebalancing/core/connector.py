@@ -94,7 +94,7 @@ class ConsumerConnector:
 
     @property
     def consumer_id(self) -> str:
-        """What its registration is called."""
+        """The name of its registration."""
         return self.context.consumer_id
 
     @property
@@ -103,7 +103,7 @@ class ConsumerConnector:
         return self.lease.until_ms
 
     def may_deliver(self, now_ms: int) -> bool:
-        """Whether a record may be handed out now."""
+        """Tells whether a record may be handed out now."""
         return self.registry.is_fetching and now_ms < self.lease.until_ms
 
     def receive(self, event: ConnectorEvent, now_ms: int) -> list[ConnectorEffect]:
@@ -312,7 +312,7 @@ class ConsumerConnector:
             self.rebalances.offsets.store(offsets, partial(self._user_committed, asked.number))
 
     def _offsets_of(self, asked: CommitAsked) -> dict[Partition, int] | None:
-        """What is to be stored; None where it is not of this assignment."""
+        """The offsets to be stored; None where they are not of this assignment."""
         if asked.offsets is None:
             return self.registry.consumed()
         if not self.registry.is_current(asked.generation):
@@ -409,5 +409,5 @@ class ConsumerConnector:
 
 
 def ignore_outcome(is_stored: bool) -> None:
-    """What comes of a commit that nobody waits for."""
+    """Ignore what comes of a commit that nobody waits for."""
     del is_stored

@@ -1,4 +1,4 @@
-"""What the parts of the core share: who the member is, what time it is, and what it asks for."""
+"""The common ground of the core's parts: who the member is, what time it is, what it asks for."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ConnectorContext:
         self._effects += effects
 
     def take(self) -> list[ConnectorEffect]:
-        """What is to be done since this was asked last."""
+        """Take the effects since this was asked last."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -135,7 +135,7 @@ def ignore_answer(answer: Answer) -> None:
 
 
 def is_made(answer: Answer) -> bool:
-    """Whether a node stands, of which this is the answer to its creation."""
+    """Tells whether a node stands, of which this is the answer to its creation."""
     return not isinstance(answer, Refusal) or answer.why is Why.NODE_EXISTS
 
 

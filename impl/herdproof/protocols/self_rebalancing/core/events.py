@@ -39,7 +39,7 @@ from herdproof.zookeeper.operations import Link
 
 @dataclass(frozen=True, slots=True)
 class LinkTold:
-    """What has become of the session with ZooKeeper; `timeout_ms` is what the server granted."""
+    """The fate of the session with ZooKeeper; `timeout_ms` is what the server granted."""
 
     link: Link
     session: int
@@ -53,7 +53,7 @@ ConnectorEvent: TypeAlias = (
 
 
 class CommitOutcome(Enum):
-    """What came of a user's commit."""
+    """The outcome of a user's commit."""
 
     STORED = "stored"
     REFUSED = "refused"

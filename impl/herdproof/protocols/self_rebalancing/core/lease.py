@@ -18,7 +18,7 @@ from dataclasses import dataclass
 SHARE = 2 / 3
 """The part of the session's time-out for which an answered sync lets a consumer deliver."""
 PER_TIMEOUT = 6
-"""How many syncs are sent within one time-out."""
+"""The number of syncs that are sent within one time-out."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class SessionLease:
         self.asks_at_ms, self.sent_ms = now_ms, None
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether a sync is to be sent now."""
+        """Tells whether a sync is to be sent now."""
         return self.sent_ms is None and now_ms >= self.asks_at_ms
 
     def asked(self, now_ms: int) -> None:

@@ -56,22 +56,22 @@ class StoredOffset:
     version: int | None = None
     """Of its node; None where none stands."""
     wanted: int = NO_OFFSET
-    """What is to be stored."""
+    """The offset to be stored."""
     writing: int | None = None
-    """What is being stored; its answer may be lost."""
+    """The offset that is being stored; its answer may be lost."""
     is_in_doubt: bool = False
     is_refused: bool = False
     """Somebody else has stored since: nothing of this claim counts any more."""
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to store, or no way to."""
+        """Tells whether there is nothing left to store, or no way to."""
         return self.is_refused or (self.writing is None and self.wanted == self.offset)
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What was to be stored together, and who waits for it."""
+    """Offsets that were to be stored together, and who waits for them."""
 
     open: set[Partition]
     then: Outcome
@@ -209,7 +209,7 @@ class OffsetCommits:
         self._go_on(partition)
 
     def _looked(self, partition: Partition, answer: Answer) -> None:
-        """Whether the write was done whose answer was lost: its node's version says so."""
+        """Look whether the write was done whose answer was lost: its node's version says so."""
         stored = self.stored.get(partition)
         if stored is None or stored.writing is None:
             return

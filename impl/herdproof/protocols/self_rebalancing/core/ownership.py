@@ -81,7 +81,7 @@ class Claimant(Protocol):
 
 
 class Ownership:
-    """What this member owns, or is about to."""
+    """The partitions that this member owns, or is about to."""
 
     def __init__(self, context: ConnectorContext, claimant: Claimant) -> None:
         self._context = context
@@ -93,12 +93,12 @@ class Ownership:
         self._trouble = ""
 
     def tokens(self) -> dict[Partition, int]:
-        """What is claimed, each partition with its token."""
+        """The claimed partitions, each with its token."""
         return {p: claim.token for p, claim in self.claims.items() if claim.token}
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nothing but nodes in the way are waited for."""
+        """Tells whether nothing but nodes in the way are waited for."""
         return bool(self.waits) and not self._open
 
     def cut_off(self) -> None:
@@ -228,7 +228,7 @@ class Ownership:
             self.waits[path] = partition
 
     def _cleared(self, partition: Partition, answer: Answer) -> None:
-        """What a coordinator has left is gone, or it was none that did."""
+        """Go on once the nodes that a coordinator has left are gone, or were none that did."""
         if isinstance(answer, Done) or answer == Refusal(Why.NO_NODE, 1):
             self._claim(partition)
         elif answer == Refusal(Why.NO_NODE, 0):

@@ -52,7 +52,7 @@ class ContextReader:
         self.partitions: dict[str, tuple[str, ...]] = {}
         self.registrations: dict[str, ConsumerRegistration] = {}
         self.sees_itself = False
-        """Whether the member's own node was among those below `ids`."""
+        """True if the member's own node was among those below `ids`."""
         self.strangers: tuple[str, ...] = ()
         """Members that a coordinator has: as long as there are any, nobody plans here."""
 
@@ -61,14 +61,14 @@ class ContextReader:
         self.watched.clear()
 
     def fired(self, path: str) -> bool:
-        """Whether a watch has fired that is a reason to rebalance."""
+        """Tells whether a watch has fired that is a reason to rebalance."""
         if path not in self.watched:
             return False
         self.watched.discard(path)
         return True
 
     def context(self) -> AssignmentContext:
-        """What was read; while no broker is there, nothing is there to be planned."""
+        """The context that was read; while no broker is there, nothing is there to be planned."""
         return AssignmentContext(
             self._context.consumer_id, self.partitions if self.has_brokers else {},
             self.registrations,

@@ -29,7 +29,7 @@ from herdproof.protocols.self_rebalancing.reports import What
 
 
 class RebalancePhase(Enum):
-    """How far a member is: the step that is under way."""
+    """The phase of a member: the step that is under way."""
 
     RESTING = "resting"
     """No attempt is under way; fetchers run, if it has partitions."""
@@ -73,13 +73,13 @@ class ZKRebalanceListener:
         self.is_closing = False
         """No further attempt is to begin."""
         self.attempts = 0
-        """How many have failed in a row."""
+        """The number of attempts that have failed in a row."""
         self.again_ms = 0
         """While backing off: when to try again."""
         self.waits_since_ms: int | None = None
         """Since when claims have waited, unless that was reported."""
         self.revocations = 0
-        """How many `Revoked` the user's listener has not returned from."""
+        """The number of `Revoked` that the user's listener has not returned from."""
         self._committed = False
 
     # ── Reasons ─────────────────────────────────────────────────────────────────────────────
@@ -95,12 +95,12 @@ class ZKRebalanceListener:
             self.trigger()
 
     def commit_refused(self) -> None:
-        """What it believes is wrong: it has to look anew."""
+        """Look anew: something that it believes is wrong."""
         self.is_due = True
 
     @property
     def may_be_left(self) -> bool:
-        """Whether no step of an attempt is under way, but for one that waits for others' nodes."""
+        """Tells whether no step of an attempt is under way, but for waiting for others' nodes."""
         if self.phase is RebalancePhase.CLAIMING:
             return self.owned.is_waiting
         return self.phase in (RebalancePhase.RESTING, RebalancePhase.BACKING_OFF)
@@ -203,7 +203,7 @@ class ZKRebalanceListener:
         self.offsets.store(self.registry.consumed() if automatic else {}, self.committed)
 
     def committed(self, is_stored: bool) -> None:
-        """What could be stored is stored."""
+        """Go on: what could be stored is stored."""
         del is_stored  # what is refused is another's
         self.release()
 

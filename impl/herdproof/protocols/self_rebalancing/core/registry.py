@@ -1,5 +1,5 @@
 """
-What a connector consumes: topicRegistry, and topicThreadIdAndQueues of its threads.
+The registry of what a connector consumes: topicRegistry, and its threads' queues.
 
 Queues and streams are there from the beginning, one for each thread of a topic (of a wildcard: one
 for each thread, whatever the topic); a rebalance only says whose partitions' records go into them.
@@ -47,7 +47,7 @@ class TopicRegistry:
         self.topic_registry = {}
 
     def find(self, topic: str, partition: str) -> PartitionTopicInfo | None:
-        """What is known of a partition; None if it is not consumed here."""
+        """The knowledge of a partition; None if it is not consumed here."""
         return self.topic_registry.get(topic, {}).get(partition)
 
     def all_partition_infos(self) -> dict[Partition, PartitionTopicInfo]:
@@ -59,7 +59,7 @@ class TopicRegistry:
         }
 
     def consumed(self) -> dict[Partition, int]:
-        """How far every partition is consumed whose start is known: consumedOffset."""
+        """The consumedOffset of every partition whose start is known."""
         return {
             partition: info.consumed_offset
             for partition, info in self.all_partition_infos().items()
@@ -67,11 +67,11 @@ class TopicRegistry:
         }
 
     def is_current(self, generation: int | None) -> bool:
-        """Whether this is the number of the last start; what comes of another one is late."""
+        """Tells whether this is the number of the last start; what comes of another one is late."""
         return generation is None or generation == self.generation
 
     def partitions(self) -> tuple[NamedPartition, ...]:
-        """What is consumed here, in order."""
+        """The partitions that are consumed here, in order."""
         return tuple(NamedPartition(*partition) for partition in self.all_partition_infos())
 
     def starts(self) -> tuple[Offset, ...]:
@@ -84,7 +84,7 @@ class TopicRegistry:
         return tuple(info.queue for info in self.all_partition_infos().values())
 
     def stream_count(self) -> int:
-        """How many streams, and so queues, there are."""
+        """The number of streams, and so of queues."""
         return len(self.topic_thread_id_and_queues)
 
 

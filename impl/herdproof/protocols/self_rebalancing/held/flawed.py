@@ -239,7 +239,7 @@ class NewSessionGoesOn(ZKRebalanceListener):
     """In a new session it goes on with what it does, and rebalances later."""
 
     def handle_new_session(self) -> None:
-        """What it was amid goes on; there is a reason to rebalance."""
+        """Go on with what it was amid; there is a reason to rebalance."""
         self.is_due = True
         self.may_begin = False
 
@@ -255,7 +255,7 @@ class NewSessionGoesOn(ZKRebalanceListener):
         amid.get(self.phase, self.trigger)()
 
     def claim_on(self) -> None:
-        """What is claimed it takes for its own still."""
+        """Take what is claimed for its own still."""
         self.owned.claim_of_plan([p for p, claim in self.owned.claims.items() if not claim.token])
 
 
@@ -287,7 +287,7 @@ FLAWS_OF_SHELLS: Mapping[str, type[SimulatedMember]] = {"fetched_for_consumed": 
 
 
 def ignore(answer: Answer) -> None:
-    """What a watch is left for is not looked at."""
+    """Ignore what a watch was left for."""
     del answer
 
 

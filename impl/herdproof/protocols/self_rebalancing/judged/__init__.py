@@ -1,1 +1,1 @@
-"""What is seen of groups that rebalance by themselves, judged by the contract."""
+"""Groups that rebalance by themselves, as they are seen, judged by the contract."""

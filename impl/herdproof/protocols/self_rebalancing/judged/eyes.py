@@ -36,13 +36,13 @@ INITIAL: Mapping[str, Any] = {
     "consumes": False, "position": 0, "reported": 0, "finished": 0, "committed": 0,
 }  # fmt: skip
 OF_THE_LEASE = frozenset({"exclusive", "who_consumes_owns"})
-"""What is owed only where a session lasts for its time-out."""
+"""The sentences owed only where a session lasts for its time-out."""
 FENCED = frozenset({
     "committed_offsets_never_go_back", "only_finished_is_committed",
     "nobody_is_past_the_unfinished", "who_begins_does_so_at_the_stored_offset",
     "only_the_latest_claim_stores", "owners_change_with_a_claim",
 })  # fmt: skip
-"""What is owed whatever becomes of sessions."""
+"""The sentences owed whatever becomes of sessions."""
 
 
 def of_fields(names: Iterable[str]) -> tuple[Specification, Mapping[str, Any], list[Promise]]:
@@ -139,7 +139,7 @@ class ContractEyes(Eyes):
         self.stops(member)
 
     def resolves(self, member: str, partition: Partition, offset: int) -> None:
-        """What lies before a start that the reset has found counts as finished."""
+        """Count what lies before a start that the reset has found as finished."""
         self._finished(partition, offset + 1)
         self._position(member, partition, offset + 1)
 
@@ -157,7 +157,7 @@ class ContractEyes(Eyes):
         self._position(member, partition, offset + 2)
 
     def stores(self, member: str, partition: Partition, offset: int) -> None:
-        """What a member is about to store it has said."""
+        """Note what a member is about to store as said."""
         self.seen.set("reported", (member, partition), offset + 1)
         self._step()
 
@@ -182,7 +182,7 @@ class ContractEyes(Eyes):
 
 
 LENGTH_OF_A_PARTITIONS = len(["", "consumers", "g", "owners", "topic", "partition"])
-"""How many names the path of a partition's node has, below "/consumers" and "/herdproof" alike."""
+"""The number of names in a partition's node's path, below "/consumers" and "/herdproof" alike."""
 
 
 def told(found: Violation, now_ms: float) -> BrokenPromise:

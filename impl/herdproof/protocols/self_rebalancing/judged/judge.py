@@ -1,5 +1,5 @@
 """
-What each line of a consumer says of the contract's fields: no guard, no judgement.
+The contract's fields as each line of a consumer fills them: no guard, no judgement.
 
 - What a consumer has asked of ZooKeeper was done at some time before the answer: of an offset that
   is under way nobody knows whether it is stored. An answer that comes after the next claim of a
@@ -28,7 +28,7 @@ OBSERVED = (
     "who_begins_does_so_at_the_stored_offset", "only_the_latest_claim_stores",
     "owners_change_with_a_claim",
 )  # fmt: skip
-"""What lines tell of; what an application has finished no line tells."""
+"""The sentences that lines tell of; what an application has finished no line tells."""
 WATCHES = watches_of(*of_fields(OBSERVED))
 STOPS = ("suspend", "close_fetchers", "handle_new_session", "shutdown")
 
@@ -156,7 +156,7 @@ class ConnectorJudge(PlainJudge):
                 self.seen.forget("consumes", (other, p))
 
     def lose(self, gap: Gap) -> None:
-        """What it has, claims and stores nobody knows, nor whether what others tell is still so."""
+        """Forget what it has, claims and stores, and whether what others tell is still so."""
         self.seen.gap(gap.lines, INITIAL)
         for field in OF_PARTITIONS:
             self.seen.blind(field)

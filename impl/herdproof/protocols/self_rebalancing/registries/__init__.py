@@ -1,1 +1,1 @@
-"""What members of a group write into ZooKeeper, to the byte as Kafka 0.8 does, and read there."""
+"""Registries in ZooKeeper that members of a group write and read, to the byte as Kafka 0.8 does."""

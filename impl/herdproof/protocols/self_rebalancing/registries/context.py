@@ -1,5 +1,5 @@
 """
-What a member plans from: AssignmentContext, and the plan that follows from it, for the whole group.
+AssignmentContext, from which a member plans, and the plan that follows, for the whole group.
 
 Every member plans for all by itself, so what it reads must lead each to the same plan: threads are
 ordered by their names as texts, UTF-16 unit by unit as Java does (`-10` comes before `-2`),

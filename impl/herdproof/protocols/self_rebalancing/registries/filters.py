@@ -46,7 +46,7 @@ class TopicFilter:
         _pattern(self.regex)
 
     def is_topic_allowed(self, topic: str) -> bool:
-        """Whether the wildcard takes this topic in."""
+        """Tells whether the wildcard takes this topic in."""
         if topic in INTERNAL_TOPICS:
             return False
         return _pattern(self.regex).matches(topic) != self.excluding

@@ -79,7 +79,7 @@ class GroupDirs:
 
 
 def is_name(text: str) -> bool:
-    """Whether a node can be called so: one name, without what ZooKeeper refuses in names."""
+    """Tells whether a node can be called so: one name, without what ZooKeeper refuses in names."""
     return "/" not in text and is_path(f"/{text}") and text.isprintable() and text != ""
 
 

@@ -33,7 +33,7 @@ LONGEST = 2**20
 
 
 class SubscriptionPattern(Enum):
-    """How a registration names its topics."""
+    """The form in which a registration names its topics."""
 
     STATIC = "static"
     WHITE_LIST = "white_list"
@@ -47,7 +47,7 @@ class BadRegistration(PeerError):
 @dataclass(frozen=True, slots=True)
 class ConsumerRegistration:
     """
-    What a member wants; `subscription` has topics, or the one regex, with numbers of threads.
+    The wishes of a member; `subscription` has topics, or the one regex, with numbers of threads.
 
     Raises `InvalidSubscription` where the regex is none that all members read alike.
     """
@@ -66,11 +66,11 @@ class ConsumerRegistration:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it takes in whatever topics a filter allows; without a regex it names none."""
+        """Tells whether it takes in all topics that a filter allows; without a regex, it has none."""
         return self.pattern is not SubscriptionPattern.STATIC and bool(self.subscription)
 
     def threads(self, topic: str) -> int:
-        """How many threads it has for this topic; 0 if it does not want it."""
+        """The number of threads that it has for this topic; 0 if it does not want it."""
         if self.filter is not None:
             return self.subscription[0][1] if self.filter.is_topic_allowed(topic) else 0
         return dict(self.subscription).get(topic, 0)

@@ -1,1 +1,1 @@
-"""What carries a connector's core: its thread, its session with ZooKeeper, its fetchers."""
+"""The shell of a connector's core: its thread, its session with ZooKeeper, its fetchers."""

@@ -1,4 +1,4 @@
-"""How a consumer joins a group that rebalances by itself: its arguments, its core, its session."""
+"""Joining a group that rebalances by itself: a consumer's arguments, its core, its session."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from herdproof.zookeeper.operations import Answer, Link, Watched
 log = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
-"""How long one attempt to get a session lasts; there is always another one."""
+"""The time that one attempt to get a session lasts; there is always another one."""
 QUIET = (What.REGISTERED,)
 WHY_NOT = {
     CommitOutcome.REFUSED: "the commit was refused: the partition is not (or no longer) this"
@@ -78,7 +78,7 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
 
     @property
     def consumption(self) -> TopicRegistry:
-        """What is consumed here, once fetchers run."""
+        """The registry of what is consumed here, once fetchers run."""
         return self.core.registry
 
     def start(self) -> None:
@@ -87,7 +87,7 @@ class ConnectorSession(MemberSession[ConsumerConnector, CommitOutcome]):
         self._thread.start()
 
     def partitions(self) -> tuple[NamedPartition, ...]:
-        """What is consumed here, in order."""
+        """The partitions that are consumed here, in order."""
         return super().partitions() if self.core.registry.is_fetching else ()
 
     def _hand_over(self, event: ConnectorEvent) -> None:

@@ -32,7 +32,7 @@ class Kind(Enum):
 
 
 KEEPING_LEASES = frozenset(Kind) - {Kind.EXPIRE}
-"""What goes wrong where a session lasts for its time-out: `session_lease`."""
+"""The kinds of trouble where a session lasts for its time-out: `session_lease`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Trouble:
 
 @dataclass(frozen=True, kw_only=True)
 class WorldConfig:
-    """What a run is asked to be; times in true milliseconds."""
+    """The configuration of a run; times in true milliseconds."""
 
     members: int = 3
     duration_ms: int = 60_000
@@ -80,7 +80,7 @@ SUBSCRIPTIONS = (
 
 
 def draw_members(config: WorldConfig, seed: int) -> list[ConsumerRegistration]:
-    """What each member wants whom a run begins with; in half of the runs all want the same."""
+    """The wishes of the members with whom a run begins; in half of the runs all want the same."""
     chance = Random(f"{seed}/members")
     alike = chance.choice(SUBSCRIPTIONS) if chance.random() < 0.5 else None
     return [alike or chance.choice(SUBSCRIPTIONS) for _ in range(config.members)]
@@ -98,7 +98,7 @@ def draw_connector_settings(chance: Random, timeout_ms: int) -> ConnectorSetting
 
 
 def draw_troubles(config: WorldConfig, seed: int) -> tuple[Trouble, ...]:
-    """What goes wrong in a run, in order of time; all is over when the quiet part begins."""
+    """The troubles of a run, in order of time; all are over when the quiet part begins."""
     chance = Random(f"{seed}/troubles")
     kinds = sorted(config.kinds, key=list(Kind).index)
     end = config.duration_ms - config.quiet_ms

@@ -28,10 +28,10 @@ class Eyes:
         """It is no more."""
 
     def nodes(self, nodes: Nodes, sessions: Mapping[int, str]) -> None:
-        """What ZooKeeper keeps now, and whose each session is."""
+        """See what ZooKeeper keeps now, and whose each session is."""
 
     def claims(self, member: str, tokens: Mapping[Partition, int]) -> None:
-        """What a member knows to have claimed, and under which tokens."""
+        """See what a member knows to have claimed, and under which tokens."""
 
     def begins(self, member: str, starts: Sequence[Offset]) -> None:
         """Fetchers run, from these offsets on."""

@@ -51,13 +51,13 @@ from herdproof.simulator.session import SimulatedClient, SimulatedService
 from herdproof.zookeeper.operations import Answer, Link, Watched
 
 THINKS_MS = (80.0, 420.0)
-"""How long the application thinks about a record, or waits before it asks again."""
+"""The time for which the application thinks about a record, or waits before it asks again."""
 COMMIT_EVERY = 20
 """The application commits by itself after so many records."""
 
 
 class MemberWorld(World, Protocol):
-    """What a member needs of its world."""
+    """The part of its world that a member needs."""
 
     seed: int
     connector: type[ConsumerConnector]
@@ -115,7 +115,7 @@ class SimulatedMember(Process):
         self.give(Tick())
 
     def may_deliver(self) -> bool:
-        """Whether its application may get a record now."""
+        """Tells whether its application may get a record now."""
         return self.alive and not self.core.has_ended and self.core.may_deliver(self.clock.now_ms())
 
     # ── What can happen to it ───────────────────────────────────────────────────────────────
