@@ -61,22 +61,29 @@ def flawed(
     return cast(type[C], Flawed(core.__name__, (*mistakes, core), changed))
 
 
+def with_parts(core: type[C], **parts: type[Any]) -> type[C]:
+    """The class with other classes for those that it makes its parts of, by the attribute."""
+    others = "And".join(part.__name__ for part in parts.values())
+    return cast(type[C], Flawed(f"{core.__name__}With{others}", (core,), parts))
+
+
 def switched(
     protocol: Protocol, cores: Callable[[], Callable[..., type[Adapter]]],
-    known: Callable[[], Container[str]] | None = None,
+    known: Callable[[], Container[str]] | None = None, own: Container[str] = (),
 ) -> Callable[[str], type[Adapter] | None]:  # fmt: skip
     """
     The code of variants whose mistakes can be switched on, as an implementation's `adapter`.
 
     What `cores` gives is called with the switches, and with the spec that such code is held to.
-    `known` are the mistakes that the code can have; by default all.
+    `known` are the mistakes that the code can have; by default all. The variants of `own` break
+    what they break without any switch, and so does the code as it is.
     """
 
     def adapter(variant: str) -> type[Adapter] | None:
         if not variant:
             return cores()(frozenset(), protocol.verified())
         flaw = protocol.variant(variant)
-        if not flaw or not flaw.switches:
+        if not flaw or not (flaw.switches or variant in own):
             return None
         has_all = known is None or all(switch in known() for switch in sorted(flaw.switches))
         return cores()(flaw.switches, flaw.spec) if has_all else None

@@ -45,7 +45,7 @@ def rests_on(protocol: Protocol) -> Callable[[], tuple[Any, ...]]:
 
 
 def simulated_runs(
-    protocol: Protocol, row: Row, *, runs: int, name: str, invariants: bool = True
+    protocol: Protocol, row: Row, *, runs: int, name: str = "", invariants: bool = True
 ) -> Makes:
     """
     Disturbed runs of the cores in their simulated world: watched there, and replayed in the spec.
@@ -85,7 +85,8 @@ def simulated_runs(
                     return Result((found,), f"seed {seed}")
             return Result((found,), bounds)
 
-        return Check(name, run, rests_on(protocol))
+        said = name or f"simulate, judge and replay {runs} runs"
+        return Check(said, run, rests_on(protocol))
 
     return make
 

@@ -2,12 +2,13 @@
 Traces of any protocol for the audit: lines of version 2, replayed by a trace map.
 
 A map says what lines are to the spec, and nothing of generations, owners or offsets: so only the
-replay gives a verdict. Of the contract such a protocol promises no sentence.
+replay gives a verdict, and of the contract no sentence is promised. A protocol may have a judge,
+who fills the contract's fields from the lines (`JudgedAuditor`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -18,7 +19,8 @@ from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.replayed import replayed
 from herdproof.pipeline.judging.gaps import Gap
-from herdproof.pipeline.judging.judging import Judging
+from herdproof.pipeline.judging.group import GroupJudging
+from herdproof.pipeline.judging.judging import Judge, Judging
 from herdproof.pipeline.spark.tables import Rows
 from herdspec.language.surface import Sort
 
@@ -105,6 +107,36 @@ class MapAuditor(Auditor):
         at = outcome.matched
         time_ns = lines[at].time_ns if at < len(lines) else None
         return replayed(outcome, self._table.specification, time_ns)
+
+
+class JudgedAuditor(MapAuditor):
+    """Knows of a protocol's traces what their map explains, and how a judge rules on them."""
+
+    options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
+    """
+    A state that was replayed in a proved spec breaks no promise. Missing lines are known before
+    the replay, in which other groups' lines would look like gaps.
+    """
+    judge: ClassVar[Callable[[], Judge]]
+    """Makes the judge of a group, or of a run without groups."""
+    promised: ClassVar[Mapping[str, str]]
+    """The sentences of the contract, by name."""
+    untold: ClassVar[Mapping[str, str]] = {}
+    """Those of them that no trace can decide, each with the reason."""
+
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """The sentences of the contract, by name."""
+        return self.promised
+
+    @property
+    def undecided(self) -> Mapping[str, str]:
+        """Those of them that no trace can decide, each with the reason."""
+        return self.untold
+
+    def judging(self, run: str, group: str) -> Judging:
+        """The rulings on one group's lines, by the protocol's judge."""
+        return GroupJudging(run, group, self.name, type(self).judge(), self.untold)
 
 
 def told(value: Any) -> Any:

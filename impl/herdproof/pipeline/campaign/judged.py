@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from herdproof.pipeline.campaign.runs import Broken, Ran
+from herdproof.pipeline.campaign.runs import Asked, Broken, Config, Configured, Ran
 from herdproof.simulator.clock import Timeline
+from herdproof.simulator.traced import ProcessTracers
 from herdspec.check.observation.observed import Judgement
 
 SETTLES = "Once nothing goes wrong any more, one member consumes each partition that is wanted."
@@ -89,3 +90,26 @@ class JudgedRun(Generic[Run]):
         time_ns = round((first.time_ms if first else self.run.timeline.now) * 1e6)
         story = [f"{time_ns}|contract|contract|{line.replace('|', '¦')}" for line in self.story]
         return Broken(name, watched.get(name, SETTLES), time_ns, self.story[-1], story)
+
+
+class JudgedRuns(Configured[Config], Generic[Config, Run]):
+    """A simulator whose runs are judged as they go: `judged` is left to write."""
+
+    tracers: ClassVar[Callable[[], ProcessTracers]]
+    """Makes the tracers of a run's processes."""
+    sentences: ClassVar[Mapping[str, str]]
+    """The promises that are watched, by name."""
+
+    def judged(self, asked: Asked, tracers: ProcessTracers | None = None) -> JudgedRun[Run]:
+        """Live through a run, and judge it; its processes are traced by these, if there are any."""
+        raise NotImplementedError
+
+    def run(self, asked: Asked) -> Ran:
+        """Live through the run of a seed, every process with its tracer."""
+        tracers = type(self).tracers()
+        return self.judged(asked, tracers).ran(tracers.texts(), self.sentences)
+
+    def story(self, asked: Asked, *, shrink: bool) -> list[str]:
+        """A run as the simulator tells it."""
+        del shrink  # what went wrong is told, and little else
+        return self.judged(asked).story

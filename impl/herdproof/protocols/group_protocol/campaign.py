@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
-from herdproof.pipeline.campaign.judged import JudgedRun
-from herdproof.pipeline.campaign.runs import Asked, Configured, Ran
+from herdproof.pipeline.campaign.judged import JudgedRun, JudgedRuns
+from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
@@ -14,6 +15,7 @@ from herdproof.protocols.group_protocol.judged.eyes import WATCHES, judged_group
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, Mishap
 from herdproof.protocols.group_protocol.simulated.traced import GroupRunTracers
 from herdproof.protocols.group_protocol.simulated.world import DEFAULT, GroupRun
+from herdproof.simulator.traced import ProcessTracers
 
 BROKERS = (
     Mishap.KILL_BROKER, Mishap.PAUSE_BROKER, Mishap.PART_BROKER, Mishap.CUT_BROKER,
@@ -28,7 +30,6 @@ MIXES = {
     "members": replace(DEFAULT, kinds=MEMBERS),
     "larger": replace(DEFAULT, members=6, brokers=3),
 }
-SENTENCES = {promise.name: promise.sentence for promise in WATCHES.promises}
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,12 @@ class FlawedGroups:
     client: type[GroupConsumer] = GroupConsumer
 
 
-class GroupRuns(Configured[FlawedGroups]):
+class GroupRuns(JudgedRuns[FlawedGroups, GroupRun]):
     """System C."""
 
     name = "group_protocol"
+    tracers = GroupRunTracers
+    sentences: ClassVar = {promise.name: promise.sentence for promise in WATCHES.promises}
 
     def __init__(self) -> None:
         flaws = {
@@ -53,18 +56,9 @@ class GroupRuns(Configured[FlawedGroups]):
         configs = {name: FlawedGroups(config) for name, config in MIXES.items()}
         super().__init__(FlawedGroups(), configs, flaws, f"{DEFAULT.troubles} troubles")
 
-    def _judged(self, asked: Asked, tracers: GroupRunTracers | None = None) -> JudgedRun[GroupRun]:
+    def judged(self, asked: Asked, tracers: ProcessTracers | None = None) -> JudgedRun[GroupRun]:
+        """Live through a run, and judge it."""
         of = self.config(asked)
         return judged_group_run(
             asked.seed, of.world, of.coordinator, client=of.client, observe=tracers
         )
-
-    def run(self, asked: Asked) -> Ran:
-        """Live through the run of a seed, every broker with its tracer."""
-        tracers = GroupRunTracers()
-        return self._judged(asked, tracers).ran(tracers.texts(), SENTENCES)
-
-    def story(self, asked: Asked, *, shrink: bool) -> list[str]:
-        """A run as the simulator tells it."""
-        del shrink  # what went wrong is told, and little else
-        return self._judged(asked).story

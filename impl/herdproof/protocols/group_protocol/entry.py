@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from herdproof.conformance.flawed import switched
 from herdproof.pipeline.checks import held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
 from herdspec.protocols.group_protocol.plan import PROTOCOL, told
 
-if TYPE_CHECKING:
-    from herdproof.conformance.adapter import Adapter
-
 HERE = "herdproof.protocols.group_protocol"
-RUNS = 20
 ON_RUNS = (
     "simulated runs keep the contract, settle, and conform",
     "What the coordinator does in the simulated world, disturbed, contract and spec allow.",
@@ -23,22 +17,13 @@ ON_RUNS = (
 adapter = switched(
     PROTOCOL, later(f"{HERE}.held.variants:cores"), later(f"{HERE}.held.variants:CORES")
 )
-
-
-def both(_variant: str) -> type[Adapter]:
-    """The coordinator's core, with our client's."""
-    from herdproof.protocols.group_protocol.held.clients import HeldClients
-
-    return HeldClients
-
+clients = later(f"{HERE}.held.clients:HeldClients")
 
 IMPLEMENTATION = Implementation(
     PROTOCOL,
     checks=(
-        simulated_runs(
-            PROTOCOL, ON_RUNS, runs=RUNS, name=f"simulate, judge and replay {RUNS} runs"
-        ),
-        held(both, "walks", lambda: told(2, 2, 1, faults=0), runs=40, turns=200),
+        simulated_runs(PROTOCOL, ON_RUNS, runs=20),
+        held(lambda _: clients(), "walks", lambda: told(2, 2, 1, faults=0), runs=40, turns=200),
         held(adapter, "edges", lambda: told(1, 1, 1, faults=1), seconds=None),
         held(adapter, "stories", lambda: told(1, 1, 1, faults=1)),
     ),

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from herdproof.conformance.flawed import switched
 from herdproof.pipeline.checks import held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
 from herdspec.protocols.self_rebalancing.plan import PROTOCOL, noticing
 
-if TYPE_CHECKING:
-    from herdproof.conformance.adapter import Adapter
-
 HERE = "herdproof.protocols.self_rebalancing"
-RUNS = 20
 ON_RUNS = (
     "simulated runs keep the contract, settle, and conform",
     "What the core does in the simulated world, disturbed, contract and spec allow.",
 )
 
-
-def adapter(variant: str) -> type[Adapter] | None:
-    """The cores behind gates, with the variant's mistakes; None where no core has them."""
-    from herdproof.protocols.self_rebalancing.held.adapter import RebalancingCores, cores
-    from herdproof.protocols.self_rebalancing.held.flawed import FLAWS
-
-    if not variant:
-        return RebalancingCores
-    flaw = PROTOCOL.variant(variant)
-    return cores(flaw.switches, flaw.spec) if flaw and flaw.switches <= FLAWS.keys() else None
-
-
+adapter = switched(
+    PROTOCOL, later(f"{HERE}.held.adapter:cores"), later(f"{HERE}.held.flawed:FLAWS"),
+    own=("herd_effect",),
+)  # fmt: skip
 IMPLEMENTATION = Implementation(
     PROTOCOL,
     checks=(
-        simulated_runs(
-            PROTOCOL, ON_RUNS, runs=RUNS, name=f"simulate, judge and replay {RUNS} runs"
-        ),
+        simulated_runs(PROTOCOL, ON_RUNS, runs=20),
         held(adapter, "walks", lambda: noticing(2, 2, faults=1)),
         held(adapter, "edges", lambda: noticing(2, 1, faults=0), seconds=None),
         held(adapter, "stories", lambda: noticing(2, 1, faults=1)),

@@ -7,16 +7,14 @@ What lines say of the contract's fields is in `judged/`. Format: `docs/central_t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from herdproof.conformance.traces.replay import Watches
 from herdproof.errors import Malformed
 from herdproof.pipeline.audit.auditor import Replayed
-from herdproof.pipeline.audit.map_trace import MapAuditor
+from herdproof.pipeline.audit.map_trace import JudgedAuditor
 from herdproof.pipeline.judging.gaps import Filled, Gap
-from herdproof.pipeline.judging.group import GroupJudging
-from herdproof.pipeline.judging.judging import Judging
 from herdproof.protocols.central_coordinator.judged.judge import (
     SENTENCES,
     UNDECIDED,
@@ -51,12 +49,13 @@ def _number(offset: int | str) -> int:
     return number
 
 
-class CentralAuditor(MapAuditor):
+class CentralAuditor(JudgedAuditor):
     """What the pipeline knows of the central coordinator's traces."""
 
     grouped = True
-    options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
-    """Numbers are not looked at: other groups' lines would be gaps. What is one is known before."""
+    judge = CentralJudge
+    promised = SENTENCES
+    untold = UNDECIDED
 
     def read(self, text: str, place: str) -> Any:
         """A line of a trace, or `Malformed`."""
@@ -68,23 +67,9 @@ class CentralAuditor(MapAuditor):
                 raise
             return self._read(as_numbers, place)
 
-    @property
-    def sentences(self) -> Mapping[str, str]:
-        """What the contract promises, and the protocol besides."""
-        return SENTENCES
-
-    @property
-    def undecided(self) -> Mapping[str, str]:
-        """What no trace can decide."""
-        return UNDECIDED
-
     def filled(self, lines: Sequence[Any], gaps: Sequence[Gap], last: set[int]) -> Filled:
         """A group's lines, and those missing ones of which others over a connection tell."""
         return with_untold(lines, gaps, last)
-
-    def judging(self, run: str, group: str) -> Judging:
-        """Who judges a group's lines: by the contract's own properties."""
-        return GroupJudging(run, group, self.name, CentralJudge(), UNDECIDED)
 
     def replay(self, lines: Sequence[Any], watches: Watches | None = None) -> Replayed:
         """A group's lines, in order, replayed in the spec; of who has no trace nothing is known."""

@@ -7,28 +7,15 @@ An election has no groups: what is judged is the run. What lines say of the cont
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from herdproof.pipeline.audit.map_trace import MapAuditor
-from herdproof.pipeline.judging.group import GroupJudging
-from herdproof.pipeline.judging.judging import Judging
+from herdproof.pipeline.audit.map_trace import JudgedAuditor
 from herdproof.protocols.election.judged.judge import WATCHES, ElectionJudge
 from herdspec.check.observation.watches import JUDGED
 
 
-class ElectionAuditor(MapAuditor):
-    """What the pipeline knows of an election's traces."""
+class ElectionAuditor(JudgedAuditor):
+    """Knows what an election's contract promises, and judges a run's lines by it."""
 
-    options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
-    """A state that was replayed in a proved spec breaks no promise; what is missing is known."""
-
-    @property
-    def sentences(self) -> Mapping[str, str]:
-        """What the election's contract promises."""
-        judged = (p for p in WATCHES.promises if p.expectation in JUDGED)
-        return {promise.name: promise.sentence for promise in judged}
-
-    def judging(self, run: str, group: str) -> Judging:
-        """Who judges a run's lines: by the election's contract."""
-        return GroupJudging(run, group, self.name, ElectionJudge(), {})
+    judge = ElectionJudge
+    promised: ClassVar = {p.name: p.sentence for p in WATCHES.promises if p.expectation in JUDGED}
