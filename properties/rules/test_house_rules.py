@@ -20,6 +20,7 @@ SEE_BOTH_SIDES = (
     "impl/herdproof/conformance",
     "impl/herdproof/cli",
     "impl/herdproof/pipeline",
+    "impl/herdproof/protocols/group_replay.py",
     "impl/herdproof/protocols/implementation.py",
     "impl/herdproof/protocols/imports.py",
     "impl/herdproof/report",

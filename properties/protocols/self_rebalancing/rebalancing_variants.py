@@ -16,12 +16,12 @@ from herdproof.protocols.self_rebalancing.traces.trace_map import (
     ROWS,
     RebalancingTrace,
     State,
-    in_replays,
     map_of,
 )
 from herdspec.check.conformance.follow import ELSE, Way
 from herdspec.protocols.self_rebalancing.plan import flaws
 from herdspec.protocols.self_rebalancing.properties import any_plan
+from herdspec.protocols.self_rebalancing.replayed import in_replays
 from herdspec.protocols.self_rebalancing.spec import Member, Rebalance
 
 

@@ -16,9 +16,10 @@ from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_wi
 from herdproof.protocols.self_rebalancing.shell.joining import SelfRebalancingConsumer
 from herdproof.protocols.self_rebalancing.simulated.chance import WorldConfig
 from herdproof.protocols.self_rebalancing.simulated.traced import traced
-from herdproof.protocols.self_rebalancing.traces.trace_map import in_replays, map_of
+from herdproof.protocols.self_rebalancing.traces.trace_map import map_of
 from herdproof.zookeeper.operations import Refusal, Why
 from herdspec.check.conformance.conform import Outcome, Verdict
+from herdspec.protocols.self_rebalancing.replayed import in_replays
 from properties.protocols.self_rebalancing.rebalancing_variants import map_of_variant
 from properties.protocols.self_rebalancing.test_simulated_rebalancing import PAUSES, STORMY
 

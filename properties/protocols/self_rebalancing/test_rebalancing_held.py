@@ -153,7 +153,13 @@ def test_a_mistaken_core_leaves_the_graph(flaw: str) -> None:
 class Swapped(RebalancingCores):
     """Two actions of the adapter are swapped."""
 
-    cut, kill = RebalancingCores.kill, RebalancingCores.cut
+    def cut(self, m: Member) -> None:
+        """It is killed."""
+        self.world.kill(m.index)
+
+    def kill(self, m: Member) -> None:
+        """It is cut off."""
+        self.world.cut(m.index)
 
 
 class Idle(RebalancingCores):

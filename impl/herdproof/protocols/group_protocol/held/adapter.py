@@ -8,31 +8,24 @@ clients were answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from herdproof.conformance.adapter import PickledAdapter, Refused
+from herdproof.conformance.adapter import Refused
+from herdproof.conformance.beside import BesideTheSpec, beside
 from herdproof.consuming.consumer_protocol import (
     read_assignment,
     write_assignment,
     write_subscription,
 )
 from herdproof.protocols.group_protocol.client.core.offset_requests import to_commit
-from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator, Reign
 from herdproof.protocols.group_protocol.coordinator.groups import CONSUMER, ClassicGroup
-from herdproof.protocols.group_protocol.coordinator.states import GroupState as CoreState
 from herdproof.protocols.group_protocol.effects import (
-    GroupAnswer,
-    GroupEffect,
-    StoredClassicGroup,
-    StoredCommit,
-    StoreGroup,
     TopicPartition,
 )
 from herdproof.protocols.group_protocol.messages import (
     Error,
     GroupProtocol,
-    GroupRequest,
     GroupResponse,
     GroupToFetch,
     HeartbeatRequest,
@@ -48,33 +41,20 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from herdproof.protocols.group_protocol.settings import GroupSettings
-from herdproof.protocols.group_protocol.steps import Step
-from herdproof.protocols.group_protocol.stores.memory import applied
-from herdspec.check.running.run import machine
-from herdspec.language.specification import Specification
-from herdspec.language.surface import Disabled, sizes_of_sorts
+from herdproof.protocols.group_protocol.simulated.gated_coordinators import (
+    GROUP,
+    REBALANCE_MS,
+    SESSION_MS,
+    GatedCoordinators,
+    commit_of,
+)
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol import spec as c
 from herdspec.protocols.group_protocol.properties import HELD
 
-GROUP = "g"
-SESSION_MS, DELAY_MS, REBALANCE_MS = 10_000, 10**8, 2**50
-"""No rebalance is ever given up: who does not come is expelled when its session ends."""
-SETTINGS = GroupSettings(
-    group_initial_rebalance_delay_ms=DELAY_MS, group_max_session_timeout_ms=2**50
-)
-DELAYED = (CoreState.EMPTY, CoreState.PREPARING_REBALANCE)
-"""The states of a group before, and while, more are waited for."""
 ANSWERED = ("down", "said", "given", "rejoin", "has_id", "position", "exists")
 """What an answer tells a client; and which partitions there are, as it begins."""
-SAME = {
-    "doubt": "step_down", "expire_gone": "expire",
-    **dict.fromkeys(("store_empty_generation", "store_offsets"), "done"),
-    **dict.fromkeys(("answer_joins", "answer_syncs", "answer_commits"), "heard"),
-}  # fmt: skip
-"""What happens to cores with an action, where that has another one's name."""
 COMPLETES = ("handle_join_group", "handle_leave_group", "expire", "expire_gone")
 
 
@@ -93,32 +73,16 @@ def bearer(member_id: str) -> c.Member:
     return Member(int(member_id[1:].partition("-")[0]))
 
 
-def commit_of(stored: StoredCommit | None) -> int:
-    """A stored offset; 0 for none."""
-    return stored.offset if stored is not None else 0
+@beside(HELD)
+class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
+    """The gated coordinators, and the spec's own clients."""
 
-
-class HeldNumbers:
-    """Counts: requests, and member ids."""
-
-    last = 0
-
-    def __call__(self) -> int:
-        """Another number."""
-        self.last += 1
-        return self.last
-
-    def text(self) -> str:
-        """Another one, as a text."""
-        return str(self())
-
-
-class HeldCoordinators(PickledAdapter):
-    """A core for each broker, one group, a store in memory."""
-
-    timeout = None
     pumped = True
-    constant = ("_machine",)
+    same: ClassVar = {
+        "doubt": "step_down", "expire_gone": "expire",
+        **dict.fromkeys(("store_empty_generation", "store_offsets"), "done"),
+        **dict.fromkeys(("answer_joins", "answer_syncs", "answer_commits"), "heard"),
+    }  # fmt: skip
     silent = ("complete_join", "flush_offsets")
     undue = ("complete_join",)
     follows: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -131,54 +95,23 @@ class HeldCoordinators(PickledAdapter):
     reluctant: ClassVar[tuple[str, ...]] = (
         "handle_join_group", "update_fetch_positions", "expire", "expire_gone",
     )  # fmt: skip
-    core: ClassVar[type[GroupCoordinator]] = GroupCoordinator
-    clients: ClassVar[Specification] = HELD
-    """What its clients do, and topics, and the election."""
     switches: ClassVar[frozenset[str]] = frozenset()
     """The mistakes of its cores."""
 
     def begin(self, Broker: int, Member: int, Partition: int) -> None:  # noqa: N803
         """So many of each; nobody is elected."""
-        self._sizes = {"Broker": Broker, "Member": Member, "Partition": Partition}
-        self._machine = machine(self.clients, **self._sizes)
-        with sizes_of_sorts(self._sizes):
-            self._s: Any = self._machine.initial()
-        self._numbers = HeldNumbers()
-        self._now_ms = 1_000_000
-        self._cores = [self._new() for _ in range(Broker)]
-        self._leader: int | None = None
-        self._stored = StoredClassicGroup()
-        self._write: StoreGroup | None = None
-        self._is_done = False
-        self._noted: dict[TopicPartition, int] = {}
-        """The offsets that were taken since the group was loaded, by partition."""
-        self._ids: dict[c.Member, str] = {}
-        """Of each client, the last member id that was given to it."""
-        self._callers: dict[int, c.Member] = {}
-        self._current: dict[c.Member, int] = {}
-        """Of each client that awaits an answer: the number of what was read of it."""
-        self._took: list[str] = []
+        self._open(Broker=Broker, Member=Member, Partition=Partition)
+        self._open_world(Broker)
 
-    def start(self, state: c.GroupProtocol) -> None:
-        """Begin with these partitions."""
-        self._s = state.copy()
-
-    def observe(self) -> dict[str, Any]:
-        """What is stored, what the coordinator has in memory, what its clients were answered."""
-        with sizes_of_sorts(self._sizes):
-            seen = {**self._in_store(), **self._in_memory(), **self._told()}
-            return seen | self._taken_offsets()
-
-    def pump(self) -> None:
-        """What is due is done; a group that was empty has waited for more to come."""
-        group = self._group
-        with sizes_of_sorts(self._sizes):
-            self._tick()
-            while group and (group.before, group.state) == DELAYED:
-                self._pass(DELAY_MS)
-            self._follow()
+    def _bearer(self, member_id: str) -> c.Member:
+        return bearer(member_id)
 
     # ── What is seen ────────────────────────────────────────────────────────────────────────
+
+    def _seen(self) -> dict[str, Any]:
+        """What is stored, what the coordinator has in memory, what its clients were answered."""
+        seen = {**self._in_store(), **self._in_memory(), **self._told()}
+        return seen | self._taken_offsets()
 
     def _in_store(self) -> dict[str, Any]:
         stored = self._stored.metadata
@@ -255,39 +188,20 @@ class HeldCoordinators(PickledAdapter):
 
     # ── Steps ───────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, action: str, arguments: tuple[Any, ...]) -> Any:
-        """A step: the core's, and the spec's, whose clients go on with what the core has said."""
-        before = self._s.copy()
+    def _begin_step(self) -> None:
         for m in Member:
             if self._s.awaits[m] == c.Awaited.NOTHING or self._s.up[m]:
                 self._current.pop(m, None)
-        self._answers: dict[c.Member, GroupResponse] = {}
-        act: Callable[..., Any] | None = getattr(self, f"_{SAME.get(action, action)}", None)
-        chose = act(*arguments) if act is not None else None
-        self._step(action, (*arguments, *(() if chose is None else (chose,))))
-        if act is not None:
-            self._hear(before)
-        self._follow()
-        return chose
+        self._answers = {}
 
-    def _step(self, action: str, arguments: tuple[Any, ...]) -> None:
-        after = self._s.copy()
-        self._machine.method(after, action, arguments)
-        self._s = after
+    def _is_nothing(self, action: str) -> bool:
+        """An offset that is stored already is not stored anew."""
+        if action == "flush_offsets":
+            self._done()
+            self._heard()
+        return action == "flush_offsets"
 
-    def _follow(self) -> None:
-        """What the core did by itself; an offset that is stored already is not stored anew."""
-        took, self._took = self._took, []
-        for action in took:
-            try:
-                self._step(action, ())
-            except Disabled:
-                if action != "flush_offsets":
-                    raise
-                self._done()
-                self._heard()
-
-    def _hear(self, before: c.GroupProtocol) -> None:
+    def _end_step(self, before: c.GroupProtocol) -> None:
         """Clients were answered by the core, and by nobody else."""
         s = self._s
         for m in Member:
@@ -318,79 +232,16 @@ class HeldCoordinators(PickledAdapter):
                     if s.given[m, p := partition(topic.name)]:
                         s.position[m, p] = max(topic.partitions[0].offset, 0)
 
-    # ── The cores ───────────────────────────────────────────────────────────────────────────
-
-    @property
-    def _coordinator(self) -> GroupCoordinator | None:
-        return None if self._leader is None else self._cores[self._leader]
-
-    @property
-    def _group(self) -> ClassicGroup | None:
-        core = self._coordinator
-        return None if core is None else core.groups.get(GROUP)
-
-    def _new(self) -> GroupCoordinator:
-        return self.core(SETTINGS, self._numbers.text)
-
-    def _ask(self, m: c.Member, request: GroupRequest, *, awaits: bool = True) -> None:
-        core, caller = self._coordinator, self._numbers()
-        if core is None:
-            raise Refused("nobody reads it")
-        self._callers[caller] = m
-        if awaits:
-            self._current[m] = caller
-        self._perform(core.handle(self._now_ms, caller, request), caller)
-
-    def _answer(self, m: c.Member, told: GroupResponse) -> None:
-        """A client is answered."""
-        self._answers[m] = told
-
-    def _ask_now(self, m: c.Member, request: GroupRequest) -> None:
-        """Ask what the spec has answered at once."""
-        self._ask(m, request, awaits=False)
-        if m not in self._answers:
-            raise Refused("it is not answered yet")
-
-    def _perform(self, effects: Iterable[GroupEffect], present: int = 0) -> None:
-        for effect in effects:
-            match effect:
-                case GroupAnswer(caller=caller, response=told):
-                    m = self._callers.pop(caller)
-                    if caller in (present, self._current.get(m)):
-                        self._answer(m, told)
-                case StoreGroup():
-                    self._write, self._is_done = effect, False
-                    self._noted |= {w: commit_of(of) for w, of in effect.offsets.items()}
-                case Step(action="handle_join_group", member=name) if name:
-                    self._ids[bearer(name)] = name
-                case Step(action=action) if action in self.silent:
-                    self._took.append(action)
-
-    def _forget(self, b: Broker) -> None:
-        if self._leader == b.index:
-            self._unload()
-
-    def _unload(self) -> None:
-        """Nobody coordinates, and nobody who asked is answered."""
-        self._leader, self._write, self._is_done = None, None, False
-        self._callers.clear()
-        self._noted.clear()
+    # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
     def _load_group(self, b: Broker) -> None:
-        self._unload()
-        self._leader, core = b.index, self._cores[b.index]
-        self._perform(core.load(self._now_ms, self._s.election.epoch))
-        empty = self._stored == StoredClassicGroup()
-        self._perform(core.lead(self._now_ms, {} if empty else {GROUP: self._stored}))
+        self._load(b.index, self._s.election.epoch)
 
     def _step_down(self, b: Broker) -> None:
-        self._forget(b)
-        if self._cores[b.index].reign is not Reign.NOT_ELECTED:
-            self._cores[b.index].resign(self._now_ms)
+        self._resign(b.index)
 
     def _restart(self, b: Broker) -> None:
-        self._forget(b)
-        self._cores[b.index] = self._new()
+        self._begin_anew(b.index)
 
     # ── What it reads ───────────────────────────────────────────────────────────────────────
 
@@ -455,45 +306,7 @@ class HeldCoordinators(PickledAdapter):
             raise Refused("a rebalance that nobody is left to join is over first")
         self._pass(SESSION_MS, self._ids[m])
 
-    def _pass(self, ms: int, unheard: str = "") -> None:
-        """So much time passes; all are heard meanwhile, but one."""
-        core, group = self._coordinator, self._group
-        assert core is not None
-        assert group is not None
-        self._now_ms += ms
-        ends_ms = {unheard: self._now_ms}
-        watched = core.context.purgatory
-        for key, (_, ended) in [*watched.watchers.items()]:
-            match key:
-                case ("session", (_, name)):
-                    watched.watch(key, ends_ms.get(name, self._now_ms + SESSION_MS), ended)
-        for name, member in group.members.items():
-            member.deadline_ms = ends_ms.get(name, self._now_ms + SESSION_MS)
-        self._tick()
-
-    def _is_due(self) -> bool:
-        core = self._coordinator
-        return core is not None and (core.next_deadline or self._now_ms + 1) <= self._now_ms
-
-    def _tick(self) -> None:
-        """What is due is done."""
-        while self._is_due():
-            assert self._coordinator is not None
-            self._perform(self._coordinator.tick(self._now_ms))
-
     # ── The store ───────────────────────────────────────────────────────────────────────────
-
-    def _done(self) -> None:
-        assert self._write is not None
-        self._stored = applied(self._stored, self._write) or StoredClassicGroup()
-        self._is_done = True
-
-    def _heard(self) -> None:
-        core, write = self._coordinator, self._write
-        assert core is not None
-        assert write is not None
-        self._write, self._is_done = None, False
-        self._perform(core.stored(self._now_ms, write.token, True))
 
     def _store_generation(self) -> c.Member | None:
         self._done()
@@ -504,18 +317,3 @@ class HeldCoordinators(PickledAdapter):
         self._done()
         owners = self._in_store().get("owner", {})
         return {p: owners.get(p) for p in Partition}
-
-
-def _method(action: str) -> Callable[..., Any]:
-    """Takes the step that an action names."""
-
-    def method(self: HeldCoordinators, *arguments: Any) -> Any:
-        with sizes_of_sorts(self._sizes):
-            return self._take(action, arguments)
-
-    return method
-
-
-for _action in HELD.actions:
-    if _action.name not in HeldCoordinators.silent:
-        setattr(HeldCoordinators, _action.name, _method(_action.name))

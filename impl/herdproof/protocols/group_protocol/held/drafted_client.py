@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from herdproof.conformance.flawed import Flawed
+from herdproof.conformance.flawed import with_parts
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.consumer_coordinator import ConsumerCoordinator
 from herdproof.protocols.group_protocol.client.core.context import FOR_EVER_MS
@@ -127,11 +127,8 @@ class LeaselessClient(GroupConsumer):
         return FOR_EVER_MS
 
 
-class DraftedClient(LeaselessClient):
-    """`003`'s client as a whole."""
-
-    coordinator_class: ClassVar[type[ConsumerCoordinator]] = DraftedCoordinator
-
+DraftedClient = with_parts(LeaselessClient, coordinator_class=DraftedCoordinator)
+"""`003`'s client as a whole."""
 
 HABITS: Mapping[str, type[ConsumerCoordinator]] = {
     "join_future_never_reset": KeepsJoinFuture,
@@ -150,5 +147,4 @@ AT_WORK = frozenset({"leave_while_processing", "joins_with_partitions"})
 def printed_client(habit: str) -> type[GroupConsumer]:
     """The verified client with one printed habit."""
     base = LeaselessClient if habit in AT_WORK else GroupConsumer
-    made = Flawed(f"{habit}_client", (base,), {"coordinator_class": HABITS[habit]})
-    return cast(type[GroupConsumer], made)
+    return with_parts(base, coordinator_class=HABITS[habit])

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar
 
+from herdproof.conformance.flawed import with_parts
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.consumer_coordinator import ConsumerCoordinator
 from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
@@ -52,12 +52,6 @@ class NeverWaits(Sessions):
         return False
 
 
-class ExpelsAnybody(GroupRebalancer):
-    """Its sessions end while members wait for it."""
-
-    sessions_class: ClassVar[type[Sessions]] = NeverWaits
-
-
 class OfAnyMember(CommittedOffsets):
     """Takes commits for partitions of other members."""
 
@@ -74,30 +68,6 @@ class OfAnybody(OfAnyMember):
     def _why_not(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Error:
         del group, request
         return Error.NONE
-
-
-class TellsBeforeStoring(GroupCoordinator):
-    """A generation that is told may be told to others, after a failover."""
-
-    context_class: ClassVar[type[GroupContext]] = TellsFirst
-
-
-class TakesAnyMembersCommit(GroupCoordinator):
-    """A member overwrites the offset of a partition that is another's."""
-
-    offsets_class: ClassVar[type[CommittedOffsets]] = OfAnyMember
-
-
-class TakesAnyCommit(GroupCoordinator):
-    """Who was taken for dead overwrites offsets."""
-
-    offsets_class: ClassVar[type[CommittedOffsets]] = OfAnybody
-
-
-class ExpelsWhoWaits(GroupCoordinator):
-    """A session timer goes on while JoinGroup or SyncGroup waits."""
-
-    rebalancer_class: ClassVar[type[GroupRebalancer]] = ExpelsAnybody
 
 
 class CommitsItsFormer(ConsumerCoordinator):
@@ -119,11 +89,18 @@ class CommitsItsFormer(ConsumerCoordinator):
         super().on_join_complete(generation, assignment)
 
 
-class CommitsWhatItHad(GroupConsumer):
-    """A client that commits what it had, under the generation that it has joined since."""
-
-    coordinator_class: ClassVar[type[ConsumerCoordinator]] = CommitsItsFormer
-
+TellsBeforeStoring = with_parts(GroupCoordinator, context_class=TellsFirst)
+"""A generation that is told may be told to others, after a failover."""
+TakesAnyMembersCommit = with_parts(GroupCoordinator, offsets_class=OfAnyMember)
+"""A member overwrites the offset of a partition that is another's."""
+TakesAnyCommit = with_parts(GroupCoordinator, offsets_class=OfAnybody)
+"""Who was taken for dead overwrites offsets."""
+ExpelsWhoWaits = with_parts(
+    GroupCoordinator, rebalancer_class=with_parts(GroupRebalancer, sessions_class=NeverWaits)
+)
+"""A session timer goes on while JoinGroup or SyncGroup waits."""
+CommitsWhatItHad = with_parts(GroupConsumer, coordinator_class=CommitsItsFormer)
+"""A client that commits what it had, under the generation that it has joined since."""
 
 Flawed = tuple[type[GroupCoordinator], type[GroupConsumer]]
 FLAWS: Mapping[str, Flawed] = {

@@ -18,10 +18,11 @@ from herdproof.protocols.group_protocol.effects import (
     StoredClassicGroup,
     StoreGroup,
 )
-from herdproof.protocols.group_protocol.held.adapter import GROUP, HeldCoordinators
+from herdproof.protocols.group_protocol.held.adapter import HeldCoordinators
 from herdproof.protocols.group_protocol.held.clients import HeldClients
 from herdproof.protocols.group_protocol.held.drafted_client import printed_client
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
+from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROUP
 from herdproof.protocols.group_protocol.steps import Step
 from herdspec.language.specification import Specification
 from herdspec.protocols.election.spec import Broker
@@ -103,4 +104,4 @@ def cores(switches: frozenset[str], spec: Specification) -> type[HeldCoordinator
         return HeldCoordinators
     (flaw,) = switches
     adapter, members = CORES[flaw]
-    return varied(adapter, HELD, spec, clients=spec, switches=switches, **members)
+    return varied(adapter, HELD, spec, others=spec, switches=switches, **members)

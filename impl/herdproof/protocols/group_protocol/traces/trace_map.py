@@ -36,6 +36,7 @@ from herdproof.protocols.group_protocol.steps import (
 )
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
+from herdproof.protocols.group_replay import GroupReplay, places
 from herdspec.check.conformance.follow import ELSE, Call, Way, differences
 from herdspec.protocols.election.spec import Broker
 from herdspec.protocols.group import Member, Partition
@@ -66,11 +67,13 @@ KNOWN = frozenset({NOTHING_WRONG, EVERYTHING, NEW, WAITS, CHANGED, TOLD, *ANSWER
 TOLD_OF_GENERATION = (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
 
 
-class GroupTrace:
+class GroupTrace(GroupReplay):
     """One group of one run: what its lines tell beforehand, and what is known as they are read."""
 
+    kept = ("committed", "finished")
+
     def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
-        self._values = values
+        super().__init__(values)
         self._fates: dict[int, str] = {}
         """By line, what became of what it asks to be stored, if anybody heard."""
         self._asked: dict[int, TraceLine] = {}
@@ -107,6 +110,7 @@ class GroupTrace:
         first = next((line for line in lines if line.action == "load_group"), None)
         self._inherited = self._found.get(id(first))
         """What was stored of the group before the trace begins."""
+        self._stored.update(places(self._inherited, "offsets") if self._inherited else ())
 
     def _gather(self, line: TraceLine) -> None:
         """Names and numbers."""
@@ -117,17 +121,10 @@ class GroupTrace:
         for name, place in owners(line):
             values.element("Member", name)
             values.element("Partition", place)
-        for place, offset in (*offsets(line), *offsets(line, "refused")):
-            values.element("Partition", place)
-            values.rank("offset", offset, place)
+        self._mention(line, "offsets")
+        self._mention(line, "refused")
         if line.action in ("found", "complete_join"):
             values.rank("generation", line.arguments.get("generation", 0))
-
-    def initial(self) -> Mapping[tuple[str, Any], int]:
-        """The offsets that were stored before the trace begins."""
-        self._partitions, self._members = list(Partition), list(Member)
-        stored = self._marks(self._inherited) if self._inherited is not None else {}
-        return {(kept, p): rank for p, rank in stored.items() for kept in ("committed", "finished")}
 
     # ── What a line tells ───────────────────────────────────────────────────────────────────
 
@@ -139,10 +136,6 @@ class GroupTrace:
     def m(self, line: TraceLine) -> Member:
         """The member whose request it is."""
         return self._member(member(line))
-
-    def _member(self, name: str) -> Member:
-        found: Member = self._values.element("Member", name)
-        return found
 
     def _belong(self, line: TraceLine) -> list[Member]:
         told = {self._member(name) for name in members(line)}
@@ -162,10 +155,7 @@ class GroupTrace:
 
     def _marks(self, line: TraceLine, of: str = "offsets") -> dict[Partition, int]:
         """Offsets by partition."""
-        return {
-            self._values.element("Partition", place): self._values.rank("offset", offset, place)
-            for place, offset in offsets(line, of)
-        }
+        return dict(self._places(line, of))
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
@@ -484,11 +474,6 @@ def owners(line: TraceLine) -> Iterator[tuple[str, str]]:
     """Members and the partitions that they are assigned, by their names."""
     told = line.arguments.get("owners", ())
     return ((who, f"{topic}-{number}") for who, topic, number in told)
-
-
-def offsets(line: TraceLine, of: str = "offsets") -> Iterator[tuple[str, int]]:
-    """Partitions by their names, and offsets."""
-    return ((f"{topic}-{number}", offset) for topic, number, offset in line.arguments.get(of, ()))
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────

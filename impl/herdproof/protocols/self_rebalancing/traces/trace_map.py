@@ -1,5 +1,5 @@
 """
-What the traces of system A are to its spec: a table, and what a group's replay remembers.
+The map of system A's traces to its spec: a table, and what a group's replay remembers.
 
 Consumers tell every step that they take (`tracing.py`); what they ask of ZooKeeper and its answer
 are two lines. What nobody tells is supposed where a line could not be without it: that a consumer
@@ -17,43 +17,41 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import product
 from operator import attrgetter
-from typing import Any
 
 from herdproof.conformance.traces.line import TraceLine
 from herdproof.conformance.traces.mapping import ANY, Row, Told, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
+from herdproof.protocols.group_replay import GroupReplay, places
 from herdproof.protocols.self_rebalancing.tracing import SELF_REBALANCING
-from herdspec import action, require
 from herdspec.check.conformance.follow import ELSE, Way, differences
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.self_rebalancing.properties import PROVED
-from herdspec.protocols.self_rebalancing.spec import Rebalance, SelfRebalancing, Session
+from herdspec.protocols.self_rebalancing.replayed import in_replays
+from herdspec.protocols.self_rebalancing.spec import SelfRebalancing, Session
 
 State = SelfRebalancing
 LIVES = (Session.CONNECTED, Session.SUSPENDED)
 TIME = attrgetter("time_ns")
 
 
-class RebalancingTrace:
+class RebalancingTrace(GroupReplay):
     """One group of one run: what its lines tell beforehand, and what is known as they are read."""
 
     def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
-        self._values = values
+        super().__init__(values)
         self._lines: dict[str, list[TraceLine]] = defaultdict(list)
         """By consumer, its lines."""
-        self._stored: dict[str, int] = {}
-        """Offsets that were stored before the trace begins."""
         self._asked: dict[tuple[Member, Partition, bool], TraceLine] = {}
-        """What is asked of ZooKeeper, of a partition (or its offset), and is not answered yet."""
+        """Lines that ask ZooKeeper for a partition (or its offset), and are not answered yet."""
         self._doubts: dict[tuple[Member, Partition], int] = {}
         """Offsets of which nobody has heard whether they are stored."""
         self._given: set[tuple[Member, Partition]] = set()
-        """What somebody else's line has shown to be released before its consumer heard of that."""
+        """Releases that somebody else's line has shown before their consumer heard of them."""
         self._latest: dict[Partition, int] = {}
         """The latest token that was told."""
         self._freed_ns: dict[Partition, int] = {}
@@ -69,9 +67,8 @@ class RebalancingTrace:
         for line in lines:
             values.element("Member", line.node)
             self._lines[line.node].append(line)
+            self._mention(line)
             for name, offset in places(line):
-                values.element("Partition", name)
-                values.rank("offset", offset, name)
                 before = asked.get((line.node, name))
                 if line.action in ("claim", "release"):
                     asked[line.node, name] = line
@@ -85,26 +82,8 @@ class RebalancingTrace:
                 elif line.action in ("read_offsets", "commit"):
                     self._stored.setdefault(name, offset if line.action == "read_offsets" else -1)
 
-    def initial(self) -> Mapping[tuple[str, Any], int]:
-        """The offsets that were stored before the trace begins."""
-        self._partitions = list(Partition)
-        return {
-            (kept, self._values.element("Partition", name)): self._rank(name, offset)
-            for name, offset in self._stored.items()
-            for kept in ("committed", "finished", "end")
-        }
-
-    def _rank(self, name: str, offset: int) -> int:
-        return self._values.rank("offset", offset, name)
-
-    def _places(self, line: TraceLine) -> Iterator[tuple[Partition, int]]:
-        """The line's partitions and offsets, in the spec's terms."""
-        for name, offset in places(line):
-            yield self._values.element("Partition", name), self._rank(name, offset)
-
     def _m(self, told: Told) -> Member:
-        member: Member = self._values.element("Member", told.line.node)
-        return member
+        return self._member(told.line.node)
 
     def wanted(self, line: TraceLine) -> list[str]:
         """Whatever there is: what a subscription concerns shows in the plans."""
@@ -204,11 +183,11 @@ class RebalancingTrace:
         ]
 
     def _is_over(self, later: TraceLine | None, line: TraceLine) -> bool:
-        """Whether a lease was over by then, as its consumer's next line shows."""
+        """Tells whether a lease was over by then, as its consumer's next line shows."""
         return later is not None and later.arguments.get("until_ns", 0) <= line.time_ns
 
     def _done(self, m: Member, s: State, only: Partition | None = None) -> list[Way]:
-        """What a consumer has sent, and nobody has answered, was done, or not; each of it."""
+        """The ways in which what a consumer has sent, and nobody has answered, was done, or not."""
         each: list[tuple[Way, Way]] = [
             ([], stores(s, m, p, offset))
             for (who, p), offset in self._doubts.items()
@@ -251,7 +230,7 @@ class RebalancingTrace:
                 self._doubts[m, p] = offset
 
     def is_answered(self, told: Told) -> bool:
-        """Whether what is answered was asked; of a commit, then there is no doubt any more."""
+        """Tells whether what is answered was asked; a commit then is in doubt no more."""
         m, ((p, offset),) = self._m(told), self._places(told.line)
         self._answer = self._asked.pop((m, p, bool(offset)), None)
         if self._answer is None:
@@ -349,43 +328,9 @@ class RebalancingTrace:
         self._closing.add(self._m(told))
 
 
-def places(line: TraceLine) -> Iterator[tuple[str, int]]:
-    """A line's partitions by their names, and offsets."""
-    of = line.arguments.get("partitions", ())
-    return ((f"{topic}-{number}", offset) for topic, number, offset in of)
-
-
 def stores(s: State, m: Member, p: Partition, offset: int) -> Way:
     """The offset of one partition is stored, as the rank tells."""
     return [("store", (m, p))] * (offset - s.consumed[m, p])
-
-
-# ── The spec, as traces are replayed in it ──────────────────────────────────────────────────
-
-
-@action
-def store(self: SelfRebalancing, m: Member, p: Partition) -> None:
-    """The application of {m} has finished with a record of {p}, and that is stored."""
-    require(self.session[m] != Session.NONE and self.session[m] != Session.EXPIRED)
-    require(self.registry[m, p] and self.accepts_commit(m, p))
-    self.consumed[m, p] = self.consumed[m, p] + 1
-    self.fetched[m, p] = self.consumed[m, p]
-    self.finished[p] = max(self.finished[p], self.consumed[m, p])
-    self.end[p] = max(self.end[p], self.consumed[m, p])
-    self.committed[p] = self.consumed[m, p]
-
-
-@action
-def give_back(self: SelfRebalancing, m: Member, p: Partition) -> None:
-    """(2) {m} deletes its owner node of {p}: one after the other, not all at once."""
-    self.does(m, Rebalance.RELEASING)
-    require(self.owner[p] is not None and self.may_release(m, p))
-    self.delete_owner(p)
-
-
-def in_replays(spec: Specification) -> Specification:
-    """A spec, or a variant of it, in which partitions are released and stored by themselves."""
-    return spec.add(f"{spec.name}InReplays", store=store, give_back=give_back)
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────
