@@ -66,7 +66,7 @@ class ConsumerRegistration:
 
     @property
     def is_wildcard(self) -> bool:
-        """Tells whether it takes in all topics that a filter allows; without a regex, it has none."""
+        """Tells whether it takes in all topics that a filter allows; without a regex, none."""
         return self.pattern is not SubscriptionPattern.STATIC and bool(self.subscription)
 
     def threads(self, topic: str) -> int:

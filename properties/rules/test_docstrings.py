@@ -1,0 +1,117 @@
+"""
+A docstring begins with a noun or a verb: it is understood without what stands beside it.
+
+"Whether", "What" and "How" begin half a sentence, of which the name beside it is the other half.
+How many still begin so is counted by folder, against a ceiling: the number can only fall.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HALVES = ("What ", "How ", "Whether ")
+CEILINGS = {
+    "impl/herdproof": 20,
+    "impl/herdproof/broker": 38,
+    "impl/herdproof/conformance/traces": 53,
+    "impl/herdproof/consuming": 83,
+    "impl/herdproof/pipeline": 3,
+    "impl/herdproof/pipeline/audit": 59,
+    "impl/herdproof/pipeline/campaign": 22,
+    "impl/herdproof/pipeline/exploration": 23,
+    "impl/herdproof/pipeline/judging": 24,
+    "impl/herdproof/pipeline/offsets": 16,
+    "impl/herdproof/pipeline/report": 25,
+    "impl/herdproof/pipeline/spark": 27,
+    "impl/herdproof/protocols": 8,
+    "impl/herdproof/protocols/central_coordinator": 19,
+    "impl/herdproof/protocols/central_coordinator/client": 27,
+    "impl/herdproof/protocols/central_coordinator/coordinator": 51,
+    "impl/herdproof/protocols/central_coordinator/held": 15,
+    "impl/herdproof/protocols/central_coordinator/judged": 59,
+    "impl/herdproof/protocols/central_coordinator/server": 8,
+    "impl/herdproof/protocols/central_coordinator/simulated": 35,
+    "impl/herdproof/protocols/central_coordinator/traces": 17,
+    "impl/herdproof/protocols/central_coordinator/wire": 19,
+    "impl/herdproof/protocols/election": 1,
+    "impl/herdproof/protocols/group_protocol": 21,
+    "impl/herdproof/protocols/group_protocol/bugs": 1,
+    "impl/herdproof/protocols/group_protocol/client/assignors": 6,
+    "impl/herdproof/protocols/group_protocol/client/core": 37,
+    "impl/herdproof/protocols/group_protocol/client/shell": 6,
+    "impl/herdproof/protocols/group_protocol/coordinator": 25,
+    "impl/herdproof/protocols/group_protocol/held": 6,
+    "impl/herdproof/protocols/group_protocol/judged": 6,
+    "impl/herdproof/protocols/group_protocol/server": 5,
+    "impl/herdproof/protocols/group_protocol/simulated": 24,
+    "impl/herdproof/protocols/group_protocol/stores": 5,
+    "impl/herdproof/protocols/group_protocol/testing": 12,
+    "impl/herdproof/protocols/group_protocol/traces": 15,
+    "impl/herdproof/protocols/self_rebalancing/simulated": 1,
+    "impl/herdproof/shells": 8,
+    "spec/herdspec/protocols/central_coordinator": 23,
+    "spec/herdspec/protocols/central_coordinator/variants": 1,
+    "spec/herdspec/protocols/contract": 4,
+    "spec/herdspec/protocols/election": 9,
+    "spec/herdspec/protocols/group_protocol": 31,
+    "spec/herdspec/protocols/group_protocol/variants": 13,
+    "spec/herdspec/protocols/lease": 7,
+    "spec/herdspec/protocols/self_rebalancing": 30,
+}
+"""The number of docstrings in each folder that begin with half a sentence still."""
+
+
+def halves(tree: ast.Module) -> Iterator[int]:
+    """The lines of the docstrings, of attributes too, that begin with half a sentence."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))) if text.strip().startswith(
+                    HALVES
+                ):
+                    yield statement.lineno
+
+
+def counted(root: Path) -> Counter[str]:
+    """The number of them in each folder of the two packages below `root`."""
+    found = Counter[str]()
+    for place in ("spec", "impl"):
+        for path in sorted((root / place).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+            found[str(path.parent.relative_to(root))] += sum(1 for _ in halves(tree))
+    return +found
+
+
+def test_no_folder_has_more_docstrings_of_half_a_sentence() -> None:
+    """Whoever writes a new one words it as a sentence, or as a name for the thing."""
+    found = counted(ROOT)
+
+    more = {folder: n for folder, n in found.items() if n > CEILINGS.get(folder, 0)}
+
+    assert not more, f"begin with a noun or a verb: {more} against {CEILINGS}"
+
+
+def test_the_ceilings_fall_with_the_numbers() -> None:
+    """A folder that has fewer than its ceiling says so, and never has more again."""
+    found = counted(ROOT)
+
+    fewer = {folder: found[folder] for folder, n in CEILINGS.items() if found[folder] < n}
+
+    assert not fewer, f"lower these ceilings to {fewer}"
+
+
+def test_halves_of_sentences_are_found(tmp_path: Path) -> None:
+    """Of modules, classes, functions and attributes alike; not of what begins otherwise."""
+    (tmp_path / "spec").mkdir()
+    text = (
+        '"""What a is."""\n\n\ndef f() -> None:\n    """\n    Whether.\n\n    How it is.\n    """\n'
+    )
+    (tmp_path / "spec" / "a.py").write_text(
+        text + 'b = 1\n"""How many."""\nc = 2\n"""Whatever."""\n'
+    )
+    (tmp_path / "spec" / "b.py").write_text('"""Whether it\nis."""\n')
+
+    assert counted(tmp_path) == {"spec": 3}
