@@ -38,12 +38,28 @@ class Command:
         """What it has complained of so far."""
         return self._complaints.read_text()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def await_lines(self, count: int) -> list[str]:
         """Wait until it has printed so many lines; all that it has printed."""
         with self._changed:
             came = self._changed.wait_for(lambda: len(self.lines) >= count, PATIENCE_S)
             assert came, f"{self.lines[-3:]} are the last of {len(self.lines)}; {self.complaints}"
             return list(self.lines)
+
+    def await_line(self, text: str, patience_s: float = PATIENCE_S) -> str:
+        """Wait until it has printed a line with this in it; that line."""
+
+        def found() -> list[str]:
+            return [line for line in self.lines if text in line]
+
+        with self._changed:
+            came = self._changed.wait_for(found, patience_s)
+            assert came, f"no {text!r} in {self.lines[-3:]}; {self.complaints}"
+            return found()[0]
 
     def await_complaint(self, text: str) -> None:
         """Wait until it has said this on stderr."""
@@ -63,9 +79,9 @@ class Command:
         self._reader.join(PATIENCE_S)
         return code
 
-    def wait(self) -> int:
+    def wait(self, patience_s: float = PATIENCE_S) -> int:
         """Wait for its end; its exit code."""
-        code = self._process.wait(PATIENCE_S)
+        code = self._process.wait(patience_s)
         self._reader.join(PATIENCE_S)
         return code
 

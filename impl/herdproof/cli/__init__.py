@@ -27,6 +27,7 @@ from herdproof.cli.run import (
     kafka,
     zookeeper,
 )
+from herdproof.cli.run.demo.command import demo
 from herdproof.cli.run.serving import service
 from herdproof.cli.spec import diff, explore, mutate, new, prove, refine, search, simulate, step
 
@@ -74,6 +75,7 @@ app.command()(replay.replay)
 app.command()(diff.diff)
 app.command()(conform.conform)
 app.command()(audit.audit)
+app.command()(demo)
 app.command()(service(zookeeper.zookeeper))
 app.command()(service(kafka.kafka))
 app.command()(service(elect.elect))
