@@ -90,6 +90,8 @@ class Changes:
             "consumes": self._consumes, "position": self._position, "live": self._live,
             "stage": self._stage, "generation": self._generation,
         }  # fmt: skip
+        if "consumes" not in self._entries:
+            self._hears |= {"owner": self._owner, "committed": self._committed}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_hears"}
@@ -290,6 +292,34 @@ class Changes:
         elif as_told(value) is False and is_open:
             self._cease(m, p)
 
+    # ── Where nobody tells who consumes: by assignment ───────────────────────────────────────
+
+    def owns(self, partition: Partition, member: Member | None) -> None:
+        """A partition is a member's, as is found: since when, nobody knows."""
+        self._owner(partition, None, member, known=False)
+
+    def _owner(self, p: Partition, _: Any, new: Any, *, known: bool = True) -> None:
+        """A partition is another member's, or nobody's, by what is stored."""
+        m, now = as_told(new), self._line.time_ns
+        if is_lost(m):
+            return
+        for other in [o for o, own in self._intervals.items() if p in own and o != m]:
+            self._row_of(other, p, self._intervals[other].pop(p), now, "assigned")
+        if m is not None and p not in self._intervals.setdefault(m, {}):
+            at, generation = self._told("committed", p), self._told("generation", ())
+            offset = at - 1 if not is_lost(at) and at > 0 else None
+            self._intervals[m][p] = Interval(
+                epoch=self._writer[1] if self._writer is not None else None,
+                generation=None if is_lost(generation) else generation,
+                from_ns=now, from_offset=offset, to_offset=offset, known=known,
+            )  # fmt: skip
+
+    def _committed(self, p: Partition, _: Any, new: Any) -> None:
+        """How far an owner is at least."""
+        at, owner = as_told(new), self._told("owner", p)
+        if not is_lost(at) and not is_lost(owner) and p in self._intervals.get(owner, {}):
+            self._intervals[owner][p].to_offset = at - 1 if at else None
+
     def _live(self, m: Member, _: Any, new: Any) -> None:
         now = self._line.time_ns
         if as_told(new) is True and m not in self._joined:
@@ -353,7 +383,7 @@ class Changes:
         self._ended_ns.clear()
         for m, own in self._intervals.items():
             for p, interval in own.items():
-                if is_lost(self._entries["consumes"][m, p]):
+                if is_lost(self._told("consumes", (m, p))):
                     interval.known = False
 
     def close(self) -> None:
@@ -364,7 +394,7 @@ class Changes:
         for m in sorted(self._intervals, key=repr):
             for p, interval in sorted(self._intervals[m].items()):
                 self._row_of(m, p, interval, None, "open")
-        if "consumes" in self._entries:
+        if "generation" in self._entries:
             self._rows.setdefault("figures", []).extend(self._totals())
 
     def _totals(self) -> Iterator[Row]:
