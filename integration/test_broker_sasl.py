@@ -20,6 +20,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from herdproof import Consumer as Own
+from herdproof.consumer import KafkaUnusable
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.ports import free_ports
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
@@ -125,6 +127,66 @@ def test_clients_that_log_in_consume_as_a_group(ground: tuple[str, str], mechani
     )  # fmt: skip
     assert next(other).value == b"more"
     other.close()
+
+
+SETTINGS = ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
+
+
+def ours(bootstrap: str, mechanism: str, password: str = PASSWORD) -> Own:
+    """Our client of the group protocol, which is told who it is by librdkafka's settings."""
+    told = librdkafka(bootstrap, mechanism, password)
+    return Own(
+        f"ours-{uuid.uuid4()}", protocol="group_protocol", bootstrap_servers=bootstrap,
+        auto_offset_reset="smallest", kafka={name: told[name] for name in SETTINGS},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_our_client_logs_in_on_all_its_connections(ground: tuple[str, str], mechanism: str) -> None:
+    """To join, to commit and to fetch, by the same settings."""
+    consumes(*ground, mechanism)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_our_client_logs_in_at_a_real_kafka(
+    guarded: tuple[EmbeddedKafka, str], mechanism: str
+) -> None:
+    """Of Kafka 3.9.1, to which nothing of ours stands in between."""
+    kafka, bootstrap = guarded
+    topic = f"orders-{uuid.uuid4()}"
+    kafka.create_topic(topic, 1)
+
+    consumes(bootstrap, topic, mechanism)
+
+
+def consumes(bootstrap: str, topic: str, mechanism: str) -> None:
+    """Our client gets a record, and has it committed."""
+    producer = Producer(librdkafka(bootstrap, mechanism))
+    producer.produce(topic, b"a record", partition=0)
+    assert producer.flush(30) == 0
+
+    with ours(bootstrap, mechanism) as consumer:
+        consumer.subscribe(topic)
+        record = consumer.poll(30)
+        assert record is not None
+        consumer.commit(record)
+
+        assert consumer.committed((topic, record.partition)) == record.offset + 1
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_our_client_ends_with_a_sentence_where_its_password_is_wrong(
+    ground: tuple[str, str], mechanism: str
+) -> None:
+    """At once, and once: nothing is tried again."""
+    bootstrap, topic = ground
+    with ours(bootstrap, mechanism, "wrong") as consumer:
+        consumer.subscribe(topic)
+        with pytest.raises(KafkaUnusable) as told:
+            consumer.poll(30)
+
+        assert str(told.value).count("\n") == 0
+        assert any(word in str(told.value) for word in ("does not let in alice", "uthentication"))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

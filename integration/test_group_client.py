@@ -23,7 +23,7 @@ from herdproof.consumer import CommitFailed, Misused, RebalanceListener
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.protocols.group_protocol.client.assignors.assignor import PlainAssignor
-from herdproof.protocols.group_protocol.client.core.events import NoOffsetForPartition
+from herdproof.protocols.group_protocol.client.core.events import Fenced, NoOffsetForPartition
 from herdproof.record import Record
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.broker_group import OURS, PYTHON, BrokerGroup
@@ -256,8 +256,9 @@ def test_nothing_of_a_client_outlives_it(ground: OwnGround) -> None:
 
 
 @pytest.mark.long
-def test_a_client_speaks_tls(tmp_path: Path) -> None:
-    """With the coordinator by `tls`, to fetch records by librdkafka's own settings."""
+@pytest.mark.parametrize("by_context", [True, False])
+def test_a_client_speaks_tls(tmp_path: Path, by_context: bool) -> None:
+    """By librdkafka's own settings alone, or with the coordinator by a context of its own."""
     authority, files = trustme.CA(), {name: tmp_path / name for name in ("chain", "key", "ca")}
     server = authority.issue_cert("localhost")
     server.cert_chain_pems[0].write_to_path(files["chain"])
@@ -276,10 +277,57 @@ def test_a_client_speaks_tls(tmp_path: Path) -> None:
         with Consumer(
             "secret", protocol="group_protocol", bootstrap_servers=line.removeprefix("listening "),
             auto_offset_reset="smallest", kafka=secured,
-            tls=ssl.create_default_context(cafile=str(files["ca"])),
+            tls=ssl.create_default_context(cafile=str(files["ca"])) if by_context else None,
         ) as consumer:  # fmt: skip
             consumer.subscribe("t")
             eventually(lambda: numbers(consumer) == [0])
+
+
+def comes_back(ground: OwnGround) -> None:
+    """A static member that closes and comes back has what it had, with no rebalance between."""
+    told: list[str] = []
+
+    class Notes(RebalanceListener):
+        """Notes what the one that stays is told."""
+
+        def on_revoked(self, partitions: Sequence[Any]) -> None:
+            """So many have gone."""
+            told.append(f"-{len(partitions)}")
+
+    static: dict[str, Any] = {"session_timeout_s": 10, "heartbeat_interval_s": 0.1}
+    first = ground.member("tills", group_instance_id="till-1", **static)
+    second = ground.member("tills", group_instance_id="till-2", listener=Notes(), **static)
+    eventually(
+        lambda: (
+            take([first, second], 0) == []
+            and [len(numbers(member)) for member in (first, second)] == [2, 2]
+        )
+    )
+    had, before = numbers(first), list(told)
+    first.close()
+    again = ground.member("tills", group_instance_id="till-1", **static)
+    eventually(lambda: take([again, second], 0) == [] and numbers(again) == had)
+
+    assert told == before
+    ground.member("tills", group_instance_id="till-1", **static)
+    with pytest.raises(Fenced, match="another consumer has come with group_instance_id 'till-1'"):
+        for _ in again:
+            pass
+
+
+def test_a_static_member_comes_back_to_what_it_had(ground: OwnGround) -> None:
+    """At a broker of ours; who is twice under one name is told."""
+    comes_back(ground)
+
+
+def test_a_static_member_comes_back_to_what_it_had_at_a_real_kafka(
+    kafka: EmbeddedKafka,
+) -> None:
+    """Of Kafka 3.9.1, which says who leads, and that it is to leave the assignment as it is."""
+    topic = f"orders-{uuid.uuid4()}"
+    kafka.create_topic(topic, PARTITIONS)
+    with ExitStack() as stack:
+        comes_back(OwnGround(kafka.bootstrap, topic, stack))
 
 
 @pytest.mark.timeout(240)

@@ -133,7 +133,9 @@ class Consumer:
     - "group_protocol": Kafka's own, whose coordinator is found through `bootstrap_servers`;
       `assignors` ("range", "roundrobin", "sticky", "cooperative-sticky", or a user's own),
       `heartbeat_interval_s`, `max_poll_interval_s`, `auto_commit_interval_s`, `request_timeout_s`,
-      `metadata_max_age_s`, with Kafka's defaults, as `session_timeout_s` (45); `tls`.
+      `metadata_max_age_s`, with Kafka's defaults, as `session_timeout_s` (45);
+      `group_instance_id`: it is a static member; `tls`: as `kafka`'s security settings say, which
+      count for all its connections, or by this context.
 
     What all have:
 
@@ -179,6 +181,7 @@ class Consumer:
         servers = host_ports("bootstrap_servers", bootstrap_servers)
         self._trace = None if trace is None else opened(Path(trace))
         self._reset = RESETS[auto_offset_reset]
+        self._given = dict(kafka or {})
         self._candidate = join(
             ConsumerArguments(
                 group=group,
@@ -190,11 +193,11 @@ class Consumer:
                 trace=self._trace,
                 run=run,
                 bootstrap=tuple(servers),
+                kafka=self._given,
                 options=options,
             )
         )
         self.consumer_id = self._candidate.consumer_id
-        self._given = dict(kafka or {})
         self._kafka: KafkaSettings = {
             "client.id": self.consumer_id,
             "group.id": group,  # librdkafka wants one, though nothing is done with it

@@ -13,9 +13,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
@@ -268,6 +269,46 @@ class SaslWatch:
         connection.reply(framed(frame))
 
 
+SHAKE_HANDS = RequestHead(ApiKey.SaslHandshake, 1, 0)
+AUTHENTICATE = RequestHead(ApiKey.SaslAuthenticate, 1, 0)
+LoginRequests: TypeAlias = Generator[tuple[RequestHead, dict[str, object]], Any, None]
+"""Requests and their fields, one after the other; each is sent what was answered."""
+
+
+def logging_in(mechanism: SaslMechanism, user: str, password: str) -> LoginRequests:
+    """A client's log-in; raises `LoginFailed` with what is said against it."""
+    shaken = yield SHAKE_HANDS, {"mechanism": mechanism}
+    if shaken.error_code == KafkaError.UNSUPPORTED_SASL_MECHANISM:
+        raise LoginFailed(f"it offers no {mechanism}, but {', '.join(shaken.mechanisms)}")
+    if shaken.error_code:
+        raise LoginFailed(f"it takes no log-in here (error {shaken.error_code})")
+    tokens = tokens_of(mechanism, user, password)
+    with suppress(StopIteration):
+        token = next(tokens)
+        while True:
+            answer = yield AUTHENTICATE, {"auth_bytes": token}
+            if answer.error_code:
+                raise LoginFailed(f"it does not let in {user}: {answer.error_message}")
+            token = tokens.send(answer.auth_bytes)
+
+
+def tokens_of(mechanism: SaslMechanism, user: str, password: str) -> Generator[bytes, bytes, None]:
+    """What a client says, in turn; is sent what is answered. Raises `LoginFailed`."""
+    if mechanism == PLAIN:
+        yield f"\0{user}\0{password}".encode()
+        return
+    from scramp import ScramClient, ScramException
+
+    client = ScramClient([mechanism], user, password)
+    try:
+        challenge = yield client.get_client_first().encode()
+        client.set_server_first(challenge.decode())
+        proof = yield client.get_client_final().encode()
+        client.set_server_final(proof.decode())
+    except (ScramException, ValueError) as problem:
+        raise LoginFailed(f"it does not prove to know {user}'s password: {problem}") from problem
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslLogin:
     """As whom a broker asks the Kafka behind it, which asks for SASL."""
@@ -276,21 +317,12 @@ class SaslLogin:
     password_file: str
     mechanism: SaslMechanism = PLAIN
 
-    def tokens(self) -> Generator[bytes, bytes, None]:
-        """What is said, in turn; is sent what is answered. Raises `BadConfiguration`."""
+    def begin(self) -> LoginRequests:
+        """The log-in, over a connection that has just been made; raises `BadConfiguration`."""
         try:
             password = Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as problem:
             raise BadConfiguration(
                 f"kafka.password_file {self.password_file} cannot be read: {problem}."
             ) from problem
-        if self.mechanism == PLAIN:
-            yield f"\0{self.user}\0{password}".encode()
-            return
-        from scramp import ScramClient
-
-        client = ScramClient([self.mechanism], self.user, password)
-        challenge = yield client.get_client_first().encode()
-        client.set_server_first(challenge.decode())
-        proof = yield client.get_client_final().encode()
-        client.set_server_final(proof.decode())
+        return logging_in(self.mechanism, self.user, password)

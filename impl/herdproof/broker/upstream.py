@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from kafka.protocol.api_key import ApiKey
-
 from herdproof.broker.codec import (
     SIZE,
     RequestHead,
@@ -24,15 +22,13 @@ from herdproof.broker.codec import (
 )
 from herdproof.broker.connection import KafkaConnection
 from herdproof.broker.reading import MalformedRequest
-from herdproof.broker.sasl import SaslLogin
+from herdproof.broker.sasl import LoginFailed, SaslLogin
 from herdproof.errors import WorldError
 
 Address: TypeAlias = tuple[str, int]
 TakeWhole: TypeAlias = Callable[[bytes], None]
 """Takes an answer's frame, and has it answered."""
 
-SHAKE_HANDS = RequestHead(ApiKey.SaslHandshake, 1, 0)
-AUTHENTICATE = RequestHead(ApiKey.SaslAuthenticate, 1, 0)
 CONNECT_S = 10.0
 MOST_READ_BYTES = 64 << 20
 """An answer that has to be read may have so many bytes: the metadata of some 500,000 partitions."""
@@ -192,15 +188,11 @@ async def log_in(
     ask: Callable[[RequestHead, dict[str, object]], Awaitable[Any]], login: SaslLogin
 ) -> None:
     """Log in over a connection; raises `MalformedRequest` with what Kafka says against it."""
-    shaken = await ask(SHAKE_HANDS, {"mechanism": login.mechanism})
-    if shaken.error_code:
-        offered = ", ".join(shaken.mechanisms)
-        raise MalformedRequest(f"it offers no {login.mechanism}, but {offered}")
-    tokens = login.tokens()
-    with suppress(StopIteration):
-        token = next(tokens)
-        while True:
-            answer = await ask(AUTHENTICATE, {"auth_bytes": token})
-            if answer.error_code:
-                raise MalformedRequest(f"it does not let in {login.user}: {answer.error_message}")
-            token = tokens.send(answer.auth_bytes)
+    requests = login.begin()
+    try:
+        with suppress(StopIteration):
+            request = next(requests)
+            while True:
+                request = requests.send(await ask(*request))
+    except LoginFailed as problem:
+        raise MalformedRequest(str(problem)) from problem

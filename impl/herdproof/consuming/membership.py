@@ -73,6 +73,8 @@ class ConsumerArguments:
     run: str | None
     bootstrap: tuple[tuple[str, int], ...] = ()
     """Where Kafka's brokers listen."""
+    kafka: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of its fetchers' client, librdkafka, as they were given."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

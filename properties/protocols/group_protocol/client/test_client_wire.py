@@ -101,9 +101,9 @@ def shown(message: Any) -> dict[str, Any]:
 
 def test_the_newest_version_of_both_sides_is_spoken() -> None:
     """A broker that speaks none of ours is named with what is missing."""
-    assert version_for(11, {11: (2, 7)}) == 7
-    assert version_for(11, {11: (0, 40)}) == 9
+    assert version_for(11, {11: (2, 7)}, 0) == 7
+    assert version_for(11, {11: (0, 40)}, 0) == 9
     with pytest.raises(NotSpoken, match="no version of JoinGroup from 0 to 9"):
-        version_for(11, {11: (10, 12)})
+        version_for(11, {11: (10, 12)}, 0)
     with pytest.raises(NotSpoken, match="no version of Metadata"):
-        version_for(3, {})
+        version_for(3, {}, 1)

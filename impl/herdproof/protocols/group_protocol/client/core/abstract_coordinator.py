@@ -19,6 +19,7 @@ from herdproof.protocols.group_protocol.client.core.context import ClientContext
 from herdproof.protocols.group_protocol.client.core.events import (
     CoordinatorUnknown,
     Fail,
+    Fenced,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     Node,
@@ -74,6 +75,8 @@ class AbstractCoordinator(ABC):
         self.generation = NO_MEMBER
         self.rejoin_needed = True
         self.needs_join_prepare = True
+        self.is_fenced = False
+        """Another one is the static member that this one was: it never joins again."""
         self.join_future: RequestFuture[bytes] | None = None
         self.find_future: RequestFuture[Node] | None = None
         self.heartbeat = Heartbeat(self.settings)
@@ -199,8 +202,8 @@ class AbstractCoordinator(ABC):
         return True
 
     def may_join(self) -> bool:
-        """Whether the back-off after a failure is over."""
-        return self.context.now_ms >= self._join_from_ms
+        """Whether the back-off after a failure is over, and it has not been replaced."""
+        return not self.is_fenced and self.context.now_ms >= self._join_from_ms
 
     def reset_join_group_future(self) -> None:
         """The next join is another one."""
@@ -244,7 +247,7 @@ class AbstractCoordinator(ABC):
             group_id=settings.group_id, session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.max_poll_interval_ms,
             member_id=self.generation.member_id, protocol_type=self.protocol_type(),
-            protocols=self.metadata(),
+            protocols=self.metadata(), group_instance_id=settings.group_instance_id,
         )  # fmt: skip
         future: RequestFuture[bytes] = RequestFuture()
         asked = self.client.send(
@@ -312,6 +315,7 @@ class AbstractCoordinator(ABC):
             version=5, client_id=self.settings.client_id, group_id=self.settings.group_id,
             generation_id=self.generation.generation_id, member_id=self.generation.member_id,
             protocol_type=self.protocol_type(), protocol_name=self.generation.protocol,
+            group_instance_id=self.settings.group_instance_id,
             assignments=tuple(MemberAssignment(m, data) for m, data in assignments.items()),
         )  # fmt: skip
         future: RequestFuture[bytes] = RequestFuture()
@@ -361,6 +365,10 @@ class AbstractCoordinator(ABC):
             self.reset_generation(Generation(member_id=generation.member_id))
         elif error is Error.REBALANCE_IN_PROGRESS:
             self.request_rejoin()
+        elif error is Error.FENCED_INSTANCE_ID:
+            self.is_fenced = True
+            self.reset_generation(NO_MEMBER)
+            self.context.emit(Fail(Fenced(self.settings.group_instance_id)))
         else:
             self._may_be_final(what, error)
 
@@ -378,9 +386,14 @@ class AbstractCoordinator(ABC):
         self.is_lost()
 
     def maybe_leave_group(self) -> RequestFuture[LeaveGroupResponse] | None:
-        """Send LeaveGroup, where it is known by whom and to whom; it is in no group any more."""
+        """
+        Send LeaveGroup, where it is known by whom and to whom; it is in no group any more.
+
+        A static member sends none: it may come back within its session, and have the same again.
+        """
         asked = None
-        if self.coordinator is not None and self.generation.member_id:
+        is_static = self.settings.group_instance_id is not None
+        if self.coordinator is not None and self.generation.member_id and not is_static:
             if self.join_future is not None and not self.join_future.is_done:
                 self.client.hang_up(self.coordinator)  # else it would wait behind the JoinGroup
             request = LeaveGroupRequest(
@@ -441,6 +454,7 @@ class AbstractCoordinator(ABC):
         request = HeartbeatRequest(
             version=4, client_id=self.settings.client_id, group_id=self.settings.group_id,
             generation_id=generation.generation_id, member_id=generation.member_id,
+            group_instance_id=self.settings.group_instance_id,
         )  # fmt: skip
         asked = self.client.send(self.coordinator, request, HeartbeatResponse)
         self._heartbeat_future = asked

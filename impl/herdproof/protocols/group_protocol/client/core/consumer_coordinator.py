@@ -177,7 +177,11 @@ class ConsumerCoordinator(AbstractCoordinator):
         )  # fmt: skip
 
     def perform_assignment(self, told: JoinGroupResponse) -> RequestFuture[dict[str, bytes]]:
-        """The chosen assignor's plan, for the topics as they are now; its exception fails it."""
+        """
+        The chosen assignor's plan, for the topics as they are now; its exception fails it.
+
+        A static leader that has come back is told to leave the assignment as it is: no plan.
+        """
         future: RequestFuture[dict[str, bytes]] = RequestFuture()
         try:
             members = {each.member_id: read_member(each) for each in told.members}
@@ -190,15 +194,15 @@ class ConsumerCoordinator(AbstractCoordinator):
 
         self.cluster.fresh().add_listener(
             partial(
-                self._assign, protocol=told.protocol_name, members=members, wanted=wanted,
-                future=future,
+                self._assign, protocol=told.protocol_name, wanted=wanted, future=future,
+                members=None if told.skip_assignment else members,
             )
         )  # fmt: skip
         return future
 
     def _assign(
         self, done: RequestFuture[MetadataResponse], protocol: str | None,
-        members: Mapping[str, MemberSubscription], wanted: Sequence[str],
+        members: Mapping[str, MemberSubscription] | None, wanted: Sequence[str],
         future: RequestFuture[dict[str, bytes]],
     ) -> None:  # fmt: skip
         if done.error is not None:
@@ -206,7 +210,8 @@ class ConsumerCoordinator(AbstractCoordinator):
             return
         topics = {t: self.cluster.topics[t] for t in wanted if t in self.cluster.topics}
         try:
-            plan = checked_plan(chosen(self.assignors, protocol), topics, members)
+            assignor = chosen(self.assignors, protocol)
+            plan = {} if members is None else checked_plan(assignor, topics, members)
         except AssignorFailed as problem:
             future.fail(problem)
             return

@@ -225,5 +225,13 @@ class RefusedBy(PeerError):
         return f"{self.what} was refused by the group's coordinator: {self.error.name}"
 
 
+class Fenced(PeerError):
+    """Another consumer has come with this one's `group_instance_id`, and is the member now."""
+
+    def __str__(self) -> str:
+        (name,) = self.args
+        return f"another consumer has come with group_instance_id {name!r}: give each its own"
+
+
 class NoOffsetForPartition(PeerError):
     """Nothing is stored of a partition, and no reset is set."""

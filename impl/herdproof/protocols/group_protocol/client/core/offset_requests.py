@@ -82,6 +82,8 @@ class OffsetRequests:
                 version=9, client_id=member.settings.client_id,
                 group_id=member.settings.group_id, generation_id=generation.generation_id,
                 member_id=generation.member_id, topics=to_commit(offsets),
+                group_instance_id=None if member.subscriptions.by_hand
+                else member.settings.group_instance_id,
             )  # fmt: skip
             asked = member.client.send(member.coordinator, request, OffsetCommitResponse)
             asked.add_listener(

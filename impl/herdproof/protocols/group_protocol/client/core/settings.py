@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from herdproof.consuming.offsets import OffsetReset
@@ -12,6 +13,8 @@ JOIN_GROUP_SLACK_MS = 5_000
 LEASE_SHARE = 4 / 5
 """Of the time after which the coordinator counts a member no more, so much is handed out in; the
 rest is for clocks that drift, and for a coordinator that learns late of its successor."""
+INSTANCE_ID = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""Kafka's rule for what a static member may be called."""
 
 
 class BadClientSettings(CallerError):
@@ -38,6 +41,8 @@ class ClientSettings:
     """`metadata.max.age.ms`: how often topics are looked at again."""
     auto_offset_reset: OffsetReset | None = OffsetReset.LARGEST
     """LATEST, EARLIEST, or NONE: an error where nothing is stored."""
+    group_instance_id: str | None = None
+    """`group.instance.id`: the name under which a static member comes back; None: it is none."""
     listens: bool = False
     """There is a rebalance listener, which is waited for."""
 
@@ -58,6 +63,11 @@ class ClientSettings:
             raise BadClientSettings(
                 f"heartbeat_interval_ms is {self.heartbeat_interval_ms}: at most a third of the "
                 f"session timeout, which is {self.session_timeout_ms}"
+            )
+        own = self.group_instance_id
+        if own is not None and not INSTANCE_ID.fullmatch(own):
+            raise BadClientSettings(
+                f"group_instance_id is {own!r}: write up to 249 letters, digits, '.', '_' and '-'"
             )
 
     @property

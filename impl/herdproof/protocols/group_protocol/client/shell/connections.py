@@ -1,34 +1,35 @@
 """
 Connections to Kafka's brokers: one for each node, with a thread that opens it and reads answers.
 
-The first request over each is ApiVersions; every other one is sent in the newest version that both
-sides speak. Whatever goes wrong ends the connection, and is told once.
+The first request over each is ApiVersions, a log-in may follow; every other one is sent in the
+newest version that both sides speak. Whatever goes wrong ends the connection, and is told once.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-import ssl
 import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kafka.protocol.api_key import ApiKey
-from kafka.protocol.metadata import ApiVersionsRequest
 
 from herdproof.broker.codec import (
     CORRELATION,
     SIZE,
     RequestHead,
     framed,
+    messages,
     read_answer,
     write_request,
 )
 from herdproof.broker.reading import MalformedRequest
+from herdproof.broker.sasl import LoginFailed
 from herdproof.broker.upstream import MOST_READ_BYTES
 from herdproof.protocols.group_protocol.client.core.events import (
     ClientRequest,
@@ -36,6 +37,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
     Node,
 )
 from herdproof.protocols.group_protocol.client.shell import wire
+from herdproof.protocols.group_protocol.client.shell.security import ClientLogin, Security
 
 log = logging.getLogger(__name__)
 
@@ -51,15 +53,17 @@ class Told:
 
     answered: Callable[[int, ClientResponse], None]
     ended: Callable[[str], None]
+    refused: Callable[[LoginFailed], None]
+    """Of a log-in that failed, before its end: no other attempt would fare better."""
 
 
 class BrokerConnection:
     """A connection to one node; it is opened at once, and ended by `close`."""
 
-    def __init__(self, node: Node, client_id: str, tls: ssl.SSLContext | None, told: Told) -> None:
+    def __init__(self, node: Node, client_id: str, security: Security, told: Told) -> None:
         self._node = node
         self._client_id = client_id
-        self._tls = tls
+        self._security = security
         self._told = told
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
@@ -105,6 +109,10 @@ class BrokerConnection:
                 self._read()
         except (OSError, EOFError, MalformedRequest, NotSpoken) as problem:
             why = str(problem) or type(problem).__name__
+        except LoginFailed as problem:
+            why = str(problem)
+            if not self._closed:
+                self._told.refused(problem)
         except Exception as problem:
             log.exception("A connection to %s:%d failed.", self._node.host, self._node.port)
             why = repr(problem)
@@ -115,17 +123,16 @@ class BrokerConnection:
 
     def _open(self) -> None:
         plain = socket.create_connection((self._node.host, self._node.port), CONNECT_S)
-        made = plain if self._tls is None else self._tls.wrap_socket(
-            plain, server_hostname=self._node.host
-        )  # fmt: skip
+        tls = self._security.tls
+        made = plain if tls is None else tls.wrap_socket(plain, server_hostname=self._node.host)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
             self._socket = made
             if self._closed:
                 raise EOFError("it was closed")
-        request = ApiVersionsRequest(version=0)
-        made.sendall(framed(write_request(VERSIONS_HEAD, request, self._client_id)))
-        told = read_answer(VERSIONS_HEAD, self._frame(made))
+        told = self._ask(made, VERSIONS_HEAD, {})
+        if self._security.login is not None:
+            self._log_in(made, self._security.login)
         made.settimeout(None)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
         with self._lock:
@@ -133,6 +140,21 @@ class BrokerConnection:
             waiting, self._waiting = self._waiting, []
             for number, asked in waiting:
                 self._send(number, asked)
+
+    def _log_in(self, made: socket.socket, login: ClientLogin) -> None:
+        """Say who this is; raises `LoginFailed`."""
+        requests = login.begin()
+        with suppress(StopIteration):
+            head, fields = next(requests)
+            while True:
+                head, fields = requests.send(self._ask(made, head, fields))
+
+    def _ask(self, made: socket.socket, head: RequestHead, fields: dict[str, object]) -> Any:
+        """Ask once, before anything else is under way."""
+        request, _ = messages()[head.api]
+        written = write_request(head, request(version=head.version, **fields), self._client_id)
+        made.sendall(framed(written))
+        return read_answer(head, self._frame(made))
 
     def _read(self) -> None:
         made = self._socket
@@ -161,7 +183,8 @@ class BrokerConnection:
             return
         assert self._versions is not None
         api = wire.api_of(request)
-        head = RequestHead(api, version_for(api, self._versions), number)
+        version = version_for(api, self._versions, wire.oldest_for(request))
+        head = RequestHead(api, version, number)
         self._heads[number] = head
         written = write_request(head, wire.write(request, head.version), self._client_id)
         self._socket.sendall(framed(written))
@@ -178,9 +201,9 @@ class NotSpoken(Exception):
     """A broker does not speak what is to be asked of it."""
 
 
-def version_for(api: int, spoken: dict[int, tuple[int, int]]) -> int:
-    """The newest version that both sides speak; raises `NotSpoken`."""
-    oldest, newest = wire.SPOKEN[api]
+def version_for(api: int, spoken: dict[int, tuple[int, int]], oldest: int) -> int:
+    """The newest version that both sides speak, from the oldest on; raises `NotSpoken`."""
+    _, newest = wire.SPOKEN[api]
     theirs = spoken.get(api, (0, -1))
     found = min(newest, theirs[1])
     if found < max(oldest, theirs[0]):
@@ -192,20 +215,22 @@ class BrokerConnections:
     """The connections of one client, by node."""
 
     def __init__(
-        self, client_id: str, tls: ssl.SSLContext | None,
+        self, client_id: str, security: Security,
         answered: Callable[[int, ClientResponse], None], ended: Callable[[Node, str], None],
+        refused: Callable[[Node, LoginFailed], None],
     ) -> None:  # fmt: skip
         self._client_id = client_id
-        self._tls = tls
+        self._security = security
         self._answered = answered
         self._ended = ended
+        self._refused = refused
         self._open: dict[Node, BrokerConnection] = {}
 
     def send(self, number: int, node: Node, request: ClientRequest) -> None:
         """Send a request to a node."""
         if node not in self._open:
-            told = Told(self._answered, partial(self._ended, node))
-            self._open[node] = BrokerConnection(node, self._client_id, self._tls, told)
+            told = Told(self._answered, partial(self._ended, node), partial(self._refused, node))
+            self._open[node] = BrokerConnection(node, self._client_id, self._security, told)
         self._open[node].send(number, request)
 
     def hang_up(self, node: Node) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import socket
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 
 from herdproof.consuming.listener import ListenerThread
@@ -26,6 +25,7 @@ from herdproof.protocols.group_protocol.client.assignors.sticky import (
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.events import AssignTo, Node, SubscribeTo
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
+from herdproof.protocols.group_protocol.client.shell.security import security_of
 from herdproof.protocols.group_protocol.client.shell.session import GroupSession
 from herdproof.protocols.group_protocol.effects import TopicPartition
 
@@ -49,6 +49,7 @@ class GroupProtocolConsumer:
             "the group protocol",
             assignors=("range", "roundrobin"), heartbeat_interval_s=None, max_poll_interval_s=300.0,
             auto_commit_interval_s=5.0, request_timeout_s=30.0, metadata_max_age_s=300.0, tls=None,
+            group_instance_id=None,
         )  # fmt: skip
         if arguments.trace is not None:
             raise BadArgument(
@@ -68,13 +69,14 @@ class GroupProtocolConsumer:
             auto_commit_interval_ms=round(options["auto_commit_interval_s"] * 1000),
             metadata_max_age_ms=round(options["metadata_max_age_s"] * 1000),
             auto_offset_reset=arguments.auto_offset_reset, listens=arguments.listens,
+            group_instance_id=options["group_instance_id"],
         )  # fmt: skip
         self._assignors = assignors_of(options["assignors"])
         # Until they have told their own ids: no broker has one below zero.
         self._nodes = [
             Node(-1 - place, host, port) for place, (host, port) in enumerate(arguments.bootstrap)
         ]
-        self._tls: ssl.SSLContext | None = options["tls"]
+        self._security = security_of(arguments.kafka, options["tls"])
 
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
@@ -96,7 +98,7 @@ class GroupProtocolConsumer:
     ) -> GroupSession:  # fmt: skip
         core = self.core_class(self._settings, self._nodes, self._assignors)
         return GroupSession(
-            core, first, streams, tls=self._tls, listener=listener, observe=observe
+            core, first, streams, security=self._security, listener=listener, observe=observe
         )  # fmt: skip
 
 

@@ -12,12 +12,13 @@ looked at last. One that has taken no record yet counts as polling: it is at wor
 from __future__ import annotations
 
 import logging
-import ssl
 import threading
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
+from herdproof.broker.sasl import LoginFailed
 from herdproof.consuming.events import Report, Shutdown, Tick, WakeAt
+from herdproof.consuming.fetchers import KafkaUnusable
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import Observe, ignore_event
 from herdproof.consuming.session import MemberSession
@@ -41,6 +42,7 @@ from herdproof.protocols.group_protocol.client.core.events import (
 )
 from herdproof.protocols.group_protocol.client.core.subscriptions import SubscriptionState
 from herdproof.protocols.group_protocol.client.shell.connections import BrokerConnections
+from herdproof.protocols.group_protocol.client.shell.security import Security
 from herdproof.shells.clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -71,7 +73,7 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
 
     def __init__(
         self, core: GroupConsumer, first: SubscribeTo | AssignTo, streams: Streams, *,
-        tls: ssl.SSLContext | None = None, listener: ListenerThread | None = None,
+        security: Security | None = None, listener: ListenerThread | None = None,
         observe: Observe = ignore_event,
     ) -> None:  # fmt: skip
         super().__init__(core, streams, listener, observe)
@@ -80,7 +82,9 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
         self._wakes_ms: int | None = None
         self._is_to_end = threading.Event()
         self._asked = 0
-        self._connections = BrokerConnections(core.consumer_id, tls, self._answered, self._ended)
+        self._connections = BrokerConnections(
+            core.consumer_id, security or Security(), self._answered, self._ended, self._refused
+        )
 
     @property
     def consumption(self) -> SubscriptionState:
@@ -140,6 +144,9 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
         address = f"{node.host}:{node.port}"
         self.troubles.tell(address, f"{address} is gone: {why}", lasts=False)
         self.post(Disconnected(node))
+
+    def _refused(self, node: Node, why: LoginFailed) -> None:
+        self.fail(KafkaUnusable(f"{node.host}:{node.port}: {why}; see kafka's sasl settings"))
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 

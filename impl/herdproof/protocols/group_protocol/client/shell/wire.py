@@ -46,11 +46,22 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     ApiKey.OffsetFetch: (1, 9),
 }
 """The oldest and the newest version of each request that is sent."""
+STATIC_FROM: Mapping[int, int] = {
+    ApiKey.JoinGroup: 5, ApiKey.SyncGroup: 3, ApiKey.Heartbeat: 3, ApiKey.OffsetCommit: 7,
+}  # fmt: skip
+"""The version from which each request has room for a static member's name (KIP-345)."""
 
 
 def api_of(request: ClientRequest) -> int:
     """The type of a request."""
     return APIS[type(request)]
+
+
+def oldest_for(request: ClientRequest) -> int:
+    """The oldest version that has room for all that a request says."""
+    api = api_of(request)
+    is_static = getattr(request, "group_instance_id", None) is not None
+    return STATIC_FROM[api] if is_static else SPOKEN[api][0]
 
 
 def write(request: ClientRequest, version: int) -> ApiMessage:
