@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 import time
+from contextlib import ExitStack
 
+import pytest
 from prometheus_client import CollectorRegistry
 
-from herdproof.shells.holds import Holds
+from herdproof.shells.holds import AT_ONCE, Holds
 
 
 def held(*seconds: float, waits_s: float = 0.0) -> Holds:
@@ -47,3 +51,35 @@ def test_what_prometheus_reads_is_what_was_measured() -> None:
 
     assert registry.get_sample_value("herdproof_longest_hold_seconds") == 0.5
     assert registry.get_sample_value("herdproof_longest_hold_cpu_seconds") == 0.25
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="elsewhere all are taken up")
+def test_few_connections_are_taken_up_at_a_time() -> None:
+    """Of many that have something to say each is heard, and few between two looks at them."""
+    crowd = 5 * AT_ONCE
+    heard: list[int] = []
+    holds = Holds(CollectorRegistry())
+
+    async def hear_all() -> None:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+
+        def hear(number: int, end: socket.socket) -> None:
+            end.recv(1)
+            heard.append(number)
+            loop.call_soon(lambda: looks.append(len(heard)))
+            if len(heard) == crowd:
+                done.set_result(None)
+
+        for number in range(crowd):
+            near, far = map(stack.enter_context, socket.socketpair())
+            loop.add_reader(near, hear, number, near)
+            far.send(b"x")
+        await done
+
+    looks: list[int] = []
+    with ExitStack() as stack:
+        holds.run(hear_all())
+
+    assert sorted(heard) == [*range(crowd)]
+    assert [*dict.fromkeys(looks)][:4] == [*range(AT_ONCE, crowd, AT_ONCE)]

@@ -72,25 +72,37 @@ def uneven_share(partitions: int, shares: Mapping[T, int], threads: Mapping[T, i
     return None
 
 
-Row: TypeAlias = Callable[[Any, Sequence[str]], Iterable[int]]
-"""How many streams a subscription wants of each of these topics."""
+Columns: TypeAlias = Callable[[Sequence[Any], Sequence[str]], Iterable[tuple[int, ...]]]
+"""Topic by topic, how many streams each of these subscriptions wants of it."""
+Member: TypeAlias = tuple[str, str, Wants]
+"""A consumer id, its registration, and what it wants."""
+Share: TypeAlias = list[tuple[Partition, str]]
+"""The member of each partition of one topic."""
 
 
-def row_of(wants: Wants, topics: Sequence[str]) -> Iterable[int]:
-    """How many streams a subscription wants of each of these topics, asked one by one."""
-    return map(wants.streams, topics)
+def columns_of(subscriptions: Sequence[Wants], topics: Sequence[str]) -> Iterable[tuple[int, ...]]:
+    """How many streams these subscriptions want, topic by topic, each asked one by one."""
+    return (tuple(wants.streams(topic) for wants in subscriptions) for topic in topics)
 
 
 def assign(
-    topics: Mapping[str, Sequence[str]], members: Iterable[tuple[str, str, Wants]],
-    row: Row = row_of,
-) -> dict[Partition, str]:  # fmt: skip
+    topics: Mapping[str, Sequence[str]], members: Iterable[Member], columns: Columns = columns_of
+) -> dict[Partition, str]:
     """
     The member of each partition that anybody wants.
 
-    `topics` has each topic's partitions in order; a member is its consumer id, its registration and
-    its subscription. Threads are ordered by consumer id, then by registration: two that share a
-    consumer id stay apart, and the same members give the same plan whoever came first.
+    `topics` has each topic's partitions in order. Threads are ordered by consumer id, then by
+    registration: two that share a consumer id stay apart, and the same members give the same plan
+    whoever came first.
+    """
+    return {place: name for share in shares(topics, members, columns) for place, name in share}
+
+
+def shares(
+    topics: Mapping[str, Sequence[str]], members: Iterable[Member], columns: Columns
+) -> Iterator[Share]:
+    """
+    What `assign` puts together, topic by topic, so that it can be done in portions.
 
     No thread is made: a member may want a thousand of each topic. Topics that are wanted alike
     share who wants them, since most groups have one list of them.
@@ -100,14 +112,12 @@ def assign(
     place = {key: number for number, key in enumerate(subscriptions)}
     who = [(registration, place[id(wants)]) for _, registration, wants in in_order]
     names = sorted(topics)
-    rows = [row(wants, names) for wants in subscriptions.values()]
+    wanted = columns([*subscriptions.values()], names)
     threads: dict[tuple[int, ...], list[tuple[str, int]]] = {}
-    plan: dict[Partition, str] = {}
-    for topic, streams in zip(names, zip(*rows, strict=True), strict=False):  # nobody: no streams
+    for topic, streams in zip(names, wanted, strict=True):
         if streams not in threads:
             threads[streams] = [(name, streams[at]) for name, at in who if streams[at]]
-        plan.update(_laid_out(topic, topics[topic], threads[streams]))
-    return plan
+        yield [*_laid_out(topic, topics[topic], threads[streams])]
 
 
 def _laid_out(

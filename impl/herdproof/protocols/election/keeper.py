@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -34,6 +35,9 @@ from herdproof.zookeeper.operations import (
 )
 
 CHILDREN, DATA = Change.CHILDREN, Change.DATA
+
+PORTION_S = 0.01
+"""How long the loop hears what ZooKeeper told before others have their turn."""
 
 FIRES = {
     Change.CREATED: (DATA,),
@@ -76,6 +80,10 @@ class Keeper:
         self._owner = owner
         self._watches: set[tuple[str, Change]] = set()
         self._lost: set[tuple[str, Change]] = set()
+        self._told: deque[Callable[[], None]] = deque()
+        """What another thread tells, and the loop has not heard yet."""
+        self._is_called = False
+        """The loop was asked to hear it."""
         self._election = ZkElection(
             settings.hosts,
             str(broker_id),
@@ -138,10 +146,28 @@ class Keeper:
         """Have the loop's thread call `tell`; when the loop has ended, nobody wants to know."""
 
         def from_any_thread(*what: object) -> None:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(partial(tell, *what))
+            self._told.append(partial(tell, *what))
+            self._call()
 
         return from_any_thread
+
+    def _call(self) -> None:
+        """Ask the loop to hear what was told, once for all that is told until it does."""
+        if not self._is_called:
+            self._is_called = True
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._hear)
+
+    def _hear(self) -> None:
+        """Hear what was told, in order, for a while."""
+        self._is_called = False  # whatever is told from now on asks again
+        end = time.perf_counter() + PORTION_S
+        try:
+            while self._told and time.perf_counter() < end:
+                self._told.popleft()()
+        finally:
+            if self._told:
+                self._call()
 
     def _link_changed(self, link: Link, _session: int) -> None:
         """Keep the watches that a lost connection took, and say that they fired on the next."""

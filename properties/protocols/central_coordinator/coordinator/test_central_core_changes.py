@@ -312,6 +312,7 @@ def test_a_crowd_is_rebalanced_together() -> None:
     w.hold()
     crowd = [w.register(f"c{n:04}") for n in range(1_000)]
     w.release_all()
+    w.advance(0)
 
     assert settled(w, *crowd)
     assert w.generation() <= 2

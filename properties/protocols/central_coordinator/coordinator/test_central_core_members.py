@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from herdproof.protocols.central_coordinator.coordinator import pings
+from herdproof.protocols.central_coordinator.coordinator.outbox import FULL
 from herdproof.protocols.central_coordinator.events import (
     Close,
     CoordinatorEffect,
@@ -64,7 +64,7 @@ def test_a_consumer_is_pinged_once_per_interval() -> None:
 def test_a_crowd_is_not_pinged_in_one_event() -> None:
     """Of more consumers than go into one event each is pinged, and other events come in between."""
     w = elected()
-    crowd = [w.register("a", group=f"g{number}") for number in range(pings.AT_ONCE + 44)]
+    crowd = [w.register("a", group=f"g{number}") for number in range(FULL // 2 + 44)]
     taken = w.core.receive
     sent: list[int] = []
 
@@ -77,7 +77,7 @@ def test_a_crowd_is_not_pinged_in_one_event() -> None:
     w.advance(1_000)
 
     assert [a.count(Ping) for a in crowd] == [1] * len(crowd)
-    assert max(sent) == pings.AT_ONCE
+    assert max(sent) == FULL // 2  # a ping is a step and a frame
 
 
 def test_a_ping_that_is_not_answered_is_sent_again() -> None:

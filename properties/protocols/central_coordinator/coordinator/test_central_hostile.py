@@ -16,14 +16,19 @@ import pytest
 
 from herdproof.consuming.assignment import assign
 from herdproof.consuming.offsets import Offset
-from herdproof.protocols.central_coordinator.coordinator import matches
-from herdproof.protocols.central_coordinator.coordinator.rebalance import said_in
-from herdproof.protocols.central_coordinator.events import CoordinatorEffect, CoordinatorEvent
+from herdproof.protocols.central_coordinator.coordinator import matches, outbox, planner
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, Making, Phase
+from herdproof.protocols.central_coordinator.coordinator.planner import said_in
+from herdproof.protocols.central_coordinator.events import (
+    CoordinatorEffect,
+    CoordinatorEvent,
+    Tick,
+)
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.server.server import HEAD_BYTES
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.protocols.central_coordinator.wire import version1
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame, Start
+from herdproof.protocols.central_coordinator.wire.messages import ErrorCode, Frame, Start, Stop
 from properties.protocols.central_coordinator.coordinator.core_world import (
     GROUP,
     PATHS,
@@ -179,6 +184,124 @@ def test_who_leaves_while_its_wildcard_is_matched_leaves_nothing(
     assert stays.error is ErrorCode.NONE
     assert not w.core.context.matches.rows
     assert GROUP not in w.core.groups
+
+
+def test_subscriptions_of_many_topics_are_planned_as_others_are() -> None:
+    """Who names many topics, who names few and who has a wildcard share what each of them wants."""
+    w = World()
+    many_topics(w, 3 * matches.MANY)
+    w.elect()
+    topics = sorted(w.core.topics.topics)
+    wanted = [
+        {topic: 1 + number % 3 for number, topic in enumerate(topics[:-7])},
+        dict.fromkeys(topics[5:], 2),
+        {topics[0]: 1, topics[-1]: 4, "none": 1},
+    ]
+    for number, named in enumerate(wanted):
+        w.register(f"c{number}", json.dumps(named))
+    w.register("c3", "*2*.*[02468]")
+    w.advance(2_000)
+
+    members = [
+        (m.consumer_id, m.registration, m.subscription)
+        for m in w.core.groups[GROUP].members.values()
+    ]
+    assert len(members) == 4
+    assert w.core.rebalancer.plan(w.core.groups[GROUP]) == assign(w.core.topics.topics, members)
+    assert len(w.fetchers()) == len(topics)
+
+
+# ── Crowds ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_crowd_that_vanishes_is_planned_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two ticks no more is planned than a portion, however many members are lost."""
+    w = World()
+    many_topics(w, 50)
+    w.elect()
+    crowd = [w.register(f"c{number:02}", "*1*.*") for number in range(30)]
+    w.advance(1_000)
+    planned: list[str] = []
+    go_on = planner.Planner._go_on
+
+    def counted(self: planner.Planner, group: Group, making: Making) -> None:
+        planned.append(group.name)
+        go_on(self, group, making)
+
+    monkeypatch.setattr(planner, "PORTION", 500)
+    monkeypatch.setattr(planner.Planner, "_go_on", counted)
+    w.give(Tick())
+    for member in crowd[1:]:
+        w.close(member)
+
+    assert len(planned) <= 500 // 9
+    w.advance(20_000)
+    assert len(crowd[0].fetches) == 50
+
+
+def test_no_group_keeps_the_portions_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a large plan is made in portions, other groups are rebalanced, whoever has them."""
+    monkeypatch.setattr(planner, "PORTION", 300)
+    w = World(Settings(request_handlers=2))
+    many_topics(w, 200)
+    w.elect()
+    [topic, *_] = w.core.topics.topics
+    for number in range(9):
+        w.register(f"large-{number}", "*1*.*", group="large")
+    small = [w.register("s", f'{{"{topic}": 1}}', group=f"small-{number}") for number in range(4)]
+    ticks = 0
+    while ticks < 30 and any(not member.count(Start) for member in small):
+        w.give(Tick())
+        ticks += 1
+
+    assert ticks < 10
+    assert w.core.groups["large"].phase is not Phase.IDLE
+    w.advance(60_000)
+    assert len(w.core.groups["large"].owners) == 200
+
+
+def test_no_event_leads_to_more_than_a_shell_can_do_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start among many topics, and a crowd's Stops and Starts, are shared out over events."""
+    monkeypatch.setattr(outbox, "FULL", 40)
+    w = World()
+    many_topics(w, 2 * outbox.FULL)
+    w.elect()
+    w.hold()
+    crowd = [w.register(f"c{number:04}", "*1*.*") for number in range(outbox.FULL)]
+    w.release_all()
+    receive, most = w.core.receive, []
+
+    def counted(event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
+        effects = receive(event, now_ms)
+        most.append(len(effects))
+        return effects
+
+    w.core.receive = counted  # type: ignore[method-assign]
+    w.advance(900)
+    newcomer = w.register("newcomer", "*1*.*")
+    w.advance(0)
+
+    assert sum(len(member.fetches) for member in [*crowd, newcomer]) == 2 * outbox.FULL
+    assert min(member.count(Stop) for member in crowd) >= 1
+    assert max(most) <= outbox.FULL + 10
+    assert len({member.generation for member in [*crowd, newcomer]}) == 1
+
+
+def test_what_waits_to_be_asked_is_forgotten_by_who_is_deposed() -> None:
+    """A broker that leads no more asks for nothing that it wanted to know before."""
+    w = World()
+    many_topics(w, 2 * outbox.FULL)
+    w.hold()
+    w.elect()
+    w.release(3)
+    assert w.core.outbox.waiting
+    before = len(w.asked)
+
+    w.depose()
+    w.advance(60_000)
+
+    assert not w.core.outbox.waiting
+    assert w.asked[before:] == []
 
 
 def test_a_group_has_only_so_many_different_subscriptions() -> None:

@@ -221,6 +221,7 @@ def test_rebalances_of_many_groups_begin_in_portions() -> None:
     handlers, groups = 2, 3 * AT_ONCE
     w = elected(settings=Settings(request_handlers=handlers))
     members = [w.register("a", group=f"group-{number}") for number in range(groups)]
+    w.advance(0)
     for member in members:
         member.mute = True
     w.hold()

@@ -11,6 +11,7 @@ Source: `002` (On Consumer Add/Delete), `000` ("if the registry is rejected"), P
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +81,8 @@ class Admission(CorePart):
         """How many there were; it goes on, as a broker may be elected again in the same epoch."""
         self.applicants: dict[int, Applicant] = {}
         """By channel."""
+        self.reopening: deque[Group] = deque()
+        """Groups of which the next ticks admit those who have waited for that."""
         self._server = context.server
         self._store = context.store
         self._group_of = group_of
@@ -89,6 +92,7 @@ class Admission(CorePart):
     def clear(self) -> None:
         """Nobody is registering."""
         self.applicants.clear()
+        self.reopening.clear()
 
     def register(self, number: int, frame: Frame, *, legacy: bool) -> None:
         """Somebody registers over a channel."""
@@ -125,11 +129,26 @@ class Admission(CorePart):
                 self._look(group, applicant, self._store_subscription)
 
     def reopened(self, group: Group) -> None:
-        """A group admits members again."""
+        """A group admits members again: as many as fit into this event, the others later."""
         for number in list(group.joining):
             applicant = self.applicants[number]
-            if applicant.stored:
-                self._admit(group, applicant)
+            if not applicant.stored:
+                continue
+            if self._outbox.is_full():
+                self._admit_later(group)
+                return
+            self._admit(group, applicant)
+
+    def _admit_later(self, group: Group) -> None:
+        if group not in self.reopening:
+            self.reopening.append(group)
+
+    def go_on(self) -> None:
+        """Admit who waits in a group that has reopened, unless it is closed again."""
+        for _ in range(len(self.reopening)):
+            group = self.reopening.popleft()
+            if not group.is_closed():
+                self.reopened(group)
 
     def closed(self, number: int) -> None:
         """A channel is closed: whoever was registering over it is gone."""
@@ -285,8 +304,11 @@ class Admission(CorePart):
         self.closed(number)
 
     def _let_in(self, group: Group, applicant: Applicant) -> None:
-        """It becomes a member, as soon as its group admits any."""
-        if group.is_closed():
+        """It becomes a member, as soon as its group admits any, and an event has room for that."""
+        is_full = self._outbox.is_full()
+        if is_full:
+            self._admit_later(group)
+        if is_full or group.is_closed():
             applicant.stored = True
         else:
             self._admit(group, applicant)

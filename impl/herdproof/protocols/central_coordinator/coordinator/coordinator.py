@@ -190,12 +190,20 @@ class Coordinator:
             case Fired(watched=watched):
                 self._fired(watched.path)
             case Tick():
-                self.wake_ms = None
-                self.purgatory.expire(self.outbox.now_ms)
-                self.ping_scheduler.run(self.outbox.now_ms)
-                self.context.matches.run()
+                self._tick()
             case _:
                 assert_never(event)
+
+    def _tick(self) -> None:
+        """Go on with what waits, then with what is due; as much as fits into one event."""
+        self.wake_ms = None
+        self.outbox.go_on()
+        self.socket_server.run()
+        self.membership.admission.go_on()
+        self.purgatory.expire(self.outbox.now_ms, self.outbox.is_full)
+        self.ping_scheduler.run(self.outbox.now_ms)
+        self.context.matches.run()
+        self.rebalancer.tick()
 
     def _check_pause(self, event: CoordinatorEvent, now_ms: int) -> None:
         """Who was paused may have been deposed, and would be the last to know."""
@@ -213,7 +221,7 @@ class Coordinator:
         never come to give it while many events come.
         """
         due_ms = [self.purgatory.due(), self.ping_scheduler.due()]
-        if self.rebalancer.is_busy() or self.context.matches.is_busy():
+        if self._is_busy():
             due_ms.append(now_ms)
         if self.epoch is not None:
             due_ms.append(now_ms + max(self.settings.leadership_lease_ms // 3, 1))
@@ -223,6 +231,15 @@ class Coordinator:
         if self.wake_ms is None or max(next_ms, now_ms) < self.wake_ms:
             self.wake_ms = next_ms
             self.outbox.emit(WakeAt(next_ms))
+
+    def _is_busy(self) -> bool:
+        """Whether something waits for no more than the next tick."""
+        return (
+            self.rebalancer.is_busy()
+            or self.context.matches.is_busy()
+            or bool(self.outbox.waiting or self.socket_server.held)
+            or bool(self.membership.admission.reopening)
+        )
 
     # ── Leadership ──────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from herdproof.consuming.assignment import Partition
+from herdproof.consuming.assignment import Partition, Share
 from herdproof.consuming.offsets import Offset
 from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
@@ -128,6 +128,18 @@ class Flag:
 
 
 @dataclass(slots=True, eq=False)
+class Making:
+    """A plan that is being made, or is done, for these members and the topics as they were."""
+
+    members: tuple[str, ...]
+    topics: int
+    """How often the topics had changed by then."""
+    rest: Iterator[Share] | None
+    """What is still to be planned, topic by topic; None: it is done."""
+    plan: dict[Partition, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
 class Group:
     """A group that has members, or has had some that are not known to be gone."""
 
@@ -168,6 +180,8 @@ class Group:
     """Of which registrations an answer to a Stop or a Start is waited for."""
     plan: dict[Partition, str] = field(default_factory=dict)
     """The registration that each partition is meant for, while STOPPING and later."""
+    making: Making | None = None
+    """The plan that is being made, or was last."""
     unread: int = 0
     """How many partitions the last plan gives to nobody: a Start would be too large."""
     began_ms: int = 0

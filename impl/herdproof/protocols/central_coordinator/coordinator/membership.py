@@ -209,7 +209,7 @@ class Membership(CorePart):
 
     def handle_new_group(self, group: Group) -> None:
         """A group is seen for the first time: rebalance it if there is anything to consume."""
-        if not self._topics.are_read or self.rebalancer.plan(group):
+        if not self._topics.are_read or self.rebalancer.planner.plans_any(group):
             self.rebalancer.request(group)  # 3.1; 3.2: otherwise its flag stays clear
 
     def _end_former(self, group: Group, member: Member) -> None:

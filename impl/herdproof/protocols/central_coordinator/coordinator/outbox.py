@@ -3,10 +3,14 @@ Collects what taking one event leads to, in order, and who waits for ZooKeeper's
 
 Every part of the coordinator's core says through its one `Outbox` what must now happen. What is to
 be done with an answer is a bound method (or a `partial` of one), so that it can be read and copied.
+
+One event leads to no more than its shell can carry out soon: once it is full, further questions
+wait for the next tick, and so do requests of members (`socket_server.py`), pings and rebalances.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -20,6 +24,9 @@ from herdproof.zookeeper.operations import Answer, Operation
 Then: TypeAlias = Callable[[Answer], None]
 """Goes on with ZooKeeper's answer."""
 
+FULL = 400
+"""After so many effects an event is full: a shell needs some 40 µs for each, and holds its loop."""
+
 
 class Outbox:
     """The effects of the event that is being taken, its time, and the questions that are open."""
@@ -28,6 +35,8 @@ class Outbox:
         self.now_ms = 0
         self.effects: list[CoordinatorEffect] = []
         self.asked: dict[int, Then] = {}
+        self.waiting: deque[tuple[Ask, Step | None]] = deque()
+        """Questions that are put by the next ticks, in order."""
         self.number = 0
 
     def begin(self, now_ms: int) -> None:
@@ -39,14 +48,30 @@ class Outbox:
         """This must happen, after what must happen already."""
         self.effects.append(effect)
 
+    def is_full(self) -> bool:
+        """Whether this event has led to so much that the rest is better done by the next tick."""
+        return len(self.effects) >= FULL
+
     def ask(self, operation: Operation, then: Then, step: Step | None = None) -> int:
         """Ask ZooKeeper, which may be a step, and go on with its answer; the question's number."""
         self.number += 1
         self.asked[self.number] = then
-        if step is not None:
-            self.effects.append(replace(step, number=self.number))
-        self.effects.append(Ask(self.number, operation))
+        ask = Ask(self.number, operation)
+        if self.waiting or self.is_full():
+            self.waiting.append((ask, step))
+        else:
+            self._put(ask, step)
         return self.number
+
+    def _put(self, ask: Ask, step: Step | None) -> None:
+        if step is not None:
+            self.effects.append(replace(step, number=ask.number))
+        self.effects.append(ask)
+
+    def go_on(self) -> None:
+        """Put the questions that wait, as many as fit into this event."""
+        while self.waiting and not self.is_full():
+            self._put(*self.waiting.popleft())
 
     def answered(self, number: int, answer: Answer) -> None:
         """Go on with an answer; nobody waits for those that were asked before a `forget`."""
@@ -57,6 +82,7 @@ class Outbox:
     def forget(self) -> None:
         """No answer to what was asked is wanted any more."""
         self.asked.clear()
+        self.waiting.clear()
 
     def report(self, what: What, group: str = "", **details: str | int) -> None:
         """Tell the operators."""

@@ -15,9 +15,6 @@ import heapq
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.wire.messages import Ping
 
-AT_ONCE = 256
-"""How many pings go out in one event: all of a large crowd's would hold up all else for seconds."""
-
 
 class PingScheduler(CorePart):
     """Pings every member once per its ping interval."""
@@ -37,9 +34,8 @@ class PingScheduler(CorePart):
         return self.queue[0][0] if self.queue else None
 
     def run(self, now_ms: int) -> None:
-        """Ping who is due and not busy, not too many at once; move each on by its interval."""
-        pinged = 0
-        while self.queue and self.queue[0][0] <= now_ms and pinged < AT_ONCE:
+        """Ping who is due and not busy, until the event is full; move each on by its interval."""
+        while self.queue and self.queue[0][0] <= now_ms and not self._outbox.is_full():
             scheduled_ms, number = self.queue[0]
             channel = self._server.channels.get(number)
             if channel is None or channel.member is None:
@@ -47,7 +43,6 @@ class PingScheduler(CorePart):
                 continue
             member = channel.member
             if not channel.is_busy():
-                pinged += 1
                 self._server.request(number, Ping(0), self._groups[member.group].generation)
             # What was missed is not made up for: then the channel is busy with this ping.
             heapq.heapreplace(self.queue, (scheduled_ms + member.ping_interval_ms, number))

@@ -21,12 +21,12 @@ Source: `002` (On Rebalancing), PROTOCOLS.md, rulings 1, 3, 4 and 9.
 from __future__ import annotations
 
 import zlib
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from herdproof.consuming.assignment import Partition, assign
+from herdproof.consuming.assignment import Partition
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import (
@@ -38,6 +38,7 @@ from herdproof.protocols.central_coordinator.coordinator.groups import (
     Phase,
 )
 from herdproof.protocols.central_coordinator.coordinator.necessity import why_necessary
+from herdproof.protocols.central_coordinator.coordinator.planner import Planner
 from herdproof.protocols.central_coordinator.coordinator.recovery import (
     Recovery,
     owner_data,
@@ -53,6 +54,8 @@ Owners: TypeAlias = dict[Partition, Owner]
 
 AT_ONCE = 64
 """How many rebalances a handler begins in one event: all of a large crowd's would hold up all."""
+STEPS_OF_AN_OWNER = 400
+"""What it takes to write a partition's owner, in the steps of a plan."""
 
 
 class Rebalancer(CorePart):
@@ -68,6 +71,11 @@ class Rebalancer(CorePart):
         self.rebalance_request_q: list[deque[Group]] = [
             deque() for _ in range(context.settings.request_handlers)
         ]
+        self.planner = Planner(context)
+        self._first = 0
+        """The handler that works first: the one after that which used the last portion up."""
+        self._preparing: deque[Group] = deque()
+        """Groups whose owners are written by the next ticks."""
         self._server = context.server
         self._store = context.store
         self._offsets = context.offsets
@@ -78,6 +86,7 @@ class Rebalancer(CorePart):
     def clear(self) -> None:
         """No group is rebalanced, or waits for it."""
         self.groups_being_rebalanced.clear()
+        self._preparing.clear()
         for queue in self.rebalance_request_q:
             queue.clear()
 
@@ -103,22 +112,32 @@ class Rebalancer(CorePart):
         """The number of the handler that a group belongs to, the same for ever."""
         return zlib.crc32(group.name.encode()) % len(self.rebalance_request_q)
 
+    def tick(self) -> None:
+        """A new portion of plans and owners may be done."""
+        self.planner.portion()
+        for _ in range(len(self._preparing)):
+            self._prepared(self._preparing.popleft(), True)
+
     def run(self) -> None:
-        """Let every handler work on its queue."""
-        for handler in range(len(self.rebalance_request_q)):
+        """Let every handler work on its queue, as far as this portion goes."""
+        number = len(self.rebalance_request_q)
+        for handler in [(self._first + n) % number for n in range(number)]:
             self.request_handler(handler)
+            if self.planner.is_used_up():
+                self._first = handler + 1  # the others' groups do not wait for this one's
+                return
 
     def request_handler(self, handler: int) -> None:
         """Begin with the rebalances in this handler's queue, not with too many in one event."""
         queue = self.rebalance_request_q[handler]
         for _ in range(AT_ONCE):
-            if not queue:
+            if not queue or self.planner.is_used_up() or self._outbox.is_full():
                 return
             self.rebalance(queue.popleft())
 
     def is_busy(self) -> bool:
-        """Whether a handler has not reached the end of its queue: the next event goes on."""
-        return any(self.rebalance_request_q)
+        """Whether something is left to be done: the next tick goes on."""
+        return any(self.rebalance_request_q) or bool(self._preparing)
 
     def _queue(self, group: Group) -> None:
         self._enter(group, Phase.QUEUED)
@@ -141,6 +160,9 @@ class Rebalancer(CorePart):
             return
         if group.ghosts or group.expected or (group.members and not self._topics.are_read):
             return
+        if group.members and not self.planner.is_planned(group):
+            self._queue(group)
+            return
         self.groups_being_rebalanced[group.name].dirty = False  # the plan knows of it
         if not group.members:
             self._finish(group)  # 2.1
@@ -159,27 +181,7 @@ class Rebalancer(CorePart):
 
     def plan(self, group: Group) -> dict[Partition, str]:
         """Who is to get what: the partitions that there are, for the members that live."""
-        members = group.members.values()
-        each = {id(member.subscription): member.subscription for member in members}
-        topics = self._topics.of(each.values())
-        who = ((m.consumer_id, m.registration, m.subscription) for m in members)
-        plan = assign(topics, who, self._context.matches.row)
-        fitting = self._fitting(plan)
-        group.unread = len(plan) - len(fitting)
-        return fitting
-
-    def _fitting(self, plan: dict[Partition, str]) -> dict[Partition, str]:
-        """As much of a plan as each member's Start can say: a larger one would be sent for ever."""
-        most = self._settings.max_start_bytes
-        if sum(said_in(partition) for partition in plan) <= most:
-            return plan
-        said: Counter[str] = Counter()
-        fitting = {}
-        for partition, name in plan.items():
-            said[name] += said_in(partition)
-            if said[name] <= most:
-                fitting[partition] = name
-        return fitting
+        return self.planner.plan(group)
 
     def _why_necessary(self, group: Group, plan: dict[Partition, str]) -> str | None:
         return why_necessary(group, plan, self._existing(group))
@@ -235,12 +237,17 @@ class Rebalancer(CorePart):
         if not group.members:
             self._finish(group)
             return
+        if not self.planner.is_planned(group):
+            self._preparing.append(group)
+            return
         self._plan_again(group)
         missing = self._offsets.missing(group.name, group.plan)
         if missing:
             self._offsets.load(group.name, missing, partial(self._prepared, group))
         elif not self._offsets.is_written(group.name):
             self._offsets.flush(group.name, partial(self._prepared, group))
+        elif not self.planner.spend(STEPS_OF_AN_OWNER * len(group.plan)):
+            self._preparing.append(group)
         else:
             self._write_owners(group, group.generation + 1)
 
@@ -264,9 +271,11 @@ class Rebalancer(CorePart):
             for partition in sorted(group.owners.keys() - group.plan.keys())
         }
         owners = self._planned_owners(group)
+        said: dict[str, bytes] = {}
         for partition, owner in owners.items():
-            path = self._paths.owner(group.name, *partition)
-            changes[path] = owner_data(owner, generation)
+            if owner.registration not in said:
+                said[owner.registration] = owner_data(owner, generation)
+            changes[self._paths.owner(group.name, *partition)] = said[owner.registration]
         lease_ms = max((m.session_timeout_ms for m in group.members.values()), default=0)
         named = tuple((*partition, owner.registration) for partition, owner in owners.items())
         epoch = self._context.epoch
@@ -282,11 +291,8 @@ class Rebalancer(CorePart):
 
     def _planned_owners(self, group: Group) -> Owners:
         """The plan, as far as those whom it names still live."""
-        return {
-            partition: Owner(group.members[name].consumer_id, name)
-            for partition, name in group.plan.items()
-            if name in group.members
-        }
+        owners = {name: Owner(group.members[name].consumer_id, name) for name in group.members}
+        return {place: owners[name] for place, name in group.plan.items() if name in owners}
 
     def _owners_written(self, group: Group, owners: Owners, outcome: Outcome) -> None:
         if outcome is not Outcome.DONE:
@@ -421,10 +427,5 @@ class Rebalancer(CorePart):
         self._enter(group, Phase.IDLE)
         group.waiting.clear()
         group.plan = {}
+        group.making = None
         self._purgatory.clear(("rebalance", group.name))
-
-
-def said_in(partition: Partition) -> int:
-    """How many bytes of a Start say a partition: two strings, and an offset."""
-    topic, number = partition
-    return len(topic.encode()) + len(number) + 12

@@ -76,8 +76,8 @@ class Channel:
     queue: deque[Outstanding] = field(default_factory=deque)
 
     def is_busy(self) -> bool:
-        """Whether a request is outstanding; then no ping is sent."""
-        return self.outstanding is not None
+        """Whether a request is outstanding, or waits; then no ping is sent."""
+        return self.outstanding is not None or bool(self.queue)
 
 
 class SocketServer(CorePart):
@@ -86,6 +86,8 @@ class SocketServer(CorePart):
     def __init__(self, context: Context, failed: Failed) -> None:
         super().__init__(context)
         self.channels: dict[int, Channel] = {}
+        self.held: deque[int] = deque()
+        """Channels whose next request is sent by the next ticks."""
         self._name = f"coordinator-{context.broker_id}"
         self._failed = failed
 
@@ -123,6 +125,7 @@ class SocketServer(CorePart):
 
     def close_all(self, why: str) -> None:
         """Close every channel."""
+        self.held.clear()
         for number in list(self.channels):
             self.close(number, why)
 
@@ -172,6 +175,11 @@ class SocketServer(CorePart):
         if channel is not None:
             self._send_next(channel)
 
+    def run(self) -> None:
+        """Send the requests that are held, as many as fit into this event."""
+        while self.held and not self._outbox.is_full():
+            self.go_on(self.held.popleft())
+
     def fail(self, number: int, why: str) -> None:
         """A channel is of no use any more: its member is gone."""
         self._failed(number, why)
@@ -182,8 +190,11 @@ class SocketServer(CorePart):
         self._failed(number, why)
 
     def _send_next(self, channel: Channel) -> None:
-        """Send what waits longest, if nothing is outstanding."""
+        """Send what waits longest, if nothing is outstanding; later, if the event is full."""
         if channel.outstanding is not None or not channel.queue:
+            return
+        if self._outbox.is_full():
+            self.held.append(channel.number)
             return
         outstanding = channel.outstanding = channel.queue.popleft()
         channel.correlation_id += 1

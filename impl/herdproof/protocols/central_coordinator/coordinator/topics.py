@@ -18,6 +18,7 @@ from herdproof.consuming.kafka_nodes import read_partitions
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
+from herdproof.protocols.central_coordinator.coordinator.matches import has_row
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.zookeeper.names import unquoted
@@ -34,6 +35,8 @@ class TopicListeners(CorePart):
         super().__init__(context)
         self.topics: dict[str, tuple[str, ...]] = {}
         """By name, the numbers of the partitions, as text, in order."""
+        self.changes = 0
+        """How often anything of that has changed."""
         self.are_read = False
         """Whether all topics have been read since startup; `read` is called when they are."""
         self.has_started = False
@@ -50,10 +53,10 @@ class TopicListeners(CorePart):
         self._look(self._paths.topics)
 
     def of(self, subscriptions: Iterable[Subscription]) -> Mapping[str, tuple[str, ...]]:
-        """The topics that these subscriptions may want; all of them if one is a wildcard."""
+        """The topics that these subscriptions may want; all of them if one has a row of its own."""
         names: set[str] = set()
         for subscription in subscriptions:
-            if not isinstance(subscription, Named):
+            if not isinstance(subscription, Named) or has_row(subscription):
                 return self.topics
             names.update(topic for topic, _ in subscription.topics)
         return {topic: self.topics[topic] for topic in sorted(names & self.topics.keys())}
@@ -61,6 +64,7 @@ class TopicListeners(CorePart):
     def clear(self) -> None:
         """Nothing is known, and nothing is listened to."""
         self.topics.clear()
+        self.changes += 1
         self._reading.clear()
         self._matching.clear()
         self.has_started = self.are_read = False
@@ -121,8 +125,10 @@ class TopicListeners(CorePart):
 
     def _gone(self, topic: str) -> None:
         self._matching.pop(topic, None)
-        if self.topics.pop(topic, None) is not None and self.are_read:
-            self._changed(topic)
+        if self.topics.pop(topic, None) is not None:
+            self.changes += 1
+            if self.are_read:
+                self._changed(topic)
 
     # ── Partitions ──────────────────────────────────────────────────────────────────────────
 
@@ -156,6 +162,7 @@ class TopicListeners(CorePart):
             there = tuple(Offset(topic, number, NO_OFFSET) for number in partitions)
             self._outbox.emit(Step(action="topic_change_listener", partitions=there))
             self.topics[topic] = partitions
+            self.changes += 1
             if self.are_read:
                 self._changed(topic)
 
