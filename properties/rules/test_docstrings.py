@@ -15,7 +15,7 @@ HALVES = ("What ", "How ", "Whether ")
 CEILINGS = {
     "impl/herdproof": 4,
     "impl/herdproof/broker": 9,
-    "impl/herdproof/conformance/traces": 53,
+    "impl/herdproof/conformance/traces": 16,
     "impl/herdproof/consuming": 83,
     "impl/herdproof/pipeline/audit": 59,
     "impl/herdproof/pipeline/judging": 24,
