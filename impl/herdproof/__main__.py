@@ -41,7 +41,7 @@ def missing() -> list[str]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a distribution is there."""
+    """Tells whether a distribution is there."""
     try:
         version(name)
     except PackageNotFoundError:
@@ -50,7 +50,7 @@ def is_installed(name: str) -> bool:
 
 
 def sentence(module: str, gone: list[str]) -> str:
-    """What to do about it."""
+    """The sentence on what to do about it."""
     lines = [f"✗ {name}: missing" for name in gone]
     return "\n".join(
         [

@@ -41,7 +41,7 @@ class NotOurs(CallerError):
 
 
 class NotInTime(WorldError):
-    """What was waited for did not come about in time: nothing is known."""
+    """An event that was waited for did not come about in time: nothing is known."""
 
 
 class Signalled(SystemExit):

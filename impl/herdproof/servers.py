@@ -76,11 +76,11 @@ class Servers:
         self._paused.discard(name)
 
     def alive(self, name: str) -> bool:
-        """Whether the server's process runs (or is paused)."""
+        """Tells whether the server's process runs (or is paused)."""
         return self._minder.ended(name) is None
 
     def paused(self, name: str) -> bool:
-        """Whether the server is paused."""
+        """Tells whether the server is paused."""
         return name in self._paused
 
     def await_ready(

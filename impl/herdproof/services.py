@@ -32,9 +32,9 @@ be its own controller, and do without a ZooKeeper.
 """
 EMBEDDED, DOCKER = "embedded", "docker"
 READY_WITHIN_S = 120.0
-"""How long a service may take to serve, in seconds; an image was pulled before."""
+"""The seconds that a service may take to serve; an image was pulled before."""
 PATIENCE_S = 2.0
-"""How long a connection through a proxy waits for a server that starts again, in seconds."""
+"""The seconds for which a connection through a proxy waits for a server that starts again."""
 
 
 class DockerMissing(WorldError):
@@ -57,7 +57,7 @@ class Process(Protocol):
         """Let it go on."""
 
     def alive(self) -> bool:
-        """Whether it runs, or is paused."""
+        """Tells whether it runs, or is paused."""
 
 
 class Service:
@@ -279,7 +279,7 @@ class Container:
         self._wrapped.unpause()
 
     def alive(self) -> bool:
-        """Whether it runs, or is paused."""
+        """Tells whether it runs, or is paused."""
         self._wrapped.reload()
         return self._wrapped.status in ("running", "paused")
 
@@ -356,7 +356,7 @@ def _kafka_settings(at: str, proxied: str) -> dict[str, str]:
 
 
 def _zookeeper_serves(port: int) -> bool:
-    """Whether the ZooKeeper at a port of loopback serves clients."""
+    """Tells whether the ZooKeeper at a port of loopback serves clients."""
     with suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1.0) as line:
         line.sendall(b"srvr")
         return b"Mode: " in b"".join(iter(lambda: line.recv(65536), b""))

@@ -130,7 +130,7 @@ class StoryModule(pytest.File):
 
 
 _PASSED = pytest.StashKey[bool]()
-"""Whether a test's own part has passed, for fixtures that end after it."""
+"""True once a test's own part has passed, for fixtures that end after it."""
 NOT_SHOWN = "herdproof: not shown"
 """Under which name a test's report carries what the test does not show."""
 

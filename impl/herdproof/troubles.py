@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 FIRST_WAIT_S = 2.0
-"""How long a trouble that was told is not told again; that doubles each time."""
+"""The time for which a trouble that was told is not told again; that doubles each time."""
 LONGEST_WAIT_S = 60.0
 """A trouble that lasts is told again after this at the latest."""
 
@@ -36,7 +36,7 @@ class _Trouble:
 
 class Troubles:
     """
-    What is wrong at present, by a name; written to `log` as warnings.
+    Troubles at present, by a name; written to `log` as warnings.
 
     `who` begins each sentence. Safe to be used from several threads.
     """

@@ -16,15 +16,15 @@ from contextlib import closing
 from enum import Enum
 
 PATIENCE_S = 1.0
-"""How long each question waits; they are asked at the same time."""
+"""The time for which each question waits; all are asked at the same time."""
 
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0x48455244, -1)
 """Kafka's ApiVersions, version 0, from a client without a name; with its correlation id."""
 _HELLO = b"\x16\x03"
-"""How a client of TLS begins."""
+"""The beginning of what a client of TLS sends."""
 _METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ")
 _FIRST_REQUESTS = (18, 3)
-"""What a client of Kafka's asks first: ApiVersions, or Metadata of an old one."""
+"""The first requests of a client of Kafka's: ApiVersions, or Metadata of an old one."""
 
 
 class Listening(Enum):

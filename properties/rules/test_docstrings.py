@@ -8,24 +8,21 @@ How many still begin so is counted by folder, against a ceiling: the number can 
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 HALVES = ("What ", "How ", "Whether ")
 CEILINGS = {
-    "impl/herdproof": 20,
-    "impl/herdproof/broker": 38,
-    "impl/herdproof/conformance/traces": 53,
+    "impl/herdproof": 4,
+    "impl/herdproof/broker": 9,
+    "impl/herdproof/conformance/traces": 16,
     "impl/herdproof/consuming": 83,
-    "impl/herdproof/pipeline": 3,
     "impl/herdproof/pipeline/audit": 59,
-    "impl/herdproof/pipeline/campaign": 22,
-    "impl/herdproof/pipeline/exploration": 23,
     "impl/herdproof/pipeline/judging": 24,
-    "impl/herdproof/pipeline/offsets": 16,
     "impl/herdproof/pipeline/report": 25,
-    "impl/herdproof/pipeline/spark": 27,
-    "impl/herdproof/protocols": 8,
+    "impl/herdproof/pipeline/spark": 2,
+    "impl/herdproof/protocols": 1,
     "impl/herdproof/protocols/central_coordinator": 19,
     "impl/herdproof/protocols/central_coordinator/client": 27,
     "impl/herdproof/protocols/central_coordinator/coordinator": 51,
@@ -36,18 +33,15 @@ CEILINGS = {
     "impl/herdproof/protocols/central_coordinator/traces": 17,
     "impl/herdproof/protocols/central_coordinator/wire": 19,
     "impl/herdproof/protocols/election": 1,
-    "impl/herdproof/protocols/group_protocol": 21,
+    "impl/herdproof/protocols/group_protocol": 7,
     "impl/herdproof/protocols/group_protocol/bugs": 1,
-    "impl/herdproof/protocols/group_protocol/client/assignors": 6,
     "impl/herdproof/protocols/group_protocol/client/core": 37,
     "impl/herdproof/protocols/group_protocol/client/shell": 6,
-    "impl/herdproof/protocols/group_protocol/coordinator": 25,
-    "impl/herdproof/protocols/group_protocol/held": 6,
     "impl/herdproof/protocols/group_protocol/judged": 6,
     "impl/herdproof/protocols/group_protocol/server": 5,
     "impl/herdproof/protocols/group_protocol/simulated": 24,
-    "impl/herdproof/protocols/group_protocol/stores": 5,
-    "impl/herdproof/protocols/group_protocol/testing": 12,
+    "impl/herdproof/protocols/group_protocol/stores": 4,
+    "impl/herdproof/protocols/group_protocol/testing": 1,
     "impl/herdproof/protocols/group_protocol/traces": 15,
     "impl/herdproof/protocols/self_rebalancing/simulated": 1,
     "impl/herdproof/shells": 8,
@@ -75,6 +69,7 @@ def halves(tree: ast.Module) -> Iterator[int]:
                     yield statement.lineno
 
 
+@cache
 def counted(root: Path) -> Counter[str]:
     """The number of them in each folder of the two packages below `root`."""
     found = Counter[str]()
@@ -91,7 +86,7 @@ def test_no_folder_has_more_docstrings_of_half_a_sentence() -> None:
 
     more = {folder: n for folder, n in found.items() if n > CEILINGS.get(folder, 0)}
 
-    assert not more, f"begin with a noun or a verb: {more} against {CEILINGS}"
+    assert not more, f"begin these with a noun or a verb: {more}"
 
 
 def test_the_ceilings_fall_with_the_numbers() -> None:
@@ -100,7 +95,7 @@ def test_the_ceilings_fall_with_the_numbers() -> None:
 
     fewer = {folder: found[folder] for folder, n in CEILINGS.items() if found[folder] < n}
 
-    assert not fewer, f"lower these ceilings to {fewer}"
+    assert not fewer, f"lower these ceilings to {fewer}; all are now {dict(found)}"
 
 
 def test_halves_of_sentences_are_found(tmp_path: Path) -> None:

@@ -51,6 +51,6 @@ class AloneBroker:
 
 
 def advertised(node_id: int, listener: KafkaListener, port: BrokerPort) -> BrokerNode:
-    """What clients are told to connect to."""
+    """The node that clients are told to connect to."""
     host = listener.advertised_host or listener.host
     return BrokerNode(node_id, host, listener.advertised_port or port.address[1])

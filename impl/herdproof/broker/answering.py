@@ -41,7 +41,7 @@ class GroupApis(Protocol):
     """A coordinator of consumer groups, as the broker sees it; some protocol's room has one."""
 
     versions: Versions
-    """What it answers."""
+    """The requests that it answers."""
 
     def ask(self, request: KafkaRequest, reply: Reply) -> None:
         """Have a request answered."""

@@ -28,7 +28,7 @@ from herdproof.broker.reading import (
 )
 
 SIZE = struct.Struct(">i")
-"""What stands before every frame, and does not count itself."""
+"""The size that stands before every frame, and does not count itself."""
 HEAD = struct.Struct(">hhi")
 CORRELATION = struct.Struct(">i")
 
@@ -79,7 +79,7 @@ class KafkaError(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What a request is, before it is read."""
+    """The head of a request, before that is read."""
 
     api: int
     version: int
@@ -115,7 +115,7 @@ def messages() -> Mapping[int, tuple[type[ApiMessage], type[ApiMessage]]]:
 
 
 def read_head(frame: bytes) -> RequestHead:
-    """What a request is; raises `MalformedRequest` where the frame does not say even that."""
+    """The head of a request; raises `MalformedRequest` where the frame does not have even that."""
     if len(frame) < HEAD.size:
         raise MalformedRequest(f"a frame of {len(frame)} bytes is no request")
     return RequestHead(*HEAD.unpack_from(frame))
@@ -160,7 +160,7 @@ def write_request(
 
 
 def has_answer(head: RequestHead, frame: bytes) -> bool:
-    """Whether a request is answered: a Produce that wants no acknowledgement is not."""
+    """Tells whether a request is answered: a Produce that wants no acknowledgement is not."""
     if head.api != ApiKey.Produce:
         return True
     _, at = read_body_start(head, frame)

@@ -18,9 +18,9 @@ from herdproof.broker.settings import KafkaListener
 from herdproof.shells.connections import LimitedConnection
 
 PORTION = 64
-"""How many requests of one connection are answered before others have their turn."""
+"""The number of requests of one connection that are answered before others have their turn."""
 KEPT_BYTES = 1 << 16
-"""How much is kept of what comes while a request waits."""
+"""The number of bytes that are kept of what comes while a request waits."""
 
 
 class Door(Protocol):
@@ -70,12 +70,12 @@ class KafkaConnection(LimitedConnection):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being answered."""
+        """Tells whether nothing is being answered."""
         return not self._waits
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Tells whether nothing can be sent any more."""
         return self._ended
 
     @property

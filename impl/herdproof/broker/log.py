@@ -32,7 +32,7 @@ NO_NAMES = (".", "..")
 
 
 class LogRefused(PeerError):
-    """What the log does not do, with Kafka's error for it."""
+    """A refusal of the log's, with Kafka's error for it."""
 
     def __init__(self, error: KafkaError, why: str) -> None:
         super().__init__(why)
@@ -51,7 +51,7 @@ class Waiting(Protocol):
 
 @dataclass(slots=True)
 class ProducerState:
-    """What a partition remembers of an idempotent producer."""
+    """The state that a partition keeps of an idempotent producer."""
 
     epoch: int
     batches: deque[tuple[int, int, int]] = field(
@@ -197,7 +197,7 @@ class MemoryLog:
         return topic
 
     def has(self, name: str, partition: int) -> bool:
-        """Whether there is this partition."""
+        """Tells whether there is this partition."""
         topic = self.topics.get(name)
         return topic is not None and 0 <= partition < len(topic.partitions)
 

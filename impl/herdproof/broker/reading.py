@@ -29,7 +29,7 @@ FIXED = {
 VARINT_BYTES = 5
 """An unsigned 32-bit number has no more."""
 ABSENT, PRESENT = 0xFF, 0x01
-"""What stands before a struct that may be null."""
+"""The byte before a struct that may be null."""
 
 
 class MalformedRequest(PeerError):
@@ -69,7 +69,7 @@ def read_first(kind: Any, version: int, data: bytes, at: int, field: str) -> Any
 
 @cache
 def message_reader(kind: Any, version: int) -> Read:
-    """What reads a message of this version, made when the first one comes."""
+    """The reader of a message of this version, made when the first one comes."""
     return _struct(kind._struct, kind, version, kind.flexible_version_q(version))
 
 
@@ -84,7 +84,7 @@ def skip_tags(data: bytes, at: int) -> int:
 
 
 def _reader(field: Any, version: int, compact: bool, *, is_item: bool = False) -> Read:
-    """What reads one field; the null of a list's own field is said of its items, and not meant."""
+    """The reader of one field; the null of a list's own field, said of its items, is not meant."""
     nullable = field.nullable_for_version_q(version) and not is_item
     if field.is_array():
         item = _reader(field.array_of, version, compact, is_item=True)

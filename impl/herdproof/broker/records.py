@@ -32,13 +32,13 @@ MOST_WAIT_MS = 60_000
 """No Fetch waits longer."""
 ALL_ACKS = (-1, 0, 1)
 LATEST, EARLIEST, YOUNGEST = -1, -2, -3
-"""What ListOffsets asks for instead of a time."""
+"""The marks that ListOffsets asks for instead of a time."""
 NOWHERE = -1
 """An offset, or a time, that there is not."""
 
 
 class Records:
-    """What the log in memory does with records, in the loop that it lives in."""
+    """The records of the log in memory, in the loop that it lives in."""
 
     def __init__(self, log: MemoryLog, limits: RecordLimits) -> None:
         self._log = log
@@ -176,7 +176,7 @@ class Records:
 
 
 def wrong_epoch(partition: PartitionLog | None, epoch: int) -> KafkaError:
-    """What is wrong with a partition and the epoch that a client believes its leader to be in."""
+    """The error of a partition and the epoch that a client believes its leader to be in."""
     if partition is None:
         return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
     return KafkaError.UNKNOWN_LEADER_EPOCH if epoch > LEADER_EPOCH else KafkaError.NONE
@@ -194,7 +194,7 @@ def looked_up(partition: PartitionLog, timestamp: int) -> tuple[int, int]:
 
 
 class FoundNow:
-    """What a Fetch finds now: `is_enough` if it need not wait for more."""
+    """The result of a Fetch by now: `is_enough` if it need not wait for more."""
 
     def __init__(self, log: MemoryLog, request: KafkaRequest) -> None:
         self._version = request.head.version
@@ -220,7 +220,7 @@ class FoundNow:
         return FetchResponse(version=self._version, error_code=self._error, responses=self._topics)
 
     def _topic(self, log: MemoryLog, asked: Any) -> Any:
-        """What is found of one topic."""
+        """The records found of one topic."""
         made = FetchResponse.FetchableTopicResponse
         unknown = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         topic: LoggedTopic | None
@@ -236,7 +236,7 @@ class FoundNow:
     def _partition(
         self, log: MemoryLog, topic: LoggedTopic | None, asked: Any, unknown: KafkaError
     ) -> Any:
-        """What is found of one partition."""
+        """The records found of one partition."""
         made = FetchResponse.FetchableTopicResponse.PartitionData
         partition = None if topic is None else log.partition(topic.name, asked.partition)
         error = unknown if topic is None else wrong_epoch(partition, asked.current_leader_epoch)

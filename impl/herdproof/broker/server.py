@@ -57,7 +57,7 @@ class RequestGate(Protocol):
     """Who looks at every request first."""
 
     def lets(self, connection: KafkaConnection, head: RequestHead, frame: bytes) -> bool:
-        """Whether a request is for the handlers; if not, it is answered, or its connection ends."""
+        """Tells whether handlers get a request; else it is answered, or its connection ends."""
 
     def forget(self, connection: KafkaConnection) -> None:
         """A connection is over."""

@@ -23,7 +23,7 @@ class KafkaListener(Listener):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLimits:
-    """How much the log in memory takes."""
+    """The limits of the log in memory."""
 
     max_bytes: int = 256 << 20
     """Records of all partitions together; what goes beyond is refused, POLICY_VIOLATION."""

@@ -35,7 +35,7 @@ BROKERS_ENDPOINT = 1
 
 
 class TopicApis:
-    """What the log in memory says of its topics, and lets be done with them."""
+    """The topics of the log in memory, as clients see them, and may change them."""
 
     def __init__(self, log: MemoryLog, limits: RecordLimits, here: BrokerNode) -> None:
         self._log = log
@@ -127,7 +127,7 @@ class TopicApis:
         )
 
     def _created(self, asked: Any, is_double: bool, only_check: bool) -> Any:
-        """What became of one topic that was to be created."""
+        """The fate of one topic that was to be created."""
         made = CreateTopicsResponse.CreatableTopicResult
         try:
             if is_double:
@@ -153,7 +153,7 @@ class TopicApis:
         )
 
     def _deleted(self, name: str | None, topic_id: Any) -> Any:
-        """What became of one topic that was to be deleted."""
+        """The fate of one topic that was to be deleted."""
         made = DeleteTopicsResponse.DeletableTopicResult
         topic = self._log.by_id(topic_id) if name is None else self._log.topics.get(name)
         if topic is None:
@@ -215,7 +215,7 @@ class TopicApis:
         )  # fmt: skip
 
     def _is_here(self, name: str) -> bool:
-        """Whether a broker's configuration is this one's, or what all have by default."""
+        """Tells whether a broker's configuration is this one's, or what all have by default."""
         return name in ("", str(self._here.node_id))
 
     def _values(self) -> dict[str, str]:
@@ -231,7 +231,7 @@ class TopicApis:
 
 
 def partitions_wanted(asked: Any, here: int) -> int:
-    """How many partitions a topic is to have; raises `LogRefused` if it cannot be had so."""
+    """The number of partitions that a topic is to have; raises `LogRefused` if it cannot."""
     if asked.configs:
         raise LogRefused(
             KafkaError.INVALID_CONFIG, "topics have no configuration here: leave it out"

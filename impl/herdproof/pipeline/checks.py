@@ -36,7 +36,7 @@ Makes = Callable[[str], Check]
 Code = Callable[[], "type[Adapter] | AbstractContextManager[type[Adapter]]"]
 """An adapter, perhaps one for as long as its world stands."""
 Row = tuple[str, str]
-"""What a row of the table is called, and its sentence."""
+"""The name of a row of the table, and its sentence."""
 
 
 def rests_on(protocol: Protocol) -> Callable[[], tuple[Any, ...]]:
@@ -143,7 +143,7 @@ def edges(
 
 
 def drawn(subject: str, row: Row, coverage: Coverage, seed: int) -> Result:
-    """What a part of the edges comes to: actions that it never took are named."""
+    """The result of a part of the edges: actions that it never took are named."""
     from herdproof.conformance.holding.seen import NOTHING_SEEN
 
     bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'edge')}, seed {seed}"
@@ -161,7 +161,7 @@ def drawn(subject: str, row: Row, coverage: Coverage, seed: int) -> Result:
 
 @dataclass(frozen=True)
 class Lived:
-    """What real services were taken through: whose traces there are, and what was measured."""
+    """A life of real services: whose traces there are, and what was measured."""
 
     traces: list[Path]
     of: str

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Implementation:
-    """What there is of a protocol beside its spec."""
+    """The parts of a protocol beside its spec."""
 
     protocol: Protocol
     checks: tuple[Callable[[str], Check], ...] = ()
-    """What `verify` checks of the code: each makes a check for the column that it is told."""
+    """The checks of the code by `verify`: each makes one for the column that it is told."""
     adapter: Callable[[str], type[Adapter] | None] | None = None
     """
     Its code, or that of a variant (by name; empty for the verified one), held to the spec.
@@ -43,7 +43,7 @@ class Implementation:
     None for a variant whose mistake no code has.
     """
     trace_map: Callable[[], TraceMap] | None = None
-    """What the lines of its traces are to the spec; by default they are the spec's own words."""
+    """The map of its traces' lines to the spec; by default they are the spec's own words."""
     auditor: Callable[[], Auditor | type[MapAuditor]] | None = None
     """
     What the pipeline knows of its traces, or the class that knows it of a map's; by default no more
@@ -81,7 +81,7 @@ class Implementation:
         )  # fmt: skip
 
     def audits(self) -> Auditor:
-        """What the pipeline knows of its traces."""
+        """The pipeline's knowledge of its traces."""
         from herdproof.pipeline.audit.map_trace import MapAuditor
 
         found = self.auditor() if self.auditor is not None else MapAuditor
@@ -105,7 +105,7 @@ class Implementation:
         return found
 
     def checks_for(self, subject: str) -> list[Check]:
-        """What `verify` checks of the code; by default, whatever can be asked of its adapter."""
+        """The checks of the code by `verify`; by default, whatever can be asked of its adapter."""
         if self.checks or self.adapter is None:
             return [make(subject) for make in self.checks]
         from herdproof.conformance.checks import Code, checks_of
@@ -122,7 +122,7 @@ class Implementation:
 
 
 def made(name: str) -> Callable[[], Any]:
-    """What is made by what stands under this name (`MODULE:NAME`), read when it is asked for."""
+    """A function that calls the one under this name (`MODULE:NAME`), read when it is asked for."""
     return lambda: resolve_name(name)()
 
 

@@ -47,7 +47,7 @@ def digest_of_imports(*modules: str) -> str:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file is Python's own, or a library's."""
+    """Tells whether a file is Python's own, or a library's."""
     return any(path.is_relative_to(place) for place in get_paths().values())
 
 

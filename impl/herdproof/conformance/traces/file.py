@@ -18,7 +18,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""How often it is seen whether the file still stands."""
+"""The period in which it is seen whether the file still stands."""
 
 
 class TraceFile(io.TextIOBase):

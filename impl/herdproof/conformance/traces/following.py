@@ -38,7 +38,7 @@ class Following:
         self._led: dict[int, Led] = {}
         """Of the steps that are under way, by the places of their lines."""
         self._taken: Counter[str] = Counter()
-        """How many of the lines were steps, by action."""
+        """The number of lines that were steps, by action."""
         self.follower: Follower
 
     def run(self, put_off: frozenset[str], progress: Progress | None) -> Outcome:

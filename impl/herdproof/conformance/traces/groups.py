@@ -17,7 +17,7 @@ from typing import Any
 from herdspec.check.conformance.conform import Outcome, Verdict
 
 SHOWN = 3
-"""How many missing things are named."""
+"""The number of missing things that are named."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Missing:
 
 
 def gaps(lines: Sequence[Any]) -> list[Missing]:
-    """What is missing of lines in order, by their numbers: a process begins with 1."""
+    """The lines that are missing of lines in order, by their numbers: a process begins with 1."""
     of = groups_of_nodes(lines)
     last: dict[tuple[str, str], tuple[int, int]] = {}
     found = []
@@ -75,7 +75,7 @@ def by_group(
     replay: Callable[[str, int], Outcome],
 ) -> Outcome:  # fmt: skip
     """
-    What all groups come to, and each; `replay` judges a group's part of the first so many lines.
+    The outcome of all groups, and each; `replay` judges a group's part of the first lines.
 
     Where something is missing, a group differs if it does so before; else it is unknown.
     """
@@ -98,7 +98,7 @@ _WORST = (Verdict.DIFFERS, Verdict.UNKNOWN, Verdict.CONFORMS)
 
 
 def _together(found: Mapping[str, Outcome], lines: int) -> Outcome:
-    """What groups come to together: the worst of them, and of these the first."""
+    """The outcome of groups together: the worst of them, and of these the first."""
     if not found:
         return Outcome(Verdict.CONFORMS, lines, lines, {}, frozenset(), 1, 0.0)
     worst = min(found.values(), key=lambda o: (_WORST.index(o.verdict), o.matched))

@@ -45,12 +45,12 @@ class UnknownVersion(TraceError):
 
 
 class Line(Struct, kw_only=True, gc=False):
-    """What every line of a trace has: one step of one node, and where it stands."""
+    """The common part of a trace's lines: one step of one node, and where it stands."""
 
     schema: int
     protocol: str
     run: str
-    """What belongs together."""
+    """The run that it belongs to."""
     node: str
     """Who wrote it."""
     sequence: Int
@@ -75,7 +75,7 @@ class Line(Struct, kw_only=True, gc=False):
 
     @property
     def group(self) -> str:
-        """What is judged by itself within a run; empty for what concerns all of it."""
+        """The group, which is judged by itself within a run; empty for what concerns all of it."""
         return ""
 
     @property
@@ -90,11 +90,11 @@ class Line(Struct, kw_only=True, gc=False):
 
     @property
     def shared(self) -> bool:
-        """Whether its process's numbers run through the lines of several groups."""
+        """Tells whether its process's numbers run through the lines of several groups."""
         return False
 
     def follows(self, _before: Any, /) -> bool:
-        """Whether it can be the next line of the process that has told the other one."""
+        """Tells whether it can be the next line of the process that has told the other one."""
         return True
 
     @property
@@ -122,7 +122,7 @@ class TraceLine(Line, kw_only=True, gc=False, omit_defaults=True):
     """The step was taken at some moment from then on; 0: at `time_ns`."""
     arguments: dict[str, Any] = {}
     seen: dict[str, Any] = {}
-    """What fields were like after the step; of a map, single entries."""
+    """The fields as they were seen after the step; of a map, single entries."""
     sent: tuple[str, ...] = ()
     received: tuple[str, ...] = ()
     zxid: Int = 0
@@ -146,7 +146,7 @@ ANY_PROTOCOL: Formats = MappingProxyType({(SCHEMA, ""): TraceLine})
 
 
 class _Head(Struct):
-    """What says which format a line has."""
+    """The head of a line, which says which format it has."""
 
     schema: Any = None
     protocol: Any = None
@@ -210,7 +210,7 @@ _NAMES = {"int": "an integer", "str": "text", "bool": "true or false", "object":
 
 
 def _wrong(problem: str) -> str:
-    """What msgspec has against a line, in a sentence."""
+    """The objection of msgspec to a line, in a sentence."""
     if found := _MISSING.fullmatch(problem):
         where = f"{found[2]}." if found[2] else ""
         return f"the field `{where}{found[1]}` is missing"

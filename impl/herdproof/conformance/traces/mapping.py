@@ -49,7 +49,7 @@ OWN = "(its own name)"
 
 
 class Any_:  # noqa: N801  (its one instance is what has a name)
-    """What a line does not tell: any value will do."""
+    """A value that a line does not tell: any will do."""
 
     def __repr__(self) -> str:
         return "ANY"
@@ -73,7 +73,7 @@ Ways = Callable[..., Iterable[Way]]
 @dataclass(frozen=True)
 class Row:
     """
-    What the lines of one action are to the spec.
+    A row of a map: what the lines of one action are to the spec.
 
     `action` is the spec's name for it, None if it is no step of the spec; of several, each may be
     None, the first is meant that leads to the line. `arguments` says where each parameter stands
@@ -93,7 +93,7 @@ class Row:
     ways: Ways | None = None
     before: Sequence[str] = ()
     claims: Callable[..., Sequence[str]] | None = None
-    """What is otherwise in a state than the line shows, beside `seen`; of what is told, and it."""
+    """The claims of the line that a state does not fit, beside `seen`; of what is told, and it."""
     begins: str = ""
     """The parameter whose element stands for what the line is about from now on: `Identities`."""
     note: Callable[..., object] | None = None
@@ -111,14 +111,14 @@ class Row:
 
 @dataclass(slots=True)
 class Told:
-    """What a row makes of a line: for functions that say the ways to it."""
+    """A line as its row reads it: for functions that say the ways to it."""
 
     line: Any
     arguments: Mapping[str, Any]
     """By parameter of the row's action, values of the spec's."""
     values: Values
     claims: Sequence[Claim] = ()
-    """What the line shows."""
+    """The claims of the line."""
     led: Led | None = None
     """The way along it, where its row is a table's."""
 
@@ -173,7 +173,7 @@ class Raw:
 @dataclass(frozen=True)
 class TraceMap:
     """
-    What the traces of some code are to a spec.
+    A map of the traces of some code to a spec.
 
     `rows` are by the action that lines name. `names` gives the elements of a sort in their order;
     without, they are numbered as their names appear. `ranks` are scales by name. `silent` are the
@@ -193,7 +193,7 @@ class TraceMap:
     raw: Callable[[Sequence[Any]], Raw] | None = None
     """Makes all lines of a group at once; then no row is used."""
     formats: Formats = field(default_factory=lambda: ANY_PROTOCOL)
-    """How lines are read; those of a format of its own are for `raw`."""
+    """The formats of lines; lines of a format of their own are for `raw`."""
     start: str = START
     """The action of a process's first line."""
     untraced: Callable[[Sequence[Any]], Iterable[Missing]] | None = None
@@ -211,9 +211,9 @@ class TraceMap:
     spare: Sequence[str] = ()
     """Sorts that may have more elements than are named: so that groups share what is compiled."""
     links: Callable[[Sequence[Any]], Links[Any]] = Causes
-    """What, beside times, says in which order lines are to be taken."""
+    """Links that, beside times, say in which order lines are to be taken."""
     cap: int = CAP
-    """How many states may be carried."""
+    """The number of states that may be carried."""
     plain: bool = False
     """Steps are taken by the spec's own Python, however many there are: nothing is compiled."""
 
@@ -310,7 +310,7 @@ class TraceMap:
         return Row()
 
     def actions_of(self, name: str) -> list[Action | None]:
-        """What a row stands for: actions of the spec, or None; the first that is possible."""
+        """The actions that a row stands for, or None; the first that is possible is meant."""
         row = self.table.get(name, Row(None) if name == self.start else Row())
         told = [row.action] if row.action is None or isinstance(row.action, str) else row.action
         found: list[Action | None] = []

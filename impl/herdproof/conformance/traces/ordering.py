@@ -22,11 +22,11 @@ from herdproof.conformance.traces.line import MOST, TraceError, TraceLine
 
 
 class Numbered(Protocol):
-    """What every line of a trace has."""
+    """The common part of a trace's lines."""
 
     @property
     def run(self) -> str:
-        """What belongs together."""
+        """The run that it belongs to."""
 
     @property
     def group(self) -> str:
@@ -66,10 +66,10 @@ class Numbered(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether its process's numbers run through the lines of several groups."""
+        """Tells whether its process's numbers run through the lines of several groups."""
 
     def follows(self, before: Any, /) -> bool:
-        """Whether it can be the next line of the process that has told the other one."""
+        """Tells whether it can be the next line of the process that has told the other one."""
 
     def written(self) -> str:
         """The line as it stands in a file, without its end."""
@@ -91,7 +91,7 @@ class Ordered(Generic[L]):
 
 
 Link = tuple[Sequence[Hashable], Sequence[Hashable]]
-"""What a line needs to have been said before, and what it says itself."""
+"""The things that a line needs to have been said before, and those that it says itself."""
 
 Links = Callable[[L], "Link | None"]
 """Told of each node's lines in their order."""
@@ -161,7 +161,7 @@ def numbered(found: Ordered[L], start: str) -> list[L]:
 
 
 def _is_caused(entries: Sequence[Entry[L]]) -> bool:
-    """Whether everything comes after what it needs, if that is there at all."""
+    """Tells whether everything comes after what it needs, if that is there at all."""
     early: set[Hashable] = set()
     said: set[Hashable] = set()
     for entry in entries:
@@ -241,14 +241,14 @@ def _by_cause(entries: Sequence[Entry[L]]) -> list[Entry[L]]:
 
 
 class Causes:
-    """What lines of version 2 need and say: messages by their ids, transactions in their order."""
+    """The causes of lines of version 2: messages by their ids, transactions in their order."""
 
     def __init__(self, lines: Iterable[TraceLine]) -> None:
         placed = sorted({line.zxid for line in lines if line.zxid})
         self._before = dict(pairwise(placed[::-1]))
 
     def __call__(self, line: TraceLine) -> Link | None:
-        """What a line needs to have been said before, and what it says."""
+        """The things that a line needs to have been said before, and those that it says."""
         if not (line.sent or line.received or line.zxid):
             return None
         needs: list[Hashable] = [("message", name) for name in line.received]

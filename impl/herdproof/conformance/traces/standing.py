@@ -17,7 +17,7 @@ class NoElement(Exception):
 
 
 class Former(NamedTuple):
-    """What an element has stood for until now."""
+    """The thing that an element has stood for until now."""
 
     key: Any
     element: Any

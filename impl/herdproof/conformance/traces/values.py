@@ -54,13 +54,13 @@ class Scale:
 
     of: Sequence[str] = ()
     zero: int = 0
-    """What is 0 in the spec (-1, say, for offsets of which none is stored)."""
+    """The number that is 0 in the spec (-1, say, for offsets of which none is stored)."""
     counted: bool = False
-    """Whether numbers go up one by one, and keep their distances: the smallest told is 1."""
+    """True if numbers go up one by one, and keep their distances: the smallest told is 1."""
 
 
 def number_paths(spec: Specification) -> Iterator[str]:
-    """How numbers of a spec are called, as a `Scale` names them."""
+    """The names of a spec's numbers, as a `Scale` has them."""
     for name, kind in spec.rich.items():
         yield from _number_paths(kind, name)
     for action in spec.actions:
@@ -91,7 +91,7 @@ def _number_paths(kind: Any, path: str) -> Iterator[str]:
 
 
 See = Callable[[Any], Any]
-"""How to see one value in a state."""
+"""A function that sees one value in a state."""
 
 
 class Claim(NamedTuple):
@@ -270,7 +270,7 @@ class Values:
     # ── What a line shows ───────────────────────────────────────────────────────────────────
 
     def claims(self, name: str, told: Any) -> list[Claim]:
-        """What is claimed of a field, or of a part's field (`part.field`)."""
+        """The claims about a field, or about a part's field (`part.field`)."""
         kinds: Mapping[str, Rich] = self.spec.rich
         *parts, last = name.split(".")
         see: See = _itself

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from herdspec.check.protocol import Protocol
 
 TURNS = 120
-"""How many turns a walk has."""
+"""The number of a walk's turns."""
 STEP_NS = 1_000_000
 LAST = 16
 FOLLOWS = "follows_the_spec"
 SENTENCE = "The code is where the spec may be after every step."
 SIZES = (2, 3)
-"""How many elements of each sort there are, in turn, where the protocol does not say."""
+"""The numbers of elements of each sort, in turn, where the protocol does not say."""
 
 
 class AdapterSimulated:
@@ -88,7 +88,7 @@ class AdapterSimulated:
         return replace(found, taken=counted), ran.taken, sum(ran.counts.values())
 
     def story(self, asked: Asked, *, shrink: bool) -> list[str]:
-        """What a walk did; where the code went elsewhere, the story of that."""
+        """The story of a walk; where the code went elsewhere, the story of that."""
         ran, held, differs = self._walked(asked)
         if differs is None:
             said = f"shows nothing: {ran.unsure}" if ran.unsure else "breaks no promise"
@@ -98,7 +98,7 @@ class AdapterSimulated:
         return [f'Seed {asked.seed} breaks: "{SENTENCE}"', "", *str(short).splitlines()]
 
     def walk(self, asked: Asked) -> Walk:
-        """What is walked, and how."""
+        """The walk of a seed."""
         spec = self._protocol.verified()
         held = Held(spec, self._adapter(asked.flaw), **self._sizes[asked.mix])
         return Walk(held, asked, self.name)
@@ -198,7 +198,7 @@ def _moving(held: Held) -> frozenset[str]:
 
 
 def _broken(differs: Differs | None, lines: int) -> Broken | None:
-    """What a difference is to the table of violations."""
+    """The row of a difference in the table of violations."""
     if differs is None:
         return None
     steps = [line.strip() for line in str(differs).splitlines() if line.strip()][:LAST]

@@ -51,7 +51,7 @@ LARGEST_TASK = 200
 
 @dataclass
 class Summary:
-    """What a campaign came to."""
+    """The outcome of a campaign."""
 
     plan: Plan
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -199,12 +199,12 @@ def rows_on_spark(spark: Any, plan: Plan) -> Any:
 
 
 def task_count(runs: int, cores: int) -> int:
-    """How many tasks: some for each core, and none too large."""
+    """The number of tasks: some for each core, and none too large."""
     return min(runs, max(TASKS * cores, ceil(runs / LARGEST_TASK)))
 
 
 def _worker(plan: Plan) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What a task does: it gets numbers of runs, and knows the plan alone."""
+    """The work of a task: it gets numbers of runs, and knows the plan alone."""
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         kept: Rows = {}
@@ -262,7 +262,7 @@ def _edges(rows: Any, plan: Plan) -> Any:
 
 
 def _summed_up(whole: Any, plan: Plan) -> Summary:
-    """What the runs came to: counts, and the first broken ones."""
+    """The sum of the runs: counts, and the first broken ones."""
     from pyspark.sql import functions as f
 
     runs = whole.where(whole["table"] == "runs").select("runs.*")

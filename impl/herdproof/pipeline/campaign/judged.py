@@ -22,7 +22,7 @@ class LivedRun(Protocol):
 
     @property
     def troubles(self) -> Sequence[Any]:
-        """What goes wrong: each has its `at_ms`."""
+        """The troubles of the run: each has its `at_ms`."""
 
     @property
     def log(self) -> Sequence[Any]:
@@ -47,7 +47,7 @@ class BrokenPromise:
 
 @dataclass
 class JudgedRun(Generic[Run]):
-    """What came of a run."""
+    """The outcome of a run."""
 
     run: Run
     violations: list[BrokenPromise] = field(default_factory=list)
@@ -64,7 +64,7 @@ class JudgedRun(Generic[Run]):
 
     @property
     def story(self) -> list[str]:
-        """What went wrong before it, and what was broken."""
+        """The troubles before something was broken, and that."""
         troubles = [f"{t.at_ms / 1000:9.3f} s  {t}" for t in self.run.troubles]
         broken = [f"{b.time_ms / 1000:9.3f} s  {b.promise}: {dict(b.of)}" for b in self.violations]
         left = [
@@ -74,7 +74,7 @@ class JudgedRun(Generic[Run]):
         return [f"Seed {self.run.seed}.", *sorted([*troubles, *broken]), *left]
 
     def ran(self, texts: Sequence[str], sentences: Mapping[str, str]) -> Ran:
-        """What a campaign is told of it: its trace, the promises that were watched, the story."""
+        """The run as a campaign is told of it: its trace, the watched promises, the story."""
         watched = {**sentences, "settles": SETTLES}
         return Ran(
             texts, f"seed {self.run.seed}", len(self.run.log), str(self.run.digest), watched,
@@ -82,7 +82,7 @@ class JudgedRun(Generic[Run]):
         )  # fmt: skip
 
     def _first_broken(self, watched: Mapping[str, str]) -> Broken | None:
-        """What was broken first, with what went wrong before."""
+        """The promise that was broken first, with what went wrong before."""
         if not self.broken:
             return None
         first = next(iter(self.violations), None)

@@ -22,7 +22,7 @@ class UnknownName(CallerError):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run is to be; the same one is always the same run."""
+    """A run that is asked for; the same one is always the same run."""
 
     protocol: str
     number: int
@@ -46,12 +46,12 @@ class Broken:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a run."""
+    """The outcome of a run."""
 
     texts: Sequence[str]
     """Its trace, line by line."""
     place: str
-    """What the trace is called."""
+    """The name of the trace."""
     steps: int
     digest: str
     watched: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Ran:
     taken: Mapping[str, str] = field(default_factory=dict)
     """Edges, where the run itself knows them: by edge, the action."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How often each action of the spec was taken, where the run itself knows."""
+    """The number of times that each action was taken, where the run itself knows."""
     unsure: str = ""
     """Why a run in which nothing broke shows nothing; empty if it shows something."""
 
@@ -127,7 +127,7 @@ class Configured(Generic[Config]):
         self.flaws = {name: said(change(default)) for name, change in changes.items()}
 
     def config(self, asked: Asked) -> Config:
-        """What a run is asked to be."""
+        """The configuration of a run."""
         config = self.configs[asked.mix]
         return self._changes[asked.flaw](config) if asked.flaw else config
 

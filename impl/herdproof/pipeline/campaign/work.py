@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def stretch(self) -> int:
-        """How many runs lie between two points of the curve."""
+        """The number of runs between two points of the curve."""
         return max(1, min(THOUSAND, ceil(self.runs / STRETCHES)))
 
 
@@ -130,7 +130,7 @@ def _add(rows: Rows, found: Rows) -> None:
 
 
 def _monitored(asked: Asked, ran: Ran) -> Rows:
-    """What the simulator's own monitors saw of all groups together."""
+    """The rows of what the simulator's own monitors saw of all groups together."""
     who = {"run": str(asked.seed), "group": ""}
     broken = ran.broken
     rows: Rows = {"verdicts": [], "violations": []}
@@ -204,7 +204,7 @@ class Merged:
 
 
 def curve(plan: Plan, firsts: Iterable[int]) -> list[Row]:
-    """How many edges each stretch of runs was the first to take."""
+    """The number of edges that each stretch of runs was the first to take."""
     stretch = plan.stretch
     new = [0] * ceil(plan.runs / stretch)
     for first in firsts:

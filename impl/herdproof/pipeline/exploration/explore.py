@@ -61,7 +61,7 @@ from herdspec.language.specification import Specification
 from herdspec.language.surface import Property
 
 KEEP_BYTES = 512 << 20
-"""How much memory each worker keeps shards in."""
+"""The memory in which each worker keeps shards."""
 BRANCH = "branch "
 """Before the numbers of branches, which are looked for like witnesses."""
 
@@ -116,7 +116,7 @@ class TaskFailed(WorldError):
 
 
 def why_failed(told: str) -> str:
-    """What is to be read in Spark's long words: the last line of Python's, or the first of all."""
+    """The reason in Spark's long words: the last line of Python's, or the first of all."""
     lines = [line for line in told.splitlines() if line.strip()]
     python = [
         line
@@ -156,14 +156,14 @@ class SparkExplorer(Explorer):
 
     @property
     def planner(self) -> Planner:
-        """What plans the tasks of the search that goes on."""
+        """The planner of the tasks of the search that goes on."""
         assert self._planner is not None, "it is made as the search begins"
         return self._planner
 
     # ── What is looked for ──────────────────────────────────────────────────────────────────
 
     def checks(self) -> Checks:
-        """What the local explorer looks for, and each branch."""
+        """The checks of the local explorer, and each branch."""
         found = super().checks()
         taken = {
             f"{BRANCH}{k}": formula
@@ -340,12 +340,12 @@ class SparkExplorer(Explorer):
         self.store.clear([name for level in self.committed for name in level.files])
 
     def fits_here(self, states: int, edges: int = 0) -> bool:
-        """Whether the local explorer has the memory for a space of this size, on this machine."""
+        """Tells whether the local explorer has the memory here for a space of this size."""
         needed = local_bytes(self.packing.words, states, edges if self.keeps_edges else 0)
         return needed <= min(MEMORY_BYTES, memory_here() // 2)
 
     def advice(self) -> str:
-        """What to say where the local explorer would have done."""
+        """The advice where the local explorer would have done."""
         r = self.result
         if not self.fits_here(r.states, r.generated):
             return ""
@@ -435,7 +435,7 @@ def local_bytes(words: int, states: int, edges: int = 0) -> int:
 
 
 def memory_here() -> int:
-    """How much memory this machine has, in bytes; as much as one can count where it is unknown."""
+    """The bytes of this machine's memory; as many as one can count where that is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

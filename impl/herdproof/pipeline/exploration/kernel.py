@@ -63,11 +63,11 @@ class Kernel:
     packing: Packing
     checks: Checks
     native: NativeCode | None = None
-    """What workers compile; None while NumPy searches."""
+    """The code that workers compile; None while NumPy searches."""
 
     @property
     def instances(self) -> int:
-        """How many instances there are."""
+        """The number of instances."""
         return len(self.packing.ground.instances)
 
 
@@ -126,7 +126,7 @@ def shards_of(rows: Words, bits: int) -> NDArray[np.uint64]:
 
 @dataclass
 class Counted:
-    """What an expander counts beside the successors; `found` by the states' numbers."""
+    """The counts of an expander beside the successors; `found` by the states' numbers."""
 
     taken: NDArray[np.int64]
     dropped: int = 0
@@ -242,7 +242,7 @@ def shard_of(kernel: Kernel, native: bool) -> Shard:
 
 @lru_cache(maxsize=1)
 def _has_compiler() -> bool:
-    """Whether this worker can compile: llvmlite may be only on the user's machine."""
+    """Tells whether this worker can compile: llvmlite may be only on the user's machine."""
     try:
         import llvmlite  # noqa: F401
     except ImportError:

@@ -39,7 +39,7 @@ LITTLE = 1 << 20
 SECTIONS, STATES_A_SECTION, MOST_SECTIONS = 64, 200_000, 2048
 """Into how many sections a level is cut: so many, or by the states that it comes from."""
 HOP_SECONDS = 2.0
-"""How long one task goes on by itself: what it has found is lost if it is."""
+"""The time for which one task goes on by itself: what it has found is lost if it is."""
 
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Applies a function to each of some tasks, wherever; what is given back are counts."""
@@ -47,7 +47,7 @@ Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """What makes the next level of one: `parallel` is how many tasks run at once."""
+    """The planner of the next level of one: `parallel` is how many tasks run at once."""
 
     run: Run
     search: Search
@@ -89,7 +89,7 @@ class Planner:
 
 
 def is_small(level: Level) -> bool:
-    """Whether one task does for a level: of few states, and few before it to compare with."""
+    """Tells whether one task does for a level: of few states, and few before it to compare with."""
     return level.count <= FEW and level.last <= LITTLE
 
 

@@ -148,7 +148,7 @@ class NativeExpander:
         }
 
     def _context(self, rows: Words, known: Sequence[str]) -> Context:
-        """What the functions work on: these states, and nothing of earlier ones."""
+        """The context that the functions work on: these states, and nothing of earlier ones."""
         words, instances = self.kernel.packing.words, self.kernel.instances
         size = BLOCK + instances + 1
         context = Context()

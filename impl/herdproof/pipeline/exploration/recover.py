@@ -45,7 +45,7 @@ class Range:
 
     @property
     def bytes(self) -> int:
-        """How many bytes of marks there are for it."""
+        """The number of bytes of marks for it."""
         return -(-self.count // 8)
 
 

@@ -67,7 +67,7 @@ class Level:
 
     @cached_property
     def count(self) -> int:
-        """How many states it has."""
+        """The number of its states."""
         return int(np.sum(self.counts))
 
     @property
@@ -77,7 +77,7 @@ class Level:
 
     @cached_property
     def sections(self) -> NDArray[np.int64]:
-        """How many states are before each section, and in all."""
+        """The numbers of states before each section, and in all."""
         return np.concatenate([[0], np.cumsum(np.sum(self.counts, axis=0))]).astype(np.int64)
 
     def pieces(self, low: int, high: int) -> list[Piece]:

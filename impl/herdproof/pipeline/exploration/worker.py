@@ -35,14 +35,14 @@ PASSED, STATES = "passed", "states"
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What all tasks of a search have in common."""
+    """The common ground of all tasks of a search."""
 
     folder: str
     run: str
     """Which of the searches that were ever made in this directory; see `Kept`."""
     kernel: bytes
     keep_bytes: int
-    """How much memory a worker keeps shards in."""
+    """The memory in which a worker keeps shards."""
     pending: Mapping[int, Level] = field(default_factory=dict)
     """Levels that a task has found by itself, and that are not committed yet."""
 
@@ -67,7 +67,7 @@ class Expand:
 
 @dataclass(frozen=True, kw_only=True)
 class Expanded:
-    """How many successors there are, in which file, and what was counted and found on the way."""
+    """The successors of a block: how many, in which file, what was counted and found on the way."""
 
     file: str
     entries: int
@@ -94,7 +94,7 @@ class Settle:
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """What is new, for each of the shards: where in the file, and how many in each section."""
+    """The new states of each shard: where in the file, and how many in each section."""
 
     file: str
     offsets: list[int]
@@ -176,7 +176,7 @@ def settle(search: Search, wanted: Settle) -> Settled:
 
 
 def _entries(store: Store, pieces: list[Piece]) -> Iterator[Entries]:
-    """What is in these pieces, a part at a time; pieces that follow each other are small."""
+    """The entries of these pieces, a part at a time; pieces that follow each other are small."""
     waiting: list[Entries] = []
     size = 0
     for piece in pieces:

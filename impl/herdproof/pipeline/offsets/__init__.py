@@ -1,4 +1,4 @@
 """Kafka's own `__consumer_offsets`: a cluster's groups, told by itself."""
 
 TOPIC = "__consumer_offsets"
-"""What Kafka calls the topic."""
+"""The name of the topic."""

@@ -169,10 +169,10 @@ class Teller:
         self._settled = False
         self._last_ns = 0
         self._is_unsure = False
-        """Whether a record cannot be read that may have told that no member was left."""
+        """True if a record cannot be read that may have told that no member was left."""
 
     def tell(self, record: LogRecord) -> Told:
-        """What the next record of the group says that happened; or `Malformed`."""
+        """The events that the next record of the group tells; or `Malformed`."""
         key = read_key(record.key)
         tell = _TELLS.get(key.kind.name)
         if tell is None:
@@ -186,7 +186,7 @@ class Teller:
         return tell(self, Entry(at, key, value, record.transaction))
 
     def lose(self, record: LogRecord) -> Unread:
-        """What is lost with a record of the group that cannot be read."""
+        """The events lost with a record of the group that cannot be read."""
         key = read_key(record.key)
         member: str = key.values.get("member", "")
         if key.kind.name == "GroupMetadata":
@@ -294,7 +294,7 @@ class Teller:
         return [Joined(**of.at, member=name, consumer=self._members[name])]
 
     def meant(self, of: Entry) -> Told:
-        """What a member is to have, as soon as the target's epoch is written."""
+        """The partitions that a member is to have, as soon as the target's epoch is written."""
         name = of.key.values["member"]
         if of.value is None:
             self._target.pop(name, None)
@@ -312,7 +312,7 @@ class Teller:
         return [assigned, *self._settles(of.at)]
 
     def has(self, of: Entry) -> Told:
-        """What a member has: its coordinator gives it to nobody else until it is given up."""
+        """The partitions of a member: nobody else is given them until they are given up."""
         name = of.key.values["member"]
         before = self._current.pop(name, (0, STABLE, frozenset[Partition]()))[2]
         now: frozenset[Partition] = frozenset()
@@ -331,7 +331,7 @@ class Teller:
         return told + self._settles(of.at)
 
     def _settles(self, at: At) -> Told:
-        """Whether every member now has what the latest target says."""
+        """The event that every member now has what the latest target says, if so."""
         if self._settled or self._epoch is None or not self._members:
             return []
         wanted = (self._epoch, STABLE)

@@ -1,5 +1,5 @@
 """
-What each record of `__consumer_offsets` says of the contract's fields: no guard, no judgement.
+The contract's fields as records of `__consumer_offsets` fill them: no guard, no judgement.
 
 - A `Member` is a consumer (a static one is its instance, whatever it is called in a generation), a
   `Partition` a topic and a number. Offsets are one more than stored, 0 is "none".
@@ -66,7 +66,7 @@ class OffsetsFields:
         self.doubts: dict[str, str] = {}
         """By field, why not all is known of it."""
         self._has_begun = False
-        """Whether a rebalance was told of that has made no generation yet."""
+        """True if a rebalance was told of that has made no generation yet."""
         self._is_broken = False
 
     def take(self, event: e.Event) -> bool:
@@ -187,7 +187,7 @@ class OffsetsFields:
     # ── What cannot be read ─────────────────────────────────────────────────────────────────
 
     def unread(self, event: e.Unread) -> None:
-        """What a record would have told is not known."""
+        """Forget what a record would have told."""
         kind, seen, m = event.key.kind.name, self.seen, (event.consumer,)
         for field in FILLED_BY.get(kind, ()):
             self.doubts.setdefault(field, f"{event.place} cannot be read")
@@ -210,4 +210,4 @@ _FILLS: Mapping[type[e.Event], Callable[[OffsetsFields, Any], None]] = {
     e.Began: OffsetsFields.began, e.Ended: OffsetsFields.ended,
     e.Committed: OffsetsFields.committed, e.Unread: OffsetsFields.unread,
 }  # fmt: skip
-"""What fills the fields, by event."""
+"""The functions that fill the fields, by event."""

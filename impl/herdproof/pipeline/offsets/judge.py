@@ -117,7 +117,7 @@ class OffsetsJudge(PlainJudge):
         return self._fields.take(line)
 
     def judgements(self) -> list[Judgement]:
-        """What came of each promise: that nothing here violates one does not say that it holds."""
+        """The judgements on promises: that nothing here violates one does not say that it holds."""
         found = {j.promise.name: j for j in self.seen.judgements()}
         return [self._ruled(found.get(p.name), p) for p in PROMISED]
 

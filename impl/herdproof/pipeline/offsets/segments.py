@@ -40,7 +40,7 @@ _HEAD_BYTES = 12
 """A batch's offset and length, which every format has."""
 _MAGIC_AT = 16
 _LEAST_BYTES = 14
-"""What a batch of the oldest format has at least behind its head."""
+"""The bytes that a batch of the oldest format has at least behind its head."""
 
 _MS = 1_000_000
 
@@ -197,7 +197,7 @@ def _records(batch: Any) -> tuple[list[Any], str]:
 
 
 def _is_control(batch: Any) -> bool:
-    """Whether a batch is a transaction's marker."""
+    """Tells whether a batch is a transaction's marker."""
     return batch.magic > 1 and bool(batch.is_control_batch)
 
 
@@ -218,7 +218,7 @@ class Markers:
                 self._ends.setdefault(batch.producer_id, []).append((record.offset, how))
 
     def outcome(self, batch: Any) -> str | None:
-        """What became of the transaction of a batch; None if it is of none."""
+        """The outcome of a batch's transaction; None if it is of none."""
         if batch.magic < 2 or not batch.is_transactional:
             return None
         ends = self._ends.get(batch.producer_id, [])

@@ -214,7 +214,7 @@ def judged(records: Any, run: str, buckets: int) -> Any:
 
 
 def judged_here(directories: Iterable[str], run: str) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """How many records copied segments have, and their rows, without Spark."""
+    """The number of records in copied segments, and their rows, without Spark."""
     found = find_segments(directories)
     rows = [{"partition": partition, "paths": paths} for partition, paths in found.items()]
     read = keyed(read_segments([pa.RecordBatch.from_pylist(rows)]), run, buckets=1)

@@ -31,7 +31,7 @@ class ConnectorMissing(WorldError):
 
 
 def connector_settings(announce: Callable[[str], None]) -> Mapping[str, str]:
-    """What a session is to be told so that it can read Kafka; raises `ConnectorMissing`."""
+    """The settings with which a session can read Kafka; raises `ConnectorMissing`."""
     own = os.environ.get(OWN)
     if own == "":
         return {}
@@ -42,7 +42,7 @@ def connector_settings(announce: Callable[[str], None]) -> Mapping[str, str]:
 
 
 def pins() -> list[Pin]:
-    """What `connector.lock` says."""
+    """The pins of `connector.lock`."""
     lock = files("herdproof.pipeline") / "connector.lock"  # in an archive too
     text = lock.read_text(encoding="utf-8")
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
@@ -85,7 +85,7 @@ def connector_jars(announce: Callable[[str], None]) -> list[Path]:
 
 
 def _whole(folder: Path) -> bool:
-    """Whether every jar is there and has its size."""
+    """Tells whether every jar is there and has its size."""
     try:
         return all((folder / pin.jar.file).stat().st_size == pin.size for pin in pins())
     except OSError:
@@ -93,7 +93,7 @@ def _whole(folder: Path) -> bool:
 
 
 def _wrong(folder: Path) -> str | None:
-    """What is wrong with the jars that came."""
+    """The fault of the jars that came, in words; None if there is none."""
     for pin in pins():
         jar = folder / pin.jar.file
         if not jar.exists():

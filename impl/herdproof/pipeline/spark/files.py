@@ -20,13 +20,13 @@ class Files(Protocol):
         """The address of what a user has named."""
 
     def exists(self, address: str) -> bool:
-        """Whether something is there."""
+        """Tells whether something is there."""
 
     def is_folder(self, address: str) -> bool:
-        """Whether that is a directory."""
+        """Tells whether that is a directory."""
 
     def names(self, folder: str) -> list[str]:
-        """What stands in a directory; nothing if it is not there."""
+        """The names in a directory; none if it is not there."""
 
     def rename(self, here: str, there: str) -> None:
         """Move a file or directory to an address where nothing is."""
@@ -49,15 +49,15 @@ class Disk:
         return str(Path(told).absolute())
 
     def exists(self, address: str) -> bool:
-        """Whether something is there."""
+        """Tells whether something is there."""
         return Path(address).exists()
 
     def is_folder(self, address: str) -> bool:
-        """Whether that is a directory."""
+        """Tells whether that is a directory."""
         return Path(address).is_dir()
 
     def names(self, folder: str) -> list[str]:
-        """What stands in a directory."""
+        """The names in a directory."""
         return sorted(p.name for p in Path(folder).iterdir()) if Path(folder).exists() else []
 
     def rename(self, here: str, there: str) -> None:
@@ -102,17 +102,17 @@ class Hadoop:
         return str(files.makeQualified(path).toString())
 
     def exists(self, address: str) -> bool:
-        """Whether something is there."""
+        """Tells whether something is there."""
         files, path = self._at(address)
         return bool(files.exists(path))
 
     def is_folder(self, address: str) -> bool:
-        """Whether that is a directory."""
+        """Tells whether that is a directory."""
         files, path = self._at(address)
         return bool(files.getFileStatus(path).isDirectory())
 
     def names(self, folder: str) -> list[str]:
-        """What stands in a directory."""
+        """The names in a directory."""
         files, path = self._at(folder)
         if not files.exists(path):
             return []

@@ -77,7 +77,7 @@ def spark_session(
 
 
 def _settings(master: str | None) -> dict[str, str]:
-    """What every job wants; a user's own `spark.…` settings go before."""
+    """The settings of every job; a user's own `spark.…` settings go before."""
     wanted = {
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

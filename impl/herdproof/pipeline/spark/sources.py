@@ -25,13 +25,13 @@ called anything."""
 
 PARQUET = b"PAR1"
 COMPACTED = "__consumer_offsets-"
-"""How Kafka calls the directories of its own log."""
+"""The beginning of the names of directories of Kafka's own log."""
 
 ALWAYS_WHOLE = 4 * 1024 * 1024
 """Spark never reads a file up to this size in two parts (`spark.sql.files.openCostInBytes`)."""
 
 Bases = Mapping[tuple[str, int], int]
-"""How many lines of a file stand before a part of it, by the file and where the part begins."""
+"""The number of lines of a file before a part of it, by the file and where the part begins."""
 
 _ESCAPED = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
@@ -49,13 +49,13 @@ class Topic:
 
     @property
     def is_log(self) -> bool:
-        """Whether it is Kafka's own log of groups."""
+        """Tells whether it is Kafka's own log of groups."""
         return self.name == COMPACTED.rstrip("-")
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What was found where the user pointed."""
+    """The sources that were found where the user pointed."""
 
     text: tuple[str, ...] = ()
     parquet: tuple[str, ...] = ()
@@ -69,12 +69,12 @@ class Sources:
 
     @property
     def lines(self) -> bool:
-        """Whether some of it are lines of traces."""
+        """Tells whether some of it are lines of traces."""
         return bool(self.text or self.parquet or (self.topic and not self.topic.is_log))
 
     @property
     def words(self) -> str:
-        """What it is, for people."""
+        """The words for what it is."""
         counts = ((self.text, "trace"), (self.parquet, "Parquet file"), (self.segments, "log"))
         told = [f"directory {folder}" for folder in self.folders]
         told += [f"{len(s):,} {name}{'s' * (len(s) != 1)}" for s, name in counts if s]
@@ -82,7 +82,7 @@ class Sources:
 
 
 def followed_sources(named: Sequence[str], topic: Topic | None) -> Sources:
-    """What can be followed: one directory, or a topic; raises `NoSource`."""
+    """The sources that can be followed: one directory, or a topic; raises `NoSource`."""
     if bool(named) == bool(topic) or len(named) > 1:
         raise NoSource("--follow takes one directory, or one topic")
     if topic and topic.is_log:
@@ -97,7 +97,7 @@ def followed_sources(named: Sequence[str], topic: Topic | None) -> Sources:
 
 @dataclass
 class _Found:
-    """What was found so far."""
+    """The sources found so far."""
 
     text: dict[str, None] = field(default_factory=dict)
     parquet: dict[str, None] = field(default_factory=dict)
@@ -157,7 +157,7 @@ def _add(path: Path, found: _Found) -> None:
 
 
 def _is_parquet(path: Path) -> bool:
-    """Whether a file begins as Parquet does."""
+    """Tells whether a file begins as Parquet does."""
     try:
         with path.open("rb") as file:
             return file.read(len(PARQUET)) == PARQUET
@@ -209,7 +209,7 @@ def text_columns(f: Any) -> list[Any]:
 
 
 def line_bases(frame: Any, paths: Sequence[str]) -> tuple[Bases, int]:
-    """How many lines stand before each part of files that are read in several; and in all."""
+    """The number of lines before each part of files that are read in several; and in all."""
     if all("://" not in path and Path(path).stat().st_size <= ALWAYS_WHOLE for path in paths):
         return {}, frame.count()
     parts = frame.groupBy("source", "block").count().orderBy("source", "block").collect()

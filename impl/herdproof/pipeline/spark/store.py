@@ -79,7 +79,7 @@ class Store:
         return "/".join((self.path, *parts))
 
     def names(self, *parts: str) -> list[str]:
-        """What stands in a directory of it."""
+        """The names in a directory of it."""
         return self._files.names(self.of(*parts))
 
     def write(self, name: str, text: str) -> None:

@@ -34,7 +34,7 @@ MIXES = {
 
 @dataclass(frozen=True)
 class FlawedGroups:
-    """What a run is asked to be, and the mistake of its coordinator, with clients that show it."""
+    """A run to live through, and the mistake of its coordinator, with clients that show it."""
 
     world: GroupRunConfig = DEFAULT
     coordinator: type[GroupCoordinator] = GroupCoordinator

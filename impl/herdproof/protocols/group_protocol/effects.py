@@ -53,11 +53,11 @@ class StoredMember:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     subscription: bytes
-    """What it said of itself in the chosen protocol."""
+    """The member's own words in the chosen protocol."""
     assignment: bytes = b""
-    """What it was assigned last, be it in an earlier generation."""
+    """The last assignment, be it of an earlier generation."""
     given_up: tuple[TopicPartition, ...] = ()
-    """What it was assigned before that, and nobody since."""
+    """The partitions assigned to it before that, and to nobody since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class StoredMetadata:
     protocol: str | None = None
     leader: str | None = None
     is_assigned: bool = False
-    """Whether its leader has brought the assignments of this generation."""
+    """True if its leader has brought the assignments of this generation."""
     state_since_ms: int = 0
     members: tuple[StoredMember, ...] = ()
 

@@ -24,7 +24,7 @@ from typing import TypeAlias
 NO_GENERATION = -1
 """The generation of whoever is no member: one that assigns partitions by hand, or JoinGroup's."""
 NO_OFFSET = -1
-"""What OffsetFetch answers where nothing is committed."""
+"""The offset in OffsetFetch's answer where nothing is committed."""
 NO_LEADER_EPOCH = -1
 NO_OPERATIONS = -(2**31)
 """DescribeGroups' authorized operations where none were asked for."""
@@ -61,7 +61,7 @@ class Error(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """What every request says beside its own fields: its version, and who asks from where."""
+    """The common part of every request: its version, and who asks from where."""
 
     version: int = 0
     client_id: str = ""
@@ -123,7 +123,7 @@ class JoinGroupResponse:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """What a leader assigns to a member."""
+    """The assignment that a leader gives a member."""
 
     member_id: str
     assignment: bytes
@@ -194,7 +194,7 @@ class LeaveGroupRequest(ApiRequest):
 
 @dataclass(frozen=True, slots=True)
 class LeftMember:
-    """What became of one that was to leave."""
+    """The fate of a member that was to leave."""
 
     member_id: str
     group_instance_id: str | None
@@ -203,7 +203,7 @@ class LeftMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroupResponse:
-    """What became of those that were to leave; below version 3 the error is the one member's."""
+    """The fates of those that were to leave; below version 3 the error is the one member's."""
 
     error: Error = Error.NONE
     members: tuple[LeftMember, ...] = ()
@@ -261,7 +261,7 @@ class TopicResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResponse:
-    """What became of each offset, in the order of the request."""
+    """The fate of each offset, in the order of the request."""
 
     topics: tuple[TopicResult, ...] = ()
 
@@ -344,7 +344,7 @@ class OffsetDeleteRequest(ApiRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetDeleteResponse:
-    """What became of each; with an error nothing was, and there are no topics."""
+    """The fate of each; with an error nothing was deleted, and there are no topics."""
 
     error: Error = Error.NONE
     topics: tuple[TopicResult, ...] = ()
@@ -429,7 +429,7 @@ class DeleteGroupsRequest(ApiRequest):
 
 @dataclass(frozen=True, slots=True)
 class DeletedGroup:
-    """What became of a group that was to be forgotten."""
+    """The fate of a group that was to be forgotten."""
 
     group_id: str
     error: Error = Error.NONE
@@ -437,7 +437,7 @@ class DeletedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupsResponse:
-    """What became of each, in the order of the request."""
+    """The fate of each, in the order of the request."""
 
     results: tuple[DeletedGroup, ...] = ()
 

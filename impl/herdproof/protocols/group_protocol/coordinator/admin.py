@@ -140,7 +140,7 @@ class GroupAdmin(GroupPart):
         self, group: ClassicGroup, offset: StoredCommit, now_ms: int, kept_ms: int
     ) -> bool:
         """
-        Whether an offset has been kept long enough.
+        Tells whether an offset has been kept long enough.
 
         That of a group without members counts from when the last one left; that of a stable group
         of consumers, or of one that never had members, from its commit. A commit may have said how

@@ -1,5 +1,5 @@
 """
-What the parts of a group coordinator's core share: one `GroupContext`, made by `coordinator.py`.
+The common ground of a group coordinator's core: one `GroupContext`, made by `coordinator.py`.
 
 Every part says through the one `GroupOutbox` what must now happen, and answers a request there, so
 that each is answered once. What is to be done when a change is stored, or a time has come, is a
@@ -88,7 +88,7 @@ class GroupOutbox:
 
 
 class GroupContext:
-    """What every part of one coordinator's core knows."""
+    """The knowledge that every part of one coordinator's core shares."""
 
     def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
         self.settings = settings
@@ -145,5 +145,5 @@ class GroupPart:
         self._purgatory.watch((kind, (group, member)), due_ms, partial(self._in_turn, group, then))
 
     def _never(self, kind: str, group: str, member: str = "") -> None:
-        """What was to be done after a while is not to be done."""
+        """Do nothing of what was to be done after a while."""
         self._purgatory.clear((kind, (group, member)))

@@ -46,7 +46,7 @@ from herdproof.protocols.group_protocol.steps import DONE, REFUSED, Step
 
 
 class Reign(Enum):
-    """Whether a coordinator coordinates."""
+    """The reign of a coordinator: not elected, loading, or coordinating."""
 
     NOT_ELECTED = "not elected"
     LOADING = "loading"
@@ -62,7 +62,7 @@ class GroupCoordinator:
     memberships_class: ClassVar[type[Memberships]] = Memberships
     offsets_class: ClassVar[type[CommittedOffsets]] = CommittedOffsets
     admin_class: ClassVar[type[GroupAdmin]] = GroupAdmin
-    """What these parts are made by; a subclass may name others."""
+    """The classes that make these parts; a subclass may name others."""
 
     def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
         self.settings = settings
@@ -167,7 +167,7 @@ class GroupCoordinator:
     # ── Requests ────────────────────────────────────────────────────────────────────────────
 
     def _absent(self, request: GroupRequest) -> Error | None:
-        """What whoever does not coordinate, or not yet, answers; a heartbeat can wait."""
+        """The answer of whoever does not coordinate, or not yet; a heartbeat can wait."""
         match self.reign:
             case Reign.LEADING:
                 return None
@@ -211,7 +211,7 @@ class GroupCoordinator:
 
 def _malformed(request: GroupRequest, settings: GroupSettings) -> Error | None:
     """
-    What is wrong with a request's own values, if anything.
+    The error in a request's own values, if there is any.
 
     Commits and fetches of the group with the empty name are as old as groups, and stay possible.
     """

@@ -34,7 +34,7 @@ class ClassicMember:
     protocols: tuple[GroupProtocol, ...]
     assignment: bytes = b""
     given_up: tuple[TopicPartition, ...] = ()
-    """What it was assigned before that, and nobody since."""
+    """The partitions assigned to it before that, and to nobody since."""
     is_new: bool = False
     """It has not been in any generation."""
     deadline_ms: int = 0
@@ -43,7 +43,7 @@ class ClassicMember:
     """When the timer of its session fires next."""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said of itself in a protocol."""
+        """The words of the member on itself in a protocol."""
         return next((p.metadata for p in self.protocols if p.name == protocol), b"")
 
     def vote(self, candidates: frozenset[str]) -> str:
@@ -83,20 +83,20 @@ class ClassicGroup:
     """Who was assigned a partition last, as far as assignments can be read."""
     offsets: dict[TopicPartition, StoredCommit] = field(default_factory=dict)
     supported: Counter[str] = field(default_factory=Counter)
-    """How many members support each protocol."""
+    """The number of members that support each protocol."""
 
     # ── What it is ──────────────────────────────────────────────────────────────────────────
 
     def is_in(self, *states: GroupState) -> bool:
-        """Whether it is in one of these states."""
+        """Tells whether it is in one of these states."""
         return self.state in states
 
     def is_of_consumers(self) -> bool:
-        """Whether its subscriptions and assignments are those of consumers."""
+        """Tells whether its subscriptions and assignments are those of consumers."""
         return self.protocol_type == CONSUMER
 
     def have_all_joined(self) -> bool:
-        """Whether nobody is waited for before the next generation."""
+        """Tells whether nobody is waited for before the next generation."""
         return len(self.joining) == len(self.members) and not self.pending
 
     def rebalance_timeout_ms(self) -> int:
@@ -104,11 +104,11 @@ class ClassicGroup:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether it may be consuming a topic: it is, or nobody can tell."""
+        """Tells whether it may be consuming a topic: it is, or nobody can tell."""
         return topic in self.topics if self.topics is not None else self.is_of_consumers()
 
     def supports(self, protocol_type: str, protocols: tuple[GroupProtocol, ...]) -> bool:
-        """Whether somebody of these protocols fits in: one of them is common to all."""
+        """Tells whether somebody of these protocols fits in: one of them is common to all."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         everybody = len(self.members)

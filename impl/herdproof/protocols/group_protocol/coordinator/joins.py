@@ -82,7 +82,7 @@ class Joins(GroupPart):
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """
-        Whether one more may join, or is there already.
+        Tells whether one more may join, or is there already.
 
         While members join anew, those count that have: so the last to come are left out of a group
         that has become too large.
@@ -154,7 +154,7 @@ class Joins(GroupPart):
     def _changes(
         self, group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest
     ) -> bool:
-        """Whether a member joins anew for more than an answer that it has missed."""
+        """Tells whether a member joins anew for more than an answer that it has missed."""
         if group.is_in(GroupState.PREPARING_REBALANCE) or member.protocols != request.protocols:
             return True
         return group.is_in(GroupState.STABLE) and member.member_id == group.leader
@@ -224,7 +224,7 @@ class Joins(GroupPart):
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    """How long a member asks to be waited for when all join anew."""
+    """The time that a member asks to be waited for when all join anew."""
     if request.rebalance_timeout_ms is None:
         return request.session_timeout_ms
     return request.rebalance_timeout_ms

@@ -100,7 +100,7 @@ class GroupRebalancer(GroupPart):
         self._context.store_group("complete_join", group, partial(self._joined, group))
 
     def _is_left_behind(self, group: ClassicGroup, member: ClassicMember) -> bool:
-        """Whether a member is one no longer since it has not joined in time; static ones stay."""
+        """Tells whether a member is left out since it has not joined in time; static ones stay."""
         return member.group_instance_id is None and member.member_id not in group.joining
 
     def _complete_without_delay(self, group: ClassicGroup) -> None:
@@ -237,7 +237,7 @@ class GroupRebalancer(GroupPart):
 def generation_of(
     group: ClassicGroup, member_id: str, leader: str | None = None, *, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """What a member is told of its generation: all members, if it is the leader."""
+    """The answer that tells a member of its generation: all members, if it is the leader."""
     leads = member_id == group.leader and leader is None
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -251,7 +251,7 @@ def generation_of(
 
 
 def assignment_of(group: ClassicGroup, member_id: str) -> SyncGroupResponse:
-    """What a member is told of its assignment."""
+    """The answer that tells a member its assignment."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol,

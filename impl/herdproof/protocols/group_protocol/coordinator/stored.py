@@ -1,4 +1,4 @@
-"""What is stored of a group: a group as it is stored, and one as it was."""
+"""A group as it is stored, and one made of what is stored."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def as_stored(action: GroupAction, group: ClassicGroup) -> Step:
 
 
 def shares_of(group: ClassicGroup, *members: str) -> tuple[Share, ...]:
-    """What members are assigned, as far as that can be read."""
+    """The members' assignments, as far as they can be read."""
     if not group.is_of_consumers():
         return ()
     return tuple(
@@ -119,7 +119,7 @@ def marks_of(offsets: Mapping[TopicPartition, StoredCommit | None]) -> tuple[Off
 
 
 def topics_of(group: ClassicGroup) -> frozenset[str] | None:
-    """What a group's members subscribe to; None where that cannot be read, or is not to be."""
+    """The topics of a group's members; None where they cannot be read, or are not to be."""
     if not group.is_of_consumers():
         return None
     topics: set[str] = set()

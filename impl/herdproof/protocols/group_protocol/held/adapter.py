@@ -54,7 +54,7 @@ from herdspec.protocols.group_protocol import spec as c
 from herdspec.protocols.group_protocol.properties import HELD
 
 ANSWERED = ("down", "said", "given", "rejoin", "has_id", "position", "exists")
-"""What an answer tells a client; and which partitions there are, as it begins."""
+"""Fields that an answer changes at a client; and which partitions there are, as it begins."""
 COMPLETES = ("handle_join_group", "handle_leave_group", "expire", "expire_gone")
 
 
@@ -109,7 +109,7 @@ class HeldCoordinators(GatedCoordinators[c.Member], BesideTheSpec):
     # ── What is seen ────────────────────────────────────────────────────────────────────────
 
     def _seen(self) -> dict[str, Any]:
-        """What is stored, what the coordinator has in memory, what its clients were answered."""
+        """The fields: what is stored, what is in memory, what clients were answered."""
         seen = {**self._in_store(), **self._in_memory(), **self._told()}
         return seen | self._taken_offsets()
 

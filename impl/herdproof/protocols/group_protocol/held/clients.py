@@ -47,7 +47,7 @@ from herdproof.protocols.group_protocol.simulated.gated_coordinators import GROU
 from herdspec.protocols.group_protocol import spec as c
 
 LATE: tuple[type[ClientRequest], ...] = (LeaveGroupRequest, OffsetCommitRequest)
-"""What may be read although its connection is over."""
+"""Requests that may be read although their connection is over."""
 KINDS = {
     c.Awaited.JOIN: JoinGroupRequest, c.Awaited.SYNC: SyncGroupRequest,
 }  # fmt: skip

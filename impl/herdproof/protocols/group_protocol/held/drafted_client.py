@@ -25,12 +25,12 @@ class KeepsJoinFuture(ConsumerCoordinator):
     """The future of the join that succeeded is kept: every later poll finds it, and sends none."""
 
     def reset_join_group_future(self) -> None:
-        """What was answered once is the answer."""
+        """Keep the answer that was given once."""
         if self.join_future is not None and not self.join_future.succeeded:
             super().reset_join_group_future()
 
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether it has to join; a future that has succeeded is not pending."""
+        """Tells whether it has to join; a future that has succeeded is not pending."""
         pending = self.join_future is not None and not self.join_future.succeeded
         return self.rejoin_needed or pending
 

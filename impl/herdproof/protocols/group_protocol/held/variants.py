@@ -83,7 +83,7 @@ class ToldUnstored(HeldCoordinators):
 
 
 def _tells_unstored(effect: GroupEffect) -> bool:
-    """Whether the core completes a join without storing what comes of it."""
+    """Tells whether the core completes a join without storing what comes of it."""
     return isinstance(effect, Step) and effect.action == "complete_join" and not effect.number
 
 

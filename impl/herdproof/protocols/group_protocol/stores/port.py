@@ -10,7 +10,7 @@ from herdproof.protocols.group_protocol.effects import StoredClassicGroup, Store
 
 
 class WriteOutcome(Enum):
-    """What became of a change."""
+    """The outcome of a change."""
 
     DONE = "done"
     REFUSED = "refused"

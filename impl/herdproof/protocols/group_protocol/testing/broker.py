@@ -64,7 +64,7 @@ SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=0, group_min_session_t
 LEAVES_BY_NAME = 3
 """The version of LeaveGroup from which on an administrator can remove static members, too."""
 PATIENCE_S = 10.0
-"""How long is waited for the broker's own thread, which never takes as long."""
+"""The time for which the broker's own thread is waited for, which never takes as long."""
 
 
 class RecordPlace(NamedTuple):
@@ -85,9 +85,9 @@ class GroupNow:
     state: str
     generation: int
     members: Mapping[str, Sequence[TopicPartition]]
-    """What each is assigned, by the client's name."""
+    """The assignment of each member, by the client's name."""
     offsets: Mapping[TopicPartition, int]
-    """What is committed."""
+    """The committed offsets."""
 
 
 class LocalBroker:

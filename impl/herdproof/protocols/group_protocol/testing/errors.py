@@ -1,4 +1,4 @@
-"""What can be wrong with the use of a broker for tests; each is one sentence."""
+"""Errors in the use of a broker for tests; each is one sentence."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from herdproof.protocols.group_protocol.testing.faults import (
 )
 
 KEPT = 50_000
-"""How many exchanges are kept; the oldest go first."""
+"""The number of exchanges that are kept; the oldest go first."""
 
 
 @dataclass(eq=False, kw_only=True)

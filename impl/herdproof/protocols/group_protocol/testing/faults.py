@@ -26,11 +26,11 @@ READS = (
     ApiKey.Fetch, ApiKey.FindCoordinator, ApiKey.ListOffsets, ApiKey.Metadata,
     ApiKey.OffsetForLeaderEpoch,
 )  # fmt: skip
-"""What changes nothing: it is answered, and the errors are put into the answer."""
+"""Requests that change nothing: they are answered, and errors are put into the answer."""
 
 
 class FaultKind(Enum):
-    """What happens to a request that a fault strikes."""
+    """The effect on a request that a fault strikes."""
 
     DROP = "drop"
     """It is lost, and never taken."""
@@ -60,7 +60,7 @@ class WireFault:
     struck: int = 0
 
     def strikes(self, client: str, api: str) -> bool:
-        """Whether it strikes this request, which has just come."""
+        """Tells whether it strikes this request, which has just come."""
         if api != self.api or self.client not in (None, client):
             return False
         self.seen += 1

@@ -1,5 +1,5 @@
 """
-What happened at a broker for tests, in order, as far as a judge needs it.
+Events at a broker for tests, in order, as far as a judge needs them.
 
 It is only written down here. Who judges reads it all, from the beginning, when a test asks for it.
 """

@@ -22,7 +22,7 @@ from herdproof.protocols.group_protocol.testing.broker import LocalBroker
 from herdproof.protocols.group_protocol.testing.errors import BadBrokerUse
 
 RECORDS = 12
-"""How many records are produced at a time."""
+"""The number of records that are produced at a time."""
 ZOMBIES_TURNS = 4
 SPEED = 5
 """
@@ -104,7 +104,7 @@ class Stage:
                 )
 
     def is_settled(self) -> bool:
-        """Whether those that run are the group, and got every record."""
+        """Tells whether those that run are the group, and got every record."""
         now = self.broker.group(self.consumers.group)
         return (
             now.state == "Stable"

@@ -28,7 +28,7 @@ Plan: TypeAlias = Mapping[str, Sequence[TopicPartition]]
 
 
 class RebalanceProtocol(Enum):
-    """What members do with their partitions before they join again."""
+    """The protocol of a rebalance: what members do with their partitions before they join again."""
 
     EAGER = "eager"
     """They give all up."""
@@ -42,7 +42,7 @@ class AssignorFailed(CallerError):
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """What a member wants, as its leader is told of it."""
+    """The subscription of a member, as its leader is told of it."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -60,7 +60,7 @@ class PartitionAssignor(Protocol):
     protocol: RebalanceProtocol
 
     def subscription_user_data(self, topics: Sequence[str]) -> bytes | None:
-        """What a member adds to its subscription for the leader."""
+        """The data that a member adds to its subscription for the leader."""
 
     def assign(
         self, topics: Mapping[str, int], members: Mapping[str, MemberSubscription]
@@ -95,7 +95,7 @@ def chosen(assignors: Sequence[PartitionAssignor], name: str | None) -> Partitio
 
 
 def read_member(member: JoinedMember) -> MemberSubscription:
-    """What a member wants; raises `AssignorFailed` where that cannot be read."""
+    """The subscription of a member; raises `AssignorFailed` where it cannot be read."""
     try:
         told = read_subscription(member.metadata)
     except Malformed as problem:

@@ -49,7 +49,7 @@ class StickyAssignor:
         self._generation = NO_GENERATION
 
     def subscription_user_data(self, topics: Sequence[str]) -> bytes | None:
-        """What this member was assigned last, and when; nothing before the first time."""
+        """The last assignment of this member, and when that was; nothing before the first time."""
         del topics
         if self._generation == NO_GENERATION:
             return None
@@ -113,7 +113,7 @@ def since(member: MemberSubscription) -> int:
 
 
 def read_user_data(data: bytes | None) -> tuple[int, tuple[TopicPartition, ...]]:
-    """What a member had, and in which generation; nothing, where that cannot be read."""
+    """The partitions that a member had, and in which generation; none if that cannot be read."""
     for version in (1, 0) if data else ():
         try:
             told = USER_DATA.read(data or b"", 0, version)
