@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,15 +242,16 @@ class Cluster:
 
     def end(self) -> None:
         """Let consumers leave, and then coordinators end; who does not is killed in the end."""
-        for children in (self.consumers, self.coordinators):
-            for child in children:
-                if child.done is not Do.KILL:
-                    self._minder.signal(child.name, signal.SIGTERM)
-                    child.done = Do.STOP
-            eventually(lambda of=children: all(map(self._has_ended, of)), END_S)  # type: ignore[misc]
+        self._end(self.consumers)
+        self._end(self.coordinators)
 
-    def _has_ended(self, child: Child) -> bool:
-        return self._minder.ended(child.name) is not None
+    def _end(self, children: Sequence[Child]) -> None:
+        for child in children:
+            if child.done is not Do.KILL:
+                self._minder.signal(child.name, signal.SIGTERM)
+                child.done = Do.STOP
+        names = [child.name for child in children]
+        eventually(lambda: all(self._minder.ended(name) is not None for name in names), END_S)
 
 
 _SIGNALS = {

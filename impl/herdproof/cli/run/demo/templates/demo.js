@@ -62,7 +62,7 @@ function chart(s) {
   }
   const labels = document.createElementNS(SVG, "g");
   s.partitions.forEach((p, row) => rowOf(svg, labels, p, TOP + row * ROW, x, since));
-  flags(svg, s.acts, x, since, height);
+  flags(svg, s.acts, x, since, width, height);
   svg.append(labels);
   byId("chart").replaceChildren(svg);
   const readers = s.partitions.map(p => `partition ${p.number}: ` +
@@ -91,16 +91,17 @@ function rowOf(svg, labels, p, y, x, since) {
 }
 
 /* A numbered flag for each act; one that would cover its neighbour has its line alone. */
-function flags(svg, acts, x, since, height) {
+function flags(svg, acts, x, since, width, height) {
   let free = 0;
   acts.forEach((act, index) => {
     if (act.at_s < since) return;
     const at = x(act.at_s);
     drawn(svg, "line", {x1: at, x2: at, y1: 16, y2: height - BELOW, class: "act"});
-    if (at - 9 < free) return;
-    drawn(svg, "rect", {x: at - 9, y: 1, width: 18, height: 15, rx: 2, class: "flag"});
-    drawn(svg, "text", {x: at, y: 12.5, class: "number"}, String(index + 1));
-    free = at + 10;
+    const middle = Math.min(at, width - 9);
+    if (middle - 9 < free) return;
+    drawn(svg, "rect", {x: middle - 9, y: 1, width: 18, height: 15, rx: 2, class: "flag"});
+    drawn(svg, "text", {x: middle, y: 12.5, class: "number"}, String(index + 1));
+    free = middle + 10;
   });
 }
 
@@ -108,7 +109,8 @@ function partitions(s) {
   byId("partitions").replaceChildren(...s.partitions.map(p => {
     const row = made("tr"), number = made("th", String(p.number)), by = made("td");
     number.scope = "row";
-    if (p.reader === null) by.append(chip(null), made("span", "nobody", "nobody-reads"));
+    if (s.chapter === "starting") by.append("–");
+    else if (p.reader === null) by.append(chip(null), made("span", "nobody", "nobody-reads"));
     else by.append(chip(p.reader), "consumer " + p.reader);
     by.className = "by";
     row.append(number, by, made("td", seconds(p.for_s), "number"),
@@ -135,7 +137,7 @@ function acts(s) {
     const silence = act.silence;
     if (silence) told.append(made("small", `longest without a reader after that: ` +
       `${seconds(silence.lasted_s)}, partition ${silence.partition}`, "silence"));
-    else told.append(made("small", "no partition was without a reader for half a second"));
+    else told.append(made("small", "no partition was without a reader for more than half a second"));
     item.append(made("span", String(index + 1), "flag"), made("time", seconds(act.at_s)), told);
     return item;
   });
@@ -156,6 +158,7 @@ function badge(text, kind) { write("badge", text); byId("badge").className = "ba
 
 function show(s) {
   shown = s;
+  document.body.className = s.chapter;
   const first = s.saying.charAt(0).toUpperCase() + s.saying.slice(1);
   write("saying", first && first + ".");
   if (!s.ending) badge(s.chapter === "running" ? `${Math.floor(s.now_s)} s of ${Math.round(s.seconds)} s` : s.chapter, "expected");
