@@ -13,8 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
 from herdproof.consuming.consumer_protocol import read_assignment

@@ -211,8 +211,10 @@ class AnswerFields(GroupEntries):
             self._finds_offset(line, p, offset)
             return
         owners = [who for who, parts in self._given.get(generation, {}).items() if p in parts]
-        if name not in owners:
-            self.takes(p, offset, name, self.member(owners[0]) if owners else UNKNOWN)
+        if not owners:
+            self.seen.forget("accepted", p)
+        elif name not in owners:
+            self.takes(p, offset, name, self.member(owners[0]))
         elif generation == _known(self._entries["generation"][()]):
             self.takes(p, offset, name, self._entries["owner"][p])
         if self._is_unordered(line, p):
