@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import uuid
@@ -10,13 +11,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner, Result
 
+from herdproof.cli import app
 from herdproof.consuming.consumer_protocol import read_assignment
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.broker_group import PYTHON, BrokerGroup
 from integration.test_broker import PARTITIONS, broker
+from properties.broker.observed_group import TOPIC, WireMember, two_of_which_one_steals
+from properties.broker.served import WireClient
 
 
 @pytest.mark.long
@@ -39,12 +45,55 @@ def test_a_group_of_kafkas_own_is_seen_as_it_is(
         group.kill(PYTHON[0])
         group.settle(*PYTHON[1:])
 
-    seen = [json.loads(line) for line in file.read_text().splitlines()]
+    seen = [json.loads(line)["arguments"] for line in file.read_text().splitlines()[1:]]
     assert {each["api"] for each in seen} >= {"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"}
     assert_generations_rise(seen)
     owners = assigned(seen)
     assert len(owners) >= 2
     assert sorted(owners[max(owners)]) == [(topic, number) for number in range(PARTITIONS)]
+    audited = audit(file, tmp_path)
+    assert audited.exit_code == 0, audited.output
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_kafka_takes_a_commit_of_what_another_member_owns(
+    zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    """Only member and generation are looked at there (PR 9656); the audit tells it from outside."""
+    file = tmp_path / "seen.ndjson"
+    short = {"group.initial.rebalance.delay.ms": "0"}
+    with ExitStack() as stack:
+        kafka = stack.enter_context(EmbeddedKafka(f"{zookeeper.hosts}/stolen", settings=short))
+        kafka.create_topic(TOPIC, 4)
+        arguments = ("--in-front-of", kafka.bootstrap, "--observe", str(file))
+        address = stack.enter_context(broker(tmp_path, *arguments))
+        asyncio.run(steal(address))
+
+    audited = audit(file, tmp_path)
+    assert audited.exit_code == 1, audited.output
+    assert "for p t-" in audited.output
+    assert violated(tmp_path) == {"exclusive_fenced"}
+
+
+async def steal(address: str) -> None:
+    """Two members, of which one commits what is the other's."""
+    host, _, port = address.rpartition(":")
+    each = [WireClient(*await asyncio.open_connection(host, int(port))) for _ in range(2)]
+    await two_of_which_one_steals([WireMember(client) for client in each])
+    for client in each:
+        await client.hang_up()
+
+
+def audit(file: Path, folder: Path) -> Result:
+    """The verdict on what was observed."""
+    return CliRunner().invoke(app, ["audit", str(file), "--out", str(folder / "tables")])
+
+
+def violated(folder: Path) -> set[str]:
+    """What is violated by the tables."""
+    verdicts = pq.read_table(folder / "tables" / "verdicts").to_pylist()
+    return {row["property"] for row in verdicts if row["verdict"] == "violated"}
 
 
 def assert_generations_rise(seen: list[dict[str, Any]]) -> None:

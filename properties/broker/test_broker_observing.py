@@ -12,10 +12,11 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 
 from herdproof.broker.answering import BrokerNode
 from herdproof.broker.metrics import BrokerMetrics
-from herdproof.broker.observing import ObservedFront, SeenAnswers
+from herdproof.broker.observing import ObservedFront
 from herdproof.broker.server import BrokerServer
 from herdproof.broker.settings import KafkaListener
 from herdproof.protocols.group_protocol.server.translation import VERSIONS
+from herdproof.protocols.group_protocol.tracing import AnswersTracer
 from properties.broker.served import Served, client_of, in_a_loop, served
 from properties.broker.test_broker_connections import UNKNOWN_MEMBER, heartbeat
 
@@ -31,7 +32,7 @@ def join(version: int) -> JoinGroupRequest:
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     """What was written."""
-    return [json.loads(line) for line in stream.getvalue().splitlines()]
+    return [json.loads(line)["arguments"] for line in stream.getvalue().splitlines()[1:]]
 
 
 @in_a_loop
@@ -42,7 +43,7 @@ async def test_what_kafka_answers_is_passed_on_and_written_down() -> None:
         listener = KafkaListener(port=0)
         async with BrokerServer(listener, None, BrokerMetrics()) as server:
             address = (kafka.here.host, kafka.here.port)
-            front = ObservedFront(server, [address], listener, VERSIONS, SeenAnswers(stream))
+            front = ObservedFront(server, [address], listener, VERSIONS, AnswersTracer("r", stream))
             there = Served(server, kafka.alone, kafka.groups, BrokerNode(0, *await front.open()))
             client = await client_of(there)
             found = await client.ask(FindCoordinatorRequest(version=1, key="g", key_type=0), 1)
@@ -60,7 +61,11 @@ async def test_what_kafka_answers_is_passed_on_and_written_down() -> None:
     assert (first["api"], first["version"]) == ("JoinGroup", 3)
     assert first["request"]["protocols"] == [{"name": "range", "metadata": "/wA="}]
     assert first["answer"]["member_id"] == joined.member_id
-    assert first["asked_ns"] <= first["answered_ns"] <= second["asked_ns"]
+    whole = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(each["sequence"], each.get("group", "")) for each in whole] == [
+        (1, ""), (2, "g"), (3, "g"),
+    ]  # fmt: skip
+    assert whole[1]["since_ns"] <= first["answered_ns"] <= whole[2]["since_ns"]
     assert second["request"]["member_id"] == HeartbeatRequest(version=4, member_id="m").member_id
     assert second["answer"]["error_code"] == UNKNOWN_MEMBER
 

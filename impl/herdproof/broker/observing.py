@@ -1,9 +1,9 @@
 """
-The front of a real Kafka whose own coordinator has the groups: what it answers is written down.
+The front of a real Kafka whose own coordinator has the groups: what it answers is observed.
 
-Every request goes on. Of one about groups, a line of JSON is written once its answer has come, and
-before that is passed on: when it was asked and answered (ns), by whom, what, and what was answered.
-Bytes are base64. One that was never answered, since its connection ended, has no line.
+Every request goes on. Whoever looks on is told of each one about groups once its answer has come,
+and before that is passed on: when it was asked and answered (ns), by whom, what, and what was
+answered. Of one that was never answered, since its connection ended, nobody is told.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TextIO
 
 import msgspec
 from kafka.protocol.api_key import ApiKey
@@ -49,22 +48,6 @@ class SeenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     request: dict[str, object]
     answer: dict[str, object]
-
-
-class SeenAnswers:
-    """Writes a line for each; a stream that cannot be written to is not Kafka's trouble."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._encoder = msgspec.json.Encoder()
-
-    def __call__(self, seen: SeenAnswer) -> None:
-        """One was seen."""
-        try:
-            self._stream.write(self._encoder.encode(seen).decode() + "\n")
-            self._stream.flush()
-        except OSError:
-            log.exception("what Kafka answered could not be written")
 
 
 class KafkaGroups:

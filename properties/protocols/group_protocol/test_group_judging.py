@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herdproof.conformance.traces.line import TraceLine
+from herdproof.pipeline.audit.judge import judge
 from herdproof.pipeline.judging.gaps import gaps_of, last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.pipeline.spark.tables import Rows
@@ -19,7 +20,7 @@ from herdproof.protocols.group_protocol.judged.judge import WATCHES, GroupJudge
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.implementation import auditors
 from properties.protocols.group_protocol.group_hunts import ALL_MUTANTS
-from properties.protocols.group_protocol.group_world import TracedAlone
+from properties.protocols.group_protocol.group_world import GROUP, TracedAlone, join_of
 
 NAME = "group_protocol"
 KINDS = tuple(MIXES)
@@ -187,15 +188,34 @@ def test_offsets_that_are_reset_between_members_are_no_violation() -> None:
     assert "violated" not in found.values()
 
 
+def test_lines_of_other_groups_are_not_missing() -> None:
+    """A coordinator numbers its lines through all groups: of each, the others' are no gaps."""
+    alone = TracedAlone().traced()
+    (joined,) = alone.stable(1)
+    for number in range(1, 6):
+        alone.ask(join_of(group_id=f"another {number}"))
+        alone.commit(joined, p0=number)
+    read = auditors()[NAME].read
+    lines = [read(x, "x") for x in alone.stream.getvalue().splitlines()]
+    own = [line for line in lines if line.group in ("", GROUP)]
+
+    rows = judge(NAME, "alone", GROUP, own)
+
+    assert len(own) + 5 == len(lines)
+    found = {row["property"]: (row["verdict"], row["why"]) for row in rows["verdicts"]}
+    assert found["exclusive_fenced"] == found["stored_as_taken"] == ("holds", None)
+    assert found["conforms"][0] == "holds"
+
+
 def test_a_judge_can_be_laid_aside() -> None:
     """Pickled between two lines, it goes on as it would have."""
     lines = trace(0)
-    judge = GroupJudge()
+    judging = GroupJudge()
     for line in lines[:100]:
-        judge.take(line)
-    again = pickle.loads(pickle.dumps(judge))
+        judging.take(line)
+    again = pickle.loads(pickle.dumps(judging))
     for line in lines[100:]:
-        assert judge.take(line) == again.take(line)
+        assert judging.take(line) == again.take(line)
 
-    assert judge.judgements() == again.judgements()
-    assert len(judge.judgements()) == len(WATCHES.promises)
+    assert judging.judgements() == again.judgements()
+    assert len(judging.judgements()) == len(WATCHES.promises)

@@ -70,8 +70,13 @@ class Service:
     def perform(self, refusal: Refusal | None = None) -> None:
         """Perform all that was sent, and what comes of that; or answer it by a refusal."""
         while self.sent:
-            operation, answer = self.sent.pop(0)
-            answer(refusal or self.zookeeper.perform(self.session, operation))
+            self.perform_next(refusal)
+
+    def perform_next(self, refusal: Refusal | None = None) -> Operation:
+        """Perform what was sent first."""
+        operation, answer = self.sent.pop(0)
+        answer(refusal or self.zookeeper.perform(self.session, operation))
+        return operation
 
     def load(self, store: GroupStore, epoch: int) -> Mapping[str, StoredClassicGroup] | None:
         """What a store reads."""
@@ -89,6 +94,12 @@ def elected() -> tuple[Service, ZooKeeperGroupStore]:
     service.elect()
     assert service.load(store, 1) == {}
     return service, store
+
+
+def writes_of(operation: Operation) -> int:
+    """How much a transaction does, once the epoch is checked."""
+    assert isinstance(operation, Multi)
+    return len(operation.operations) - 1
 
 
 def commit(group: str = "orders", offset: int = 1) -> StoreGroup:
@@ -171,6 +182,41 @@ def test_what_is_too_large_is_refused_in_its_turn_and_does_not_harm() -> None:
     assert told == ["first done", "second refused", "third done"]
 
 
+def test_what_comes_while_a_change_is_under_way_is_sent_together() -> None:
+    """Commits of many cost one transaction, in their order; what is too large for one waits on."""
+    service, store = elected()
+    told: list[WriteOutcome] = []
+
+    for offset in range(1, 6):
+        store.write(commit(offset=offset), told.append)
+    first, second = service.perform_next(), service.perform_next()
+
+    assert not service.sent
+    assert (writes_of(first), writes_of(second)) == (3, 4)
+    assert told == [WriteOutcome.DONE] * 5
+    (group,) = (service.load(store, 1) or {}).values()
+    assert group.offsets["t", 0].offset == 5
+
+
+def test_no_transaction_is_larger_than_one_may_be() -> None:
+    """What waits is sent in as many as it takes."""
+    service = Service()
+    store = ZooKeeperGroupStore(service.submit, max_transaction_bytes=1_000)
+    service.elect()
+    service.load(store, 1)
+    told: list[WriteOutcome] = []
+
+    for offset in range(20):
+        store.write(commit(offset=offset), told.append)
+    sizes = []
+    while service.sent:
+        sizes.append(writes_of(service.perform_next()))
+
+    assert sum(sizes) == 22  # the group's node, the topic's, and the offset each time
+    assert 1 < max(sizes) < 10
+    assert told == [WriteOutcome.DONE] * 20
+
+
 def test_a_large_group_is_deleted_in_parts_its_own_node_last() -> None:
     """Should the coordinator be deposed in between, it is a group without some of its offsets."""
     service, store = elected()
@@ -182,10 +228,12 @@ def test_a_large_group_is_deleted_in_parts_its_own_node_last() -> None:
 
     store.write(StoreGroup(token=2, group="orders", is_deleted=True), told.append)
 
-    transactions = [operation for operation, _ in service.sent]
-    assert len(transactions) == 3
-    assert all(isinstance(each, Multi) for each in transactions)
-    service.perform()
+    parts = []
+    while service.sent:
+        assert not told
+        parts.append(service.perform_next())
+    assert len(parts) == 3
+    assert all(isinstance(each, Multi) for each in parts)
     assert told == [WriteOutcome.DONE]
     assert service.load(store, 1) == {}
 

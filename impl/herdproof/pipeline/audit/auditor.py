@@ -16,9 +16,9 @@ class Replayed:
     """What the replay of a group's lines in the spec came to."""
 
     verdict: str
-    """conforms, differs or unknown."""
+    """conforms, differs or unknown; or not observable, where lines are of no steps."""
     told: str = ""
-    """Why it differs, or is unknown."""
+    """Why it differs, or is unknown, or not observable."""
     place: str = ""
     """The line that differs."""
     time_ns: int | None = None

@@ -75,7 +75,9 @@ def add_replay(
     if missing:
         replayed = replace(replayed, verdict="unknown", told=f"lines are missing: {missing[0]}")
     who = {"run": run, "group": group}
-    verdict: Mapping[str, str] = {"conforms": "holds", "differs": "violated"}
+    verdict: Mapping[str, str] = {
+        "conforms": "holds", "differs": "violated", "not observable": "not observable",
+    }  # fmt: skip
     rows.setdefault("verdicts", []).append(
         {
             **who, "protocol": auditor.name, "property": CONFORMS,

@@ -132,13 +132,13 @@ class Changes:
         """Who a member is."""
         self._names[member] = registration, consumer
 
-    def begins(self, epoch: int) -> None:
-        """A rebalance begins."""
+    def begins(self, epoch: int, since_ns: int = 0) -> None:
+        """A rebalance begins, or has begun at that time."""
         self._counts["rebalances"] += 1
         self._end("superseded")
-        now = self._line.time_ns
+        begun_ns = since_ns or self._line.time_ns
         node = self._line.node or None
-        self._open = Generation(epoch=epoch or None, coordinator=node, begun_ns=now)
+        self._open = Generation(epoch=epoch or None, coordinator=node, begun_ns=begun_ns)
 
     def has_begun(self) -> None:
         """A rebalance has begun at some time, as its outcome shows."""

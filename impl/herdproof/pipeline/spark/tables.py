@@ -122,7 +122,7 @@ _TABLES = (
         to_ns long: when it ended: nothing was delivered any more
         from_offset long: where it began
         to_offset long: up to where it is known to have finished, at least
-        ended string: stopped, lost_connection, lease_over or open
+        ended string: stopped, lost_connection, lease_over, assigned (to another one) or open
         known boolean: false where late or missing events leave open what happened
         """,
     ),

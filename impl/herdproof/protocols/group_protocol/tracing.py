@@ -1,5 +1,5 @@
 """
-The trace of system C: one line for each step of a coordinator.
+The trace of system C: one line for each step of a coordinator, or for each answer of Kafka's own.
 
 Format: `docs/group_protocol_trace.md`. The tracer is an observer of the coordinator's shell, or of
 the simulator's brokers: it is told of every event after the core has taken it, and before anything
@@ -9,17 +9,28 @@ step is; the tracer adds who and when.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from msgspec import structs
 
 from herdproof.conformance.traces.tracer import Clock, Tracer
 from herdproof.protocols.group_protocol.steps import Step
 
+if TYPE_CHECKING:
+    from herdproof.broker.observing import SeenAnswer
+
+log = logging.getLogger(__name__)
+
 GROUP_PROTOCOL = "group_protocol"
 """The protocol of these traces."""
+KAFKA = "kafka"
+"""The node, and the role, of lines about Kafka's own coordinator."""
+ANSWERED = "(answered)"
+"""The action of a line about an answer of it: no step, but what is seen of some."""
+UNSEEN_STEPS = "what Kafka's coordinator does between its answers, no line tells"
 
 
 class GroupTracer:
@@ -35,3 +46,30 @@ class GroupTracer:
                 told = {name: value for name, value in structs.asdict(effect).items() if value}
                 action, group = told.pop("action"), told.pop("group", "")
                 self._tracer.step(action, group=group, arguments=told)
+
+
+class AnswersTracer:
+    """Writes what Kafka's own coordinator answers: of each group that it is about, a line."""
+
+    def __init__(self, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
+        self._tracer = Tracer(GROUP_PROTOCOL, KAFKA, stream, run=run, role=KAFKA, clock=clock)
+
+    def __call__(self, seen: SeenAnswer) -> None:
+        """One was seen; a stream that cannot be written to is not Kafka's trouble."""
+        told = {name: value for name, value in structs.asdict(seen).items() if name != "asked_ns"}
+        try:
+            for group in groups_of(seen):
+                self._tracer.step(ANSWERED, group=group, since_ns=seen.asked_ns, arguments=told)
+        except OSError:
+            log.exception("what Kafka answered could not be written")
+
+
+def groups_of(seen: SeenAnswer) -> list[str]:
+    """The groups that a request names; the empty one, where it is about all."""
+    asked = seen.request
+    if "group_id" in asked:
+        return [str(asked["group_id"])]
+    named = next((asked[name] for name in ("groups", "groups_names") if name in asked), None)
+    if not isinstance(named, list) or not named:
+        return [""]
+    return list(dict.fromkeys(str(x["group_id"] if isinstance(x, dict) else x) for x in named))

@@ -14,12 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from herdproof.conformance.traces.line import START, TraceLine
-from herdproof.protocols.group_protocol.judged.stored import (
-    Change,
-    Member,
-    Partition,
-    StoredFields,
-)
+from herdproof.protocols.group_protocol.judged.entries import Member, Partition
+from herdproof.protocols.group_protocol.judged.stored import Change, StoredFields
 from herdproof.protocols.group_protocol.steps import CHANGED, EVERYTHING, NEW, TOLD, WAITS
 from herdspec.check.observation.doubt import UNKNOWN, as_told, is_lost
 from herdspec.check.observation.observed import Observed
@@ -162,21 +158,13 @@ class GroupFields(StoredFields):
             self._commits(p, offset, "refused", line)
         for p, offset in self.offsets(line).items():
             self._commits(p, offset, "accepted", line)
-            self._takes(p, offset, line)
-
-    def _takes(self, p: Partition, offset: int, line: TraceLine) -> None:
-        owner, generation = self._entries["owner"][p], self._entries["generation"][()]
-        if is_lost(owner) or is_lost(generation):
-            self.seen.forget("accepted", p)
-            return
-        m = self.member(line.arguments.get("member", ""))
-        is_of_now = line.arguments.get("generation", 0) == generation
-        if owner == m and is_of_now:
-            self.seen.suppose("committing", (m, p), offset)
-        elif not is_lost(self._entries["accepted"][p]):
-            self.seen.suppose("accepted", p, 0)  # whatever it says is taken, and is new
-        self.learn("accepted", p, offset)
-        self.seen.step()
+            generation = self._entries["generation"][()]
+            if is_lost(generation):
+                self.seen.forget("accepted", p)
+                continue
+            is_of_now = line.arguments.get("generation", 0) == generation
+            owner = self._entries["owner"][p] if is_of_now else None
+            self.takes(p, offset, line.arguments.get("member", ""), owner)
 
     def commit_from_outside(self, line: TraceLine) -> None:
         """Somebody sets offsets of a group without members."""

@@ -1,8 +1,7 @@
 """
 Who coordinates, and what is stored, as far as coordinators' lines tell: no guard, no judgement.
 
-- A `Broker` is a node, a `Member` a member id, a `Partition` a topic and a number. Offsets are one
-  more than told, 0 is "none stored". A generation is one whose assignment is stored: until then its
+- A `Broker` is a node. A generation is one whose assignment is stored: until then its
   predecessor's owners are the owners.
 - What is to be stored is told before, and whether it was done by its answer. Of a change without
   one nobody knows, until the next coordinator tells what it has found; that is another one's word,
@@ -19,14 +18,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.line import TraceLine
-from herdproof.pipeline.judging.changes import Changes
+from herdproof.protocols.group_protocol.judged.entries import (
+    GroupEntries,
+    Member,
+    Partition,
+)
 from herdproof.protocols.group_protocol.steps import DONE
 from herdspec.check.observation.doubt import UNKNOWN, is_lost, joined, possible
 from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
-Member = tuple[str]
-Partition = tuple[str, str]
 NOBODY = ""
 
 INITIAL: Mapping[str, Any] = {
@@ -57,15 +58,11 @@ class Change(NamedTuple):
     """Whether it is of offsets that nobody of the group has committed."""
 
 
-class StoredFields:
+class StoredFields(GroupEntries):
     """What is stored of one group, and by whom."""
 
     def __init__(self, seen: Observed) -> None:
-        self.seen = seen
-        self.tells: Changes | None = None
-        self._entries = seen.entries
-        self._partitions = seen.domains["Partition"]
-        self._members = seen.domains["Member"]
+        super().__init__(seen)
         self._epochs: dict[str, int] = {}
         """By node, the epoch that it coordinates in, or has last; of others it was not told."""
         self._epoch = 0
@@ -76,8 +73,6 @@ class StoredFields:
         """Who is heard as the present coordinator."""
         self._loading = NOBODY
         """Who is about to tell what it has found."""
-        self._is_whole = False
-        """Whether of what no line has told nothing is stored."""
         self._silent: tuple[str, int] | None = None
         """Whoever coordinated last, if that was its last line, and its number."""
         self._changes: dict[tuple[str, int], Change] = {}
@@ -139,48 +134,6 @@ class StoredFields:
         return True
 
     # ── What is stored ──────────────────────────────────────────────────────────────────────
-
-    def learn(self, field: str, key: Any, value: Any) -> None:
-        """An entry is this from now on, or is known again."""
-        if is_lost(self._entries[field][key]):
-            self.seen.refine(field, key, value)
-        else:
-            self.seen.set(field, key, value)
-
-    def finds(self, field: str, key: Any, value: Any) -> None:
-        """What is stored is this, as somebody reads; where it cannot be, nobody wrote it."""
-        among = possible(self._entries[field][key])
-        if among is None or value in among:
-            self.seen.refine(field, key, value)
-        else:
-            self.seen.set("author", (), None)
-            self.seen.set(field, key, value)
-
-    def finds_owner(self, p: Partition, owner: Member | None) -> None:
-        """Whose a partition is, as somebody reads."""
-        was_lost = is_lost(self._entries["owner"][p])
-        self.finds("owner", p, owner)
-        if was_lost and self.tells is not None and not is_lost(self._entries["owner"][p]):
-            self.tells.owns(p, owner)
-
-    def partition(self, topic: str, number: int) -> Partition:
-        """A partition, of which nothing is stored where that would have been told."""
-        p = (topic, str(number))
-        if p not in self._partitions:
-            self.seen.add("Partition", p)
-            if self._is_whole:
-                self.seen.refine("committed", p, 0)
-                self.seen.refine("owner", p, None)
-        return p
-
-    def member(self, name: str) -> Member:
-        """A member."""
-        m = (name,)
-        if m not in self._members:
-            self.seen.add("Member", m)
-            if self.tells is not None:
-                self.tells.named(m, name, name)
-        return m
 
     def offsets(self, line: TraceLine, of: str = "offsets") -> dict[Partition, int]:
         """The offsets that a line tells, each one more."""

@@ -26,6 +26,7 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
     SyncGroupResponse,
 )
+from msgspec import Struct
 
 from herdproof.broker.codec import KafkaRequest, Versions
 from herdproof.protocols.group_protocol import messages as group
@@ -273,14 +274,34 @@ def write_commit(response: group.OffsetCommitResponse, version: int) -> ApiMessa
     return OffsetCommitResponse(version=version, topics=results(made, response.topics))
 
 
+class FetchedAnswer(Struct, kw_only=True, gc=False):
+    """A partition in the answer to an OffsetFetch; kafka-python encodes whatever has its fields."""
+
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str
+    error_code: int
+    tags: None = None
+    unknown_tags: None = None
+
+
+class ResultAnswer(Struct, kw_only=True, gc=False):
+    """A partition in an answer that has an error for each."""
+
+    partition_index: int
+    error_code: int
+    tags: None = None
+    unknown_tags: None = None
+
+
 def results(made: Any, topics: tuple[group.TopicResult, ...]) -> list[Any]:
     """An error, or none, for each partition; `made` is the class of an answer's topic."""
-    of_partition = made.fields["partitions"].data_class
     return [
         made(
             name=topic.name,
             partitions=[
-                of_partition(partition_index=part.partition, error_code=part.error)
+                ResultAnswer(partition_index=part.partition, error_code=part.error)
                 for part in topic.partitions
             ],
         )
@@ -293,7 +314,7 @@ def write_fetch(response: group.OffsetFetchResponse, version: int) -> ApiMessage
     if version < GROUPS_FETCHED_FROM:
         (of_one,) = response.groups
         made = OffsetFetchResponse.OffsetFetchResponseTopic
-        topics = [fetched(made, made.OffsetFetchResponsePartition, each) for each in of_one.topics]
+        topics = [fetched(made, each) for each in of_one.topics]
         return OffsetFetchResponse(version=version, error_code=of_one.error, topics=topics)
     of_group = OffsetFetchResponse.OffsetFetchResponseGroup
     of_topic = of_group.OffsetFetchResponseTopics
@@ -303,20 +324,17 @@ def write_fetch(response: group.OffsetFetchResponse, version: int) -> ApiMessage
             of_group(
                 group_id=one.group_id,
                 error_code=one.error,
-                topics=[
-                    fetched(of_topic, of_topic.OffsetFetchResponsePartitions, each)
-                    for each in one.topics
-                ],
+                topics=[fetched(of_topic, each) for each in one.topics],
             )
             for one in response.groups
         ],
     )
 
 
-def fetched(of_topic: Any, of_partition: Any, topic: group.FetchedTopic) -> Any:
-    """The committed offsets of a topic, in an answer's own classes."""
+def fetched(of_topic: Any, topic: group.FetchedTopic) -> Any:
+    """The committed offsets of a topic, in an answer's own class."""
     partitions = [
-        of_partition(
+        FetchedAnswer(
             partition_index=part.partition,
             committed_offset=part.offset,
             committed_leader_epoch=part.leader_epoch,

@@ -4,9 +4,11 @@ A store in ZooKeeper, fenced by the epoch of the election: who is deposed writes
 A group is a node, its data what is stored of its members; below it is a node for each topic, and
 below that one for each partition with a committed offset. A change is one transaction, which begins
 with the check of the epoch's node; only the deletion of a group that is too large for one is
-several, the group's own node last. Changes are sent at once, each behind the one before: one
-session keeps their order. Whoever does not hear whether one was done is in doubt about all, and has
-to load anew (its connection is lost, so that the election wants it to step down anyway).
+several, the group's own node last. A change is sent at once, unless another one is under way: what
+comes meanwhile is sent together, in order, once that is answered, as much as one transaction may
+hold. So many commits cost hardly more than one, and each waits for two answers at most. Whoever
+does not hear whether one was done is in doubt about all, and has to load anew (its connection is
+lost, so that the election wants it to step down anyway).
 
 There is no socket here: `submit` sends an operation over the one session, and calls back with its
 answer, in order.
@@ -59,6 +61,8 @@ _NAMELESS = "%"
 """The node of the group whose name is empty: nothing is quoted so."""
 _DELETES = 1_000
 """So many deletions are one transaction at most."""
+_TOGETHER = 1_000
+"""From so many operations on, a transaction takes no further change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,10 @@ class ZooKeeperGroupStore:
         self._stands: dict[str, set[str]] = {}
         """Of each group, the nodes that stand, once all that was sent is done."""
         self._sent: deque[_Sent] = deque()
+        """Changes of which nobody was told, in order."""
+        self._waiting: deque[tuple[_Sent, list[Write]]] = deque()
+        """The transactions of these that are not sent yet."""
+        self._is_under_way = False
 
     # ── Loading ─────────────────────────────────────────────────────────────────────────────
 
@@ -120,6 +128,8 @@ class ZooKeeperGroupStore:
         self._turn += 1
         self._stands = {}
         self._sent.clear()
+        self._waiting.clear()
+        self._is_under_way = False
         _Loading(self._submit, self._paths, partial(self._loaded, self._turn, then)).begin()
 
     def _loaded(self, turn: int, then: LoadedThen, loading: _Loading | None) -> None:
@@ -136,7 +146,7 @@ class ZooKeeperGroupStore:
     # ── Writing ─────────────────────────────────────────────────────────────────────────────
 
     def write(self, change: StoreGroup, then: WrittenThen) -> None:
-        """Send a change; in the order in which they were given, `then` is told of each."""
+        """Have a change stored; in the order in which they were given, `then` is told of each."""
         transactions = self._deletions(change) if change.is_deleted else self._writes(change)
         sent = _Sent(then, len(transactions))
         if any(_size(each) > self._max_bytes for each in transactions):
@@ -144,18 +154,39 @@ class ZooKeeperGroupStore:
         else:
             self._note(change.group, transactions)
         self._sent.append(sent)
-        for each in transactions:
-            operation = elector.fenced(self._paths.election, self._epoch, tuple(each))
-            self._submit(operation, partial(self._answered, self._turn, sent))
+        self._waiting += ((sent, each) for each in transactions)
+        self._send()
         self._report()
 
-    def _answered(self, turn: int, sent: _Sent, answer: Answer) -> None:
+    def _send(self) -> None:
+        """Send what waits, as much as one transaction may hold, unless one is under way."""
+        if self._is_under_way or not self._waiting:
+            return
+        of: list[_Sent] = []
+        writes: list[Write] = []
+        left = self._max_bytes
+        while self._waiting and len(writes) < _TOGETHER:
+            sent, more = self._waiting[0]
+            left -= _size(more)
+            if of and left < 0:
+                break
+            self._waiting.popleft()
+            of.append(sent)
+            writes += more
+        self._is_under_way = True
+        operation = elector.fenced(self._paths.election, self._epoch, tuple(writes))
+        self._submit(operation, partial(self._answered, self._turn, of))
+
+    def _answered(self, turn: int, of: list[_Sent], answer: Answer) -> None:
         if turn != self._turn:
             return
-        sent.left -= 1
-        if not isinstance(answer, Done):
-            sent.written = WriteOutcome.DOUBTFUL
+        self._is_under_way = False
+        for sent in of:
+            sent.left -= 1
+            if not isinstance(answer, Done):
+                sent.written = WriteOutcome.DOUBTFUL
         self._report()
+        self._send()
 
     def _report(self) -> None:
         """Tell of all that is known, as far as all before it is."""

@@ -1,20 +1,31 @@
 """
-Traces of group coordinators for the audit. Format: `docs/group_protocol_trace.md`.
+Traces of group coordinators, and of what Kafka's own answers, for the audit.
 
-What lines say of the contract's fields is in `judged/`.
+Format: `docs/group_protocol_trace.md`. What lines say of the contract's fields is in `judged/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from herdproof.conformance.traces.line import SCHEMA, TraceLine
+from herdproof.conformance.traces.replay import Watches
+from herdproof.pipeline.audit.auditor import Replayed
 from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.map_trace import MapAuditor
+from herdproof.pipeline.judging.gaps import Gap
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.judging import Judging
-from herdproof.protocols.group_protocol.judged.judge import SENTENCES, UNDECIDED, GroupJudge
+from herdproof.pipeline.spark.tables import Rows
+from herdproof.protocols.group_protocol.judged.judge import (
+    SENTENCES,
+    UNDECIDED,
+    UNDECIDED_BY_ANSWERS,
+    AnswersJudge,
+    GroupJudge,
+)
+from herdproof.protocols.group_protocol.tracing import KAFKA, UNSEEN_STEPS
 
 
 class GroupLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
@@ -49,4 +60,66 @@ class GroupsAuditor(MapAuditor):
 
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines: by the contract's own properties."""
-        return GroupJudging(run, group, self.name, GroupJudge(), UNDECIDED)
+        return WhoseLines(run, group, self.name)
+
+    def replay(self, lines: Sequence[Any], watches: Watches | None = None) -> Replayed:
+        """A group's lines, in order, replayed in the spec; answers of Kafka's are no steps."""
+        if any(line.role == KAFKA for line in lines):
+            return Replayed("not observable", UNSEEN_STEPS)
+        return super().replay(lines, watches)
+
+
+class WhoseLines:
+    """Judges lines of our coordinators, or answers of Kafka's, whichever comes first."""
+
+    def __init__(self, run: str, group: str, protocol: str) -> None:
+        self._who = run, group, protocol
+        self._role = ""
+        self._made: GroupJudging | None = None
+
+    def _of(self, role: str) -> GroupJudging:
+        if self._made is None:
+            self._role = role
+            self._made = (
+                GroupJudging(*self._who, AnswersJudge(), UNDECIDED_BY_ANSWERS) if role == KAFKA
+                else GroupJudging(*self._who, GroupJudge(), UNDECIDED)
+            )  # fmt: skip
+        return self._made
+
+    def foresee(self, lines: Sequence[Any], whole: int) -> None:
+        """These come next, as far as is known; before the first `whole` of them none is missing."""
+        if lines:
+            self._of(lines[0].role).foresee(lines, whole)
+
+    def take(self, line: Any) -> bool:
+        """The next line; one of the other kind tells that somebody else coordinates, too."""
+        judging = self._of(line.role)
+        if line.role == self._role:
+            return judging.take(line)
+        why = f"of {line.node}: another coordinator has a group of this name in this run"
+        judging.lose(Gap(0, 0, why, line.role, line.node, 1, exact=False))
+        return False
+
+    def lose(self, gap: Gap) -> None:
+        """From here on, until they are found, these lines may have been."""
+        self._of(gap.role).lose(gap)
+
+    def find(self, gap: Gap) -> None:
+        """From here on, they can have been no more."""
+        self._of(gap.role).find(gap)
+
+    def knows(self, gap: Gap) -> None:
+        """These lines are missing, and others tell what they said."""
+        self._of(gap.role).knows(gap)
+
+    def leave(self, line: Any) -> None:
+        """That was the last line of a process, as far as is known."""
+        self._of(line.role).leave(line)
+
+    def drain(self) -> Rows:
+        """The rows that were finished since the last time."""
+        return self._made.drain() if self._made is not None else {}
+
+    def close(self) -> Rows:
+        """The last rows: what is open, the figures of the whole group, the verdicts."""
+        return self._of("").close()

@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.conformance.traces.mapping import ANY, OWN, Row, Told, TraceMap
 from herdproof.conformance.traces.values import Scale, Values
@@ -35,6 +36,7 @@ from herdproof.protocols.group_protocol.steps import (
     WAITS,
 )
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
+from herdproof.protocols.group_protocol.tracing import ANSWERED, KAFKA, UNSEEN_STEPS
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdproof.protocols.group_replay import GroupReplay, places
 from herdspec.check.conformance.follow import ELSE, Call, Way, differences
@@ -542,7 +544,14 @@ ROWS: Mapping[str, Row] = {
     "answered": decided(G.answered, note=G.hears, action=None),
     "answer_commits": decided(G.commits_answered, note=G.tells),
     "handle_offset_fetch": decided(stays, G.fetched, action=None),
+    ANSWERED: Row(None),
 }
+
+
+def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
+    """Of a coordinator of Kafka's the answers are told, and no step."""
+    if any(line.role == KAFKA for line in lines):
+        yield Missing(f"{UNSEEN_STEPS}: `herdproof audit` judges these", 0)
 
 
 @cache
@@ -552,4 +561,5 @@ def map_of() -> TraceMap:
         in_replays(GROUP_PROTOCOL), ROWS, protocol=NAME, group=GroupTrace, initial=G.initial,
         arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY}, plain=True,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
+        untraced=untraced,
     )  # fmt: skip
