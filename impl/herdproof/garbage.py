@@ -1,4 +1,4 @@
-"""Seldom looking for garbage, where much is made that lives on, or few cycles."""
+"""Looking for garbage seldom, or for a short time only: where much lives on, and few cycles are."""
 
 from __future__ import annotations
 
@@ -10,8 +10,23 @@ from contextlib import contextmanager
 @contextmanager
 def few_collections() -> Iterator[None]:
     """Within this context garbage is seldom looked for."""
+    yield from thresholds(100_000, 50, 100)
+
+
+@contextmanager
+def short_collections() -> Iterator[None]:
+    """
+    Within this context no look for garbage takes long: it goes through few objects, and often.
+
+    All of them are gone through as seldom as within `few_collections`, which is hardly ever.
+    """
+    yield from thresholds(5_000, 10, 10_000)
+
+
+def thresholds(*three: int) -> Iterator[None]:
+    """Have other thresholds of the three generations for a while."""
     before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(*three)
     try:
         yield
     finally:

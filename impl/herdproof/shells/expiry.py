@@ -21,11 +21,6 @@ AT_ONCE = 256
 """The number of watchers that expire in one event: all of a large crowd would hold up all else."""
 
 
-def never() -> bool:
-    """What is due is not enough before it is too much at once."""
-    return False
-
-
 class Purgatory:
     """Watchers by key, and a priority queue of when they expire (in ms)."""
 
@@ -54,11 +49,11 @@ class Purgatory:
         self._drop_cleared()
         return self._queue[0][0] if self._queue else None
 
-    def expire(self, now_ms: int, is_enough: Callable[[], bool] = never) -> None:
+    def expire(self, now_ms: int, most: int = AT_ONCE) -> None:
         """Call what is due, not too much at once: what `due` says then is due already."""
-        for _ in range(AT_ONCE):
+        for _ in range(min(most, AT_ONCE)):
             due = self.due()
-            if due is None or due > now_ms or is_enough():
+            if due is None or due > now_ms:
                 return
             _, _, key = heapq.heappop(self._queue)
             _, expired = self.watchers.pop(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 
@@ -16,6 +17,8 @@ log = logging.getLogger(__name__)
 
 BACKLOG = 1024
 """Connections that wait to be accepted: after a failover all consumers come at once."""
+AT_ONCE = 32
+"""How many of them are taken on at a time, before others have their turn."""
 HANDSHAKES = 256
 """
 The number of TLS handshakes under way at once; each costs some 300 kB, whoever it is.
@@ -36,8 +39,8 @@ async def listen(
         threshold = Threshold(connection, limits, server_context(tls))
         connection = threshold.arrival
     try:
-        return await asyncio.get_running_loop().create_server(
-            connection, limits.host, limits.port, backlog=BACKLOG
+        server = await asyncio.get_running_loop().create_server(
+            connection, limits.host, limits.port, backlog=AT_ONCE
         )
     except OSError as problem:
         raise CannotListen(
@@ -45,6 +48,10 @@ async def listen(
             f"({problem.strerror or problem}): choose another --port (0 takes a free one), or "
             f"end what has it."
         ) from problem
+    for shared in server.sockets:  # asyncio takes on at a time as many as may wait
+        with socket.fromfd(shared.fileno(), shared.family, shared.type) as same:
+            same.listen(BACKLOG)
+    return server
 
 
 class Threshold:

@@ -50,7 +50,7 @@ def coordinator(
     from prometheus_client import disable_created_metrics
 
     from herdproof.conformance.traces.tracer import open_trace
-    from herdproof.garbage import few_collections
+    from herdproof.garbage import short_collections
     from herdproof.protocols.central_coordinator.server.configuration import read
     from herdproof.protocols.central_coordinator.server.metrics import Metrics
     from herdproof.protocols.central_coordinator.server.server import ignore_event
@@ -76,7 +76,7 @@ def coordinator(
         if trace is not None:
             stream = stack.enter_context(opened(trace, open_trace))
             observe = CoordinatorTracer(str(configuration.broker_id), run, stream)
-        stack.enter_context(few_collections())  # one takes as long as members are many
+        stack.enter_context(short_collections())  # a whole one takes long where members are many
         code = metrics.holds.run(serve(configuration, metrics, observe))
     raise typer.Exit(code)
 

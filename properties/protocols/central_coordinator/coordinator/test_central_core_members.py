@@ -6,11 +6,12 @@ References: PROTOCOLS.md, section B (consumers, pingScheduler, rulings 2 and 5).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from herdproof.protocols.central_coordinator.coordinator.outbox import FULL
+from herdproof.protocols.central_coordinator.coordinator import pings
 from herdproof.protocols.central_coordinator.events import (
     Close,
     CoordinatorEffect,
@@ -64,7 +65,7 @@ def test_a_consumer_is_pinged_once_per_interval() -> None:
 def test_a_crowd_is_not_pinged_in_one_event() -> None:
     """Of more consumers than go into one event each is pinged, and other events come in between."""
     w = elected()
-    crowd = [w.register("a", group=f"g{number}") for number in range(FULL // 2 + 44)]
+    crowd = [w.register("a", group=f"g{number}") for number in range(pings.AT_ONCE + 44)]
     taken = w.core.receive
     sent: list[int] = []
 
@@ -77,7 +78,41 @@ def test_a_crowd_is_not_pinged_in_one_event() -> None:
     w.advance(1_000)
 
     assert [a.count(Ping) for a in crowd] == [1] * len(crowd)
-    assert max(sent) == FULL // 2  # a ping is a step and a frame
+    assert max(sent) == pings.AT_ONCE
+
+
+def test_a_crowd_that_came_at_once_is_pinged_by_turns() -> None:
+    """Of very many that register at once few are pinged at once, and none later than alone."""
+    w = elected()
+    scheduler = w.core.ping_scheduler
+    interval_ms, crowd = 1_000, 30 * pings.CROWD
+    for channel in range(crowd):
+        scheduler.schedule(channel, w.now_ms, interval_ms)
+
+    due = [due_ms - w.now_ms for due_ms, _ in scheduler.queue]
+    moments = Counter(each // pings.MOMENT_MS for each in due)
+    assert len(due) == crowd
+    assert max(moments.values()) == pings.CROWD
+    assert 0 < min(due) <= max(due) == interval_ms
+    for channel in range(crowd, 200 * pings.CROWD):
+        scheduler.schedule(channel, w.now_ms, interval_ms)
+    due = [due_ms - w.now_ms for due_ms, _ in scheduler.queue]
+    moments = Counter(each // pings.MOMENT_MS for each in due)
+    assert 0 < min(due) <= max(due) == interval_ms
+    assert max(moments.values()) <= 3 * pings.CROWD
+
+
+def test_a_crowd_that_is_gone_leaves_no_room_taken() -> None:
+    """Whoever is not pinged any more is not reckoned with."""
+    w = elected()
+    crowd = [w.register("a", group=f"g{number}") for number in range(pings.CROWD)]
+    w.advance(5_000)
+    for member in crowd:
+        w.close(member)
+    w.advance(60_000)
+
+    assert not w.core.ping_scheduler.queue
+    assert not w.core.ping_scheduler._due
 
 
 def test_a_ping_that_is_not_answered_is_sent_again() -> None:

@@ -75,6 +75,9 @@ from herdproof.zookeeper.operations import (
     Sync,
 )
 
+EXPIRE = 32
+"""How many watchers expire in one event: most of them are members who are lost, or pinged again."""
+
 _SETTINGS = Settings()
 _PATHS = Paths()
 
@@ -200,7 +203,7 @@ class Coordinator:
         self.outbox.go_on()
         self.socket_server.run()
         self.membership.admission.go_on()
-        self.purgatory.expire(self.outbox.now_ms, self.outbox.is_full)
+        self.purgatory.expire(self.outbox.now_ms, EXPIRE)
         self.ping_scheduler.run(self.outbox.now_ms)
         self.context.matches.run()
         self.rebalancer.tick()

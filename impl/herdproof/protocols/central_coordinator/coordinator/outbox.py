@@ -5,7 +5,7 @@ Every part of the coordinator's core says through its one `Outbox` what must now
 be done with an answer is a bound method (or a `partial` of one), so that it can be read and copied.
 
 One event leads to no more than its shell can carry out soon: once it is full, further questions
-wait for the next tick, and so do requests of members (`socket_server.py`), pings and rebalances.
+wait for the next tick, and so do requests of members (`socket_server.py`), and rebalances.
 """
 
 from __future__ import annotations

@@ -317,6 +317,8 @@ class Server:
     def _carry_out(self, effect: CoordinatorEffect) -> None:
         """Do what the core wants done."""
         match effect:
+            case Step():
+                pass  # for whoever observes
             case Send(channel=number, frame=frame):
                 if (channel := self._channels.get(number)) and channel.send(frame):
                     self.metrics.sent(frame)
@@ -332,8 +334,6 @@ class Server:
                 self._step_down(why)
             case Report():
                 self._report(effect)
-            case Step():
-                pass  # for whoever observes
             case _:
                 assert_never(effect)
 

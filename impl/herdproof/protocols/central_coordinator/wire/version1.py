@@ -175,7 +175,8 @@ def encode(frame: Frame) -> bytes:
     """
     message = frame.message
     direction = DIRECTIONS[type(message)]
-    spoken = replace(frame, error=_error_of(frame))
+    error = _error_of(frame)
+    spoken = frame if error is frame.error else replace(frame, error=error)
     writer = ByteWriter()
     try:
         version = version_of(message)
