@@ -15,6 +15,7 @@ from pathlib import Path
 
 from herdproof.pipeline.audit.protocols import auditors
 from herdproof.pipeline.judging.figures import FIGURES
+from herdproof.pipeline.judging.unread import CAUSES
 from herdproof.pipeline.offsets import TOPIC
 from herdproof.pipeline.offsets.fields import PROMISED
 from herdproof.pipeline.offsets.judge import REFUTABLE
@@ -65,6 +66,12 @@ def tables() -> Iterator[str]:
         for column in table.columns[2:]:
             yield f"| `{column.name}` | {column.kind} | {column.says} |"
         yield ""
+    yield "## Why nobody reads a partition\n"
+    yield "The values of `unread.why`.\n"
+    yield "| why | what stood in the way |\n|---|---|"
+    for why, says in CAUSES.items():
+        yield f"| `{why}` | {says} |"
+    yield ""
     yield "## The figures\n"
     yield "Those of each occurrence have its time; the others are of the whole group.\n"
     yield "| name | unit | of each | what it says |\n|---|---|---|---|"

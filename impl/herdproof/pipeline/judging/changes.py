@@ -15,6 +15,14 @@ from msgspec import Struct
 
 from herdproof.pipeline.judging.figures import FIGURES
 from herdproof.pipeline.judging.stories import Stories
+from herdproof.pipeline.judging.unread import (
+    FOR_EVER,
+    READER,
+    SILENT,
+    UNASSIGNED,
+    Stretch,
+    Unread,
+)
 from herdproof.pipeline.spark.tables import Row, Rows
 from herdspec.check.observation.doubt import UNKNOWN, Doubtful, as_told, is_lost, possible
 from herdspec.check.observation.observed import Entry, Observed
@@ -69,8 +77,14 @@ class Changes:
         """How many intervals of a partition have not ended."""
         self._ended_ns: dict[Partition, int] = {}
         """When the last interval ended of a partition that nobody has."""
-        self._ends: dict[Member, tuple[int, str]] = {}
-        """When the lease of a member ends that ceases to consume, and how else it ceases."""
+        self.unread = Unread()
+        self._suspects: dict[Member, None] = {}
+        """Members of whom it was not known, at some time, what they read."""
+        self._ends: dict[Member, tuple[int, str, int | None, int]] = {}
+        """
+        Of a member that ceases to consume: when its lease ends, how else it ceases, since when it
+        is silent, and when that was told.
+        """
         self._names: dict[Member, tuple[str | None, str]] = {}
         """By member, its registration and its consumer."""
         self._joined: dict[Member, int] = {}
@@ -88,7 +102,7 @@ class Changes:
     def _listen(self) -> None:
         self._hears: dict[str, Callable[[Any, Any, Any], None]] = {
             "consumes": self._consumes, "position": self._position, "live": self._live,
-            "stage": self._stage, "generation": self._generation,
+            "stage": self._stage, "generation": self._generation, "known": self._known,
         }  # fmt: skip
         if "consumes" not in self._entries:
             self._hears |= {"owner": self._owner, "committed": self._committed}
@@ -114,6 +128,8 @@ class Changes:
         for m in [m for m in self._names if m not in members and m not in self._intervals]:
             for of in (self._names, self._ends, self.stories.kept):
                 of.pop(m, None)
+        for m in [m for m in self._suspects if m not in members]:
+            del self._suspects[m]
         self._heard.intersection_update(members)
         rows, self._rows = self._rows, {}
         return rows
@@ -153,9 +169,15 @@ class Changes:
         """Who has written the next owners."""
         self._writer = node, epoch
 
-    def ceases(self, member: Member, until_ns: int, how: str) -> None:
-        """A member consumes no more, or its lease was over before that."""
-        self._ends[member] = until_ns, how
+    def ceases(
+        self, member: Member, until_ns: int, how: str, silent_ns: int | None = None
+    ) -> None:
+        """
+        A member consumes no more, or its lease was over before that.
+
+        `silent_ns`: when it was heard last, if it has not said itself that it stopped.
+        """
+        self._ends[member] = until_ns, how, silent_ns, self._line.time_ns
 
     def goes(self, how: str) -> None:
         """How a member went that is counted as one no more."""
@@ -218,6 +240,7 @@ class Changes:
             waited = max(0, line.time_ns - ended_ns)
             self._downtime_ns += waited
             self._figure("partition_downtime_s", waited / SECOND, line.time_ns, "-".join(p))
+        self._is_read(p)
         self._opens(m, p, offset, known=True)
 
     def _opens(self, m: Member, p: Partition, offset: int | None, *, known: bool) -> None:
@@ -253,13 +276,16 @@ class Changes:
         if not self._intervals[m]:
             del self._intervals[m]
         now = self._line.time_ns
-        until_ns, how = self._ends.get(m, (now, "stopped"))
+        until_ns, how, silent_ns, told_ns = self._ends.get(m, (now, "stopped", None, now))
         how = "lease_over" if until_ns < now else how
         to_ns = max(interval.from_ns, min(now, until_ns))
         self._row_of(m, p, interval, to_ns, how)
         self._held[p] -= 1
         if not self._held[p]:
             self._ended_ns[p] = to_ns
+            self._is_unread(p, m, interval.from_ns, silent_ns, to_ns)
+            if told_ns != now:
+                self.unread.must_be_read(p, 0)  # nobody has told when it ceased
         if interval.gone_ns is not None and to_ns > interval.gone_ns:
             self._zombie(m, interval.gone_ns, to_ns)
 
@@ -287,10 +313,15 @@ class Changes:
         m, p = key
         self._heard.add(m)
         value, is_open = self._entries["consumes"][key], p in self._intervals.get(m, {})
+        if p in self.unread.open and not self._may_be_read(p):
+            self.unread.is_sure(p, self._line.time_ns)
         if as_told(value) is True and not is_open:
+            self.unread.doubt(p, 0)
+            self._is_read(p)
             self._opens(m, p, None, known=False)
         elif as_told(value) is False and is_open:
             self._cease(m, p)
+            self.unread.must_be_read(p, 0)  # nobody knows since when
 
     # ── Where nobody tells who consumes: by assignment ───────────────────────────────────────
 
@@ -325,6 +356,7 @@ class Changes:
         if as_told(new) is True and m not in self._joined:
             self._joined[m] = now
             self._counts["members_joined"] += 1
+            self._has_joined(m)
         elif as_told(new) is False and m in self._joined:
             how, self._how = self._how, "deposed"
             self._goes(m, now, how)
@@ -341,6 +373,70 @@ class Changes:
             self._counts["members_left"] += 1
             for interval in self._intervals.get(m, {}).values():
                 interval.gone_ns = interval.gone_ns or left_ns
+
+    # ── Without a reader ────────────────────────────────────────────────────────────────────
+
+    def _is_unread(
+        self, p: Partition, m: Member, begun_ns: int, silent_ns: int | None, to_ns: int
+    ) -> None:
+        """Its last reader has ceased, as far as is told; or it was heard no more."""
+        _, consumer = self._names.get(m, (None, m[0]))
+        if silent_ns is None:
+            self.unread.begin(p, to_ns, to_ns, READER, (consumer,))
+        else:  # who was heard after its lease has renewed that, in lines that are not there
+            sure_ns = to_ns if silent_ns <= to_ns else FOR_EVER
+            self.unread.begin(p, max(begun_ns, silent_ns), sure_ns, SILENT, (consumer,))
+        if self._may_be_read(p):
+            self.unread.doubt(p, 0)
+
+    def _known(self, p: Partition, _: Any, new: Any) -> None:
+        if as_told(new) is True and self._joined:
+            self._awaits_a_reader(p)
+
+    def _has_joined(self, m: Member) -> None:
+        """A member has come; if it is the first, somebody is to read what there is."""
+        if m not in self._heard and "consumes" in self._entries:
+            self._suspects[m] = None
+        if len(self._joined) == 1 and "known" in self._entries:
+            for p, value in [*self._entries["known"].items()]:
+                if as_told(value) is True:
+                    self._awaits_a_reader(p)
+
+    def _awaits_a_reader(self, p: Partition) -> None:
+        now = self._line.time_ns
+        there = "consumes" in self._entries and p not in self.unread.open
+        if there and not self._held.get(p) and not self._may_be_read(p):
+            self.unread.begin(p, now, now, UNASSIGNED)
+
+    def _suspect(self) -> None:
+        """Who may read something, for all that is known: of whom one entry is lost, all are."""
+        consumes = self._entries.get("consumes")
+        p = next(iter(self._seen.domains.get("Partition", ())), None)
+        if consumes is not None and p is not None:
+            members = self._seen.domains["Member"]
+            self._suspects.update((m, None) for m in members if is_lost(consumes[m, p]))
+
+    def _may_be_read(self, p: Partition) -> bool:
+        """Whether there is somebody who may read it, for all that is known."""
+        consumes = self._entries["consumes"]
+        return any(is_lost(consumes[m, p]) for m in self._suspects)
+
+    def _is_read(self, p: Partition) -> None:
+        """Somebody reads it."""
+        self._row_unread(p, self.unread.end(p, self._line.time_ns), is_open=False)
+
+    def _row_unread(self, p: Partition, parts: list[Stretch], *, is_open: bool) -> None:
+        if not parts:
+            return
+        since_ns, until_ns = parts[0].from_ns, parts[-1].until_ns
+        for part in parts:
+            ends = not is_open or part is not parts[-1]
+            self.row(
+                "unread", topic=p[0], partition=p[1], from_ns=part.from_ns,
+                until_ns=part.until_ns if ends else None,
+                seconds=(part.until_ns - part.from_ns) / SECOND, why=part.why, who=part.who,
+                certain=part.certain, since_ns=since_ns, whole_s=(until_ns - since_ns) / SECOND,
+            )  # fmt: skip
 
     # ── Generations ─────────────────────────────────────────────────────────────────────────
 
@@ -381,6 +477,9 @@ class Changes:
     def lose(self) -> None:
         """Lines are missing: of what is not known any more, nobody knows when it ended."""
         self._ended_ns.clear()
+        self._suspect()
+        for p in [p for p in self.unread.open if self._may_be_read(p)]:
+            self.unread.doubt(p, self.last_ns)
         for m, own in self._intervals.items():
             for p, interval in own.items():
                 if is_lost(self._told("consumes", (m, p))):
@@ -389,6 +488,8 @@ class Changes:
     def close(self) -> None:
         """Nothing more comes: what is open, and the figures of the whole group."""
         self._end("open")
+        for p in sorted(self.unread.open):
+            self._row_unread(p, self.unread.end(p, self.last_ns), is_open=True)
         for m in sorted(self._joined, key=repr):
             self._goes(m, None, "open")
         for m in sorted(self._intervals, key=repr):
@@ -403,6 +504,7 @@ class Changes:
         values: dict[str, float | None] = {**self._counts}
         values["partition_downtime_total_s"] = self._downtime_ns / SECOND
         values["churn"] = churn * 60 * SECOND / lived_ns if lived_ns else None
+        values["redelivered_total"] = values["redelivered_total"] or None  # see FIGURES
         if not self._heard.issuperset(self._seen.domains.get("Member", ())):
             values |= dict.fromkeys(OF_CONSUMERS)
         for name, value in values.items():

@@ -38,7 +38,11 @@ FIGURES: Mapping[str, Figure] = {
     "zombies": Figure("count", False, "consumers that could deliver after they were counted out"),
     "commits_refused": Figure("count", False, "how many offsets of commits were refused"),
     "commit_regressions": Figure("count", False, "how often a commit lay behind what is stored"),
-    "redelivered_total": Figure("records", False, "the sum of `redelivered`"),
+    "redelivered_total": Figure(
+        "records", False,
+        "the sum of `redelivered`: so many at least; null for none, since nobody tells what was"
+        " delivered after the last offset that was told",
+    ),
     "partition_downtime_total_s": Figure("s", False, "the sum of `partition_downtime_s`"),
 }
 """By name."""

@@ -127,6 +127,22 @@ _TABLES = (
         """,
     ),
     _table(
+        "unread",
+        "A stretch of time in which nobody read a partition, with what stood in the way.",
+        """
+        topic string: the topic
+        partition string: the partition's number
+        from_ns long: when the stretch began
+        until_ns long: when it ended; null where nobody reads it in the end
+        seconds double: how long it was; without an end, up to the last line
+        why string: what stood in the way, see below
+        who string: who was waited for, or is about
+        certain boolean: false where who is not heard any more may have gone on
+        since_ns long: since when nobody read it, over all stretches
+        whole_s double: for how long nobody read it, in all
+        """,
+    ),
+    _table(
         "commits",
         "An offset that was committed, or refused.",
         """

@@ -150,7 +150,7 @@ class CentralJudge:
 
     def listen(self, tells: Changes) -> None:
         """From now on, tables are told what changes, and what the contract has no field for."""
-        self._table.tells = tells
+        self._table.listen(tells)
         self.seen.hears = tells.hears
 
     def judgements(self) -> list[Judgement | SharesRuled]:
@@ -263,6 +263,7 @@ class CentralJudge:
             self._table.lose_coordinator()
             self._requests.lose()
         self.seen.gap(gap.lines, fields)
+        self._table.lose(of_consumer=gap.role == CONSUMER)
         self._is_whole = False
         self._catch_up()
         self._untold.lose()
@@ -280,6 +281,7 @@ class CentralJudge:
 
     def find(self, gap: Gap) -> None:
         """What is told from now on is so."""
+        self._table.find(of_consumer=gap.role == CONSUMER)
         if gap.role == CONSUMER:
             for m in self._blind[gap.node].pop(0):
                 for f in OF_CONSUMERS:

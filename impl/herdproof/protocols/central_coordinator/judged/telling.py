@@ -14,9 +14,15 @@ from herdproof.consuming.subscription import Subscription
 from herdproof.pipeline.judging.changes import Changes
 from herdproof.protocols.central_coordinator.judged.consumers import Member, Partition
 from herdproof.protocols.central_coordinator.judged.fields import CentralFields
+from herdproof.protocols.central_coordinator.judged.hindrance import Hindrance
 from herdproof.protocols.central_coordinator.steps import LEFT
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.tracing import CONSUMER
 from herdspec.check.observation.observed import Observed
+
+ANSWERS = frozenset({"handle_ping", "handle_stop", "handle_start"})
+HEARS = frozenset(f"{answer}_response" for answer in ANSWERS)
+"""Lines of a coordinator that show that a consumer lives; each follows one of the consumer's."""
 
 
 class TellingFields(CentralFields):
@@ -25,14 +31,51 @@ class TellingFields(CentralFields):
     def __init__(self, seen: Observed, stored: Mapping[Partition, int], generation: int) -> None:
         super().__init__(seen, stored, generation)
         self.tells: Changes | None = None
+        self.hindrance: Hindrance | None = None
         self._line: CentralStep | None = None
+        self._heard: dict[Member, int] = {}
+        """When a member was heard last: by its own lines, or by its coordinator."""
+        self._answered: dict[Member, bool] = {}
+        """Whether a member has told of its last answer; if not, its lease is longer than told."""
         self._leases: dict[str, int] = {}
         """Until when a consumer may deliver, unless it says before that it does no more."""
+
+    def listen(self, tells: Changes) -> None:
+        """From now on, tables are told."""
+        self.tells, self.hindrance = tells, Hindrance(tells.unread)
 
     def take(self, line: CentralStep) -> bool:
         """The next line; whether it may have told of a step."""
         self._line = line
-        return super().take(line)
+        if self.hindrance is None:
+            return super().take(line)
+        self.hindrance.take(line)
+        renews = line.until_ns > self._leases.get(line.node, 0)
+        found = super().take(line)
+        if line.role == CONSUMER:
+            m = (line.consumer, line.connection)
+            self._heard[m] = line.time_ns
+            if line.action in ANSWERS:  # of one that others tell nobody knows the lease
+                self._answered[m] = renews
+        elif line.action in HEARS:
+            self._hear((line.consumer, line.connection), line.time_ns)
+        return found
+
+    def _hear(self, m: Member, time_ns: int) -> None:
+        """A coordinator hears a member: if that has not told of its answer, lines are missing."""
+        self._heard[m] = time_ns
+        if not self._answered.pop(m, False):
+            self._heard[m] = max(time_ns, self._leases.get(m[0], 0) + 1)
+
+    def lose(self, *, of_consumer: bool) -> None:
+        """Lines are missing from here on."""
+        if self.tells is not None and self.hindrance is not None:
+            self.hindrance.lose(self.tells.last_ns, of_consumer=of_consumer)
+
+    def find(self, *, of_consumer: bool) -> None:
+        """From here on, they can have been no more."""
+        if self.tells is not None and self.hindrance is not None:
+            self.hindrance.find(self.tells.last_ns, of_consumer=of_consumer)
 
     @property
     def subscribed(self) -> Mapping[Member, Subscription | None]:
@@ -42,10 +85,18 @@ class TellingFields(CentralFields):
     def _cease(self, node: str, had: Mapping[Partition, tuple[Member, int]]) -> None:
         if self.tells is not None and self._line is not None:
             lost = self._line.action == "on_lost_connection"
+            itself = self._line.role == CONSUMER and self._line.node == node
+            until_ns = self._leases.get(node, 0)
+            is_told = itself and self._line.action != "start" and until_ns >= self._line.time_ns
+            how = "lost_connection" if lost else "stopped"
             for m in {m: None for m, _ in had.values()}:
-                until_ns = self._leases.get(node, 0)
-                self.tells.ceases(m, until_ns, "lost_connection" if lost else "stopped")
+                self.tells.ceases(m, until_ns, how, None if is_told else self._heard.get(m))
         super()._cease(node, had)
+
+    def _drop(self, m: Member) -> None:
+        self._heard.pop(m, None)
+        self._answered.pop(m, None)
+        super()._drop(m)
 
     def _renew(self, line: CentralStep) -> None:
         if line.until_ns > line.time_ns:
