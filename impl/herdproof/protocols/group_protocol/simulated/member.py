@@ -62,6 +62,7 @@ from herdproof.protocols.group_protocol.messages import (
 from herdproof.protocols.group_protocol.simulated.broker import Frame
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
+from herdproof.protocols.group_protocol.steps import Step
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.kafka import Kafka
 from herdproof.simulator.process import Process, World
@@ -259,7 +260,7 @@ class SimulatedGroupMember(Process):
                 raise AssertionError(f"{self.name} is told of {error}")
             case EndClient():
                 self.kill()
-            case Polled() | Committed() | Assigned() | Report():
+            case Polled() | Committed() | Assigned() | Report() | Step():
                 pass
             case _:
                 assert_never(effect)

@@ -1,9 +1,10 @@
 """
 What the traces of system C are to its spec: a table, and what a group's replay remembers.
 
-Coordinators tell every step that they take (`tracing.py`), clients tell nothing: what one asked for
-shows where it is read (`anybody.py`). What nobody else tells is supposed where a line could not be
-without it: that a broker was killed, that a session was lost, who was elected.
+Coordinators tell every step that they take (`tracing.py`). What a client asked for shows where it
+is read (`anybody.py`); our own clients tell their steps, too (`clients.py`). What nobody else tells
+is supposed where a line could not be without it: that a broker was killed, that a session was lost,
+who was elected.
 
 - What is to be stored is stored by the time of its answer. Of a change that was never answered both
   is carried on where its coordinator ends, until what another one finds tells.
@@ -34,7 +35,10 @@ from herdproof.protocols.group_protocol.steps import (
     TOLD,
     WAITS,
 )
+from herdproof.protocols.group_protocol.traces.answers import untold
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
+from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
+from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdspec.check.conformance.follow import ELSE, Call, Way, differences
 from herdspec.protocols.election.spec import Broker
@@ -71,6 +75,7 @@ class GroupTrace:
 
     def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
         self._values = values
+        self.clients = ClientsTrace(values, lines)
         self._fates: dict[int, str] = {}
         """By line, what became of what it asks to be stored, if anybody heard."""
         self._asked: dict[int, TraceLine] = {}
@@ -91,6 +96,8 @@ class GroupTrace:
         loads: dict[str, TraceLine] = {}
         asked: dict[str, dict[int, TraceLine]] = {}
         for line in lines:
+            if line.role == CONSUMER:
+                continue
             self._gather(line)
             of = line.arguments
             if line.action == START:
@@ -137,7 +144,9 @@ class GroupTrace:
         return broker
 
     def m(self, line: TraceLine) -> Member:
-        """The member whose request it is."""
+        """The member whose request it is, or the client whose line."""
+        if line.role == CONSUMER:
+            return self.clients.element(line)
         return self._member(member(line))
 
     def _member(self, name: str) -> Member:
@@ -190,7 +199,9 @@ class GroupTrace:
         return "store_generation", (self._member(line.arguments["leader"]),)
 
     def starts(self, told: Told, s: State) -> Iterable[Way]:
-        """A process of a broker: another one than before, if there was one."""
+        """A process of a broker: another one than before, if there was one; or a client's."""
+        if told.line.role == CONSUMER:
+            return [[]]
         b = self.b(told)
         was_there, self._leading[b] = b in self._leading, False
         before = self._settles(s) if s.coordinator == b else [[]]
@@ -557,6 +568,7 @@ ROWS: Mapping[str, Row] = {
     "answered": decided(G.answered, note=G.hears, action=None),
     "answer_commits": decided(G.commits_answered, note=G.tells),
     "handle_offset_fetch": decided(stays, G.fetched, action=None),
+    **CLIENT_ROWS,
 }
 
 
@@ -565,6 +577,7 @@ def map_of() -> TraceMap:
     """The map of the verified spec."""
     return TraceMap(
         in_replays(GROUP_PROTOCOL), ROWS, protocol=NAME, group=GroupTrace, initial=G.initial,
-        arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY}, plain=True,
+        arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY, "wanted": ANY}, plain=True,
+        untraced=untold,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
     )  # fmt: skip
