@@ -16,8 +16,9 @@ from herdproof.simulator.traced import ProcessTracers
 def tracer_of(who: Process, stream: TextIO) -> Callable[[Any, Any, Sequence[Any]], None]:
     """The tracer of a process."""
     timeline = who.timeline
-    is_broker = isinstance(who, SimulatedGroupBroker)
-    node, role = (str(who.number), "") if is_broker else (who.name, CONSUMER)
+    node, role = who.name, CONSUMER
+    if isinstance(who, SimulatedGroupBroker):
+        node, role = str(who.number), ""
     tracer = GroupTracer(node, "simulated", stream, lambda: int(timeline.now * 1_000_000), role)
     return lambda who, _event, effects: tracer(who, effects)
 
