@@ -22,9 +22,12 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
+from herdproof.protocols.group_protocol.server.standing import PATHS
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
+from herdproof.zookeeper.operations import Delete
+from herdproof.zookeeper.proxy import FaultProxy
 from integration.broker_group import JAVA, OURS, PYTHON, BrokerGroup, java_with_tools
-from integration.clients import new_root
+from integration.clients import connected, new_root
 from integration.commands import Command
 from properties.protocols.group_protocol.testing.wired import WiredClient
 
@@ -33,7 +36,8 @@ COOPERATIVE = (*(kind for kind in PYTHON if kind != "aiokafka"), JAVA, OURS)
 """The clients that have a cooperative assignor."""
 GROUPS_OWN = "[groups]\ngroup_initial_rebalance_delay_ms = 0\ngroup_min_session_timeout_ms = 500\n"
 SESSION_MS = 2_000
-"""With ZooKeeper."""
+"""With ZooKeeper; `LONG_MS`: where it is not to end."""
+LONG_MS = 30_000
 NOT_COORDINATOR = 16
 PATIENCE_S = 30.0
 
@@ -229,9 +233,49 @@ def test_a_coordinator_that_was_paused_for_too_long_commands_nobody(
         assert committed(address(second), "t", "g") == [9, -1001]
 
 
-def standing(folder: Path, hosts: str, number: str) -> Command:
+def test_a_coordinator_that_has_not_heard_of_its_successor_stores_nothing(
+    zookeeper: EmbeddedZooKeeper, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """
+    Its session lives, and it goes on in good faith: the epoch alone keeps what it writes away.
+
+    An operator takes the election's node from it, while nothing that ZooKeeper says gets through.
+    Its write arrives there, after its successor's; what is stored, the next coordinator loads.
+    """
+    root = new_root(zookeeper)
+    with ExitStack() as stack, ThreadPoolExecutor() as meanwhile:
+        behind, direct = proxy.hosts + root, zookeeper.hosts + root
+        zombie = stack.enter_context(standing(tmp_path / "1", behind, "1", LONG_MS))
+        await_that_leads(address(zombie))
+        second = stack.enter_context(standing(tmp_path / "2", direct, "2", LONG_MS))
+        address(second)
+        member = WiredClient(address(zombie))
+        stack.callback(member.close)
+        member.own(0, 1)
+        assert member.commit(5) == 0
+
+        proxy.swallow_replies()
+        with connected(zookeeper.hosts) as operator:
+            operator.perform(Delete(root + PATHS.election.leader))
+        await_that_leads(address(second))
+        successor = WiredClient(address(second))
+        stack.callback(successor.close)
+        successor.member_id, successor.generation = member.member_id, member.generation
+        assert successor.commit(9) == 0
+        assert leads(address(zombie))
+        asked = meanwhile.submit(error_of, partial(member.commit, 3))
+        proxy.wait_swallowed_reply()
+        proxy.cut()
+        assert asked.result() != 0
+        second.send(signal.SIGTERM)
+        await_that_leads(address(zombie))
+
+        assert committed(address(zombie), "t", "g") == [9, -1001]
+
+
+def standing(folder: Path, hosts: str, number: str, session_ms: int = SESSION_MS) -> Command:
     """A broker by itself that stands for election."""
-    settings = f"{GROUPS_OWN}[zookeeper]\nsession_timeout_ms = {SESSION_MS}\n"
+    settings = f"{GROUPS_OWN}[zookeeper]\nsession_timeout_ms = {session_ms}\n"
     options = ("--topic", "t:2", "--zookeeper", hosts, "--broker-id", number)
     return started(folder, *options, settings=settings)
 

@@ -15,11 +15,12 @@ import pytest
 
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
-from herdspec.check.liveness.liveness import Liveness, liveness
+from herdspec.check.liveness.liveness import liveness
 from herdspec.protocols.flaws import Flaw
 from herdspec.protocols.group_protocol.flaws import DRAFTED, FOUND, KAFKAS, PRINTED
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL, HELD, LATER, POSSIBLE
+from properties.protocols.flawed_worlds import explored_of, lived_of
 
 ALL_FLAWS: dict[str, Flaw] = {**PRINTED, **KAFKAS, **FOUND, "drafted": DRAFTED}
 LIVE = {"settles"}
@@ -37,20 +38,7 @@ def explored(brokers: int, members: int, partitions: int, faults: int) -> Explor
     return explore(GROUP_PROTOCOL, sizes, faults=faults, bound=BOUND)
 
 
-@cache
-def flawed(name: str) -> Exploration:
-    """A flaw, at the size for which its failures are declared."""
-    flaw = ALL_FLAWS[name]
-    assert flaw.sizes is not None
-    return explore(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
-
-
-@cache
-def lived(name: str) -> Liveness:
-    """What must happen, and does not, where a flaw is."""
-    flaw = ALL_FLAWS[name]
-    assert flaw.sizes is not None
-    return liveness(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
 
 
 # ── The verified protocol ───────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ import pytest
 
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
-from herdspec.check.liveness.liveness import Liveness, liveness
+from herdspec.check.liveness.liveness import liveness
 from herdspec.check.plans import Looked
 from herdspec.language.specification import Specification
 from herdspec.protocols.flaws import Flaw
@@ -26,6 +26,7 @@ from herdspec.protocols.group_protocol.variants.static_properties import (
     SAID_OF_MEMBERS,
     STATIC,
 )
+from properties.protocols.flawed_worlds import explored_of, lived_of
 
 ALL_FLAWS: dict[str, Flaw] = {**STATIC_FLAWS, **COOPERATIVE_FLAWS}
 LIVE = {"settles"}
@@ -43,20 +44,7 @@ def explored(name: str) -> Exploration:
     return explore(spec, sized(spec), faults=1, bound=BOUND)
 
 
-@cache
-def flawed(name: str) -> Exploration:
-    """A flaw, at the size for which its failures are declared."""
-    flaw = ALL_FLAWS[name]
-    assert flaw.sizes is not None
-    return explore(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
-
-
-@cache
-def lived(name: str) -> Liveness:
-    """What must happen, and does not, where a flaw is."""
-    flaw = ALL_FLAWS[name]
-    assert flaw.sizes is not None
-    return liveness(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
 
 
 # ── The variants ────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ import pytest
 
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
-from herdspec.check.liveness.liveness import Liveness, liveness
+from herdspec.check.liveness.liveness import liveness
 from herdspec.check.plans import FULL, plan_of
 from herdspec.check.sentences import judged
 from herdspec.check.verify import verify
@@ -25,6 +25,7 @@ from herdspec.protocols.self_rebalancing.flaws import DRAFTED, FLAWS, FOUND, REA
 from herdspec.protocols.self_rebalancing.kept import COLUMNS
 from herdspec.protocols.self_rebalancing.plan import PROTOCOL
 from herdspec.protocols.self_rebalancing.properties import HELD, POSSIBLE, SELF_REBALANCING
+from properties.protocols.flawed_worlds import explored_of, lived_of
 
 ALL_FLAWS: dict[str, Flaw] = {**FLAWS, **READINGS, **FOUND, "drafted": DRAFTED}
 LIVE = {"settles"}
@@ -38,20 +39,7 @@ def explored(members: int, partitions: int, faults: int) -> Exploration:
     return explore(SELF_REBALANCING, sizes, faults=faults, bound=BOUND)
 
 
-@cache
-def flawed(name: str) -> Exploration:
-    """A flaw, at the size for which its failures are declared."""
-    flaw = ALL_FLAWS[name]
-    assert flaw.sizes is not None
-    return explore(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
-
-
-@cache
-def lived(name: str) -> Liveness:
-    """What must happen, and does not, where a flaw is."""
-    flaw = ALL_FLAWS[name]
-    assert flaw.sizes is not None
-    return liveness(flaw.spec, flaw.sizes, faults=flaw.faults, bound=flaw.bound)
+flawed, lived = explored_of(ALL_FLAWS), lived_of(ALL_FLAWS)
 
 
 # ── The corrected protocol ──────────────────────────────────────────────────────────────────

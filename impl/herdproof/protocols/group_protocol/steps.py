@@ -1,7 +1,7 @@
 """
-The steps of the protocol, as the coordinator's core tells of them: by the specification's names.
+The steps of the protocol, as the cores tell of them: by the specification's names.
 
-The core hands out a `Step` where it takes one, before what carries it out. Nobody has to do
+A core hands out a `Step` where it takes one, before what carries it out. Nobody has to do
 anything about it: shells hand it on to whoever observes them. What is to be stored and what became
 of it are two steps: `answered` follows `complete_join`, `share_out` and `flush_offsets`.
 """
@@ -36,6 +36,28 @@ GroupAction: TypeAlias = Literal[
     "answered",
 ]
 
+ClientAction: TypeAlias = Literal[
+    "subscribe",
+    "initiate_join_group",
+    "learn_member_id",
+    "on_join_leader",
+    "on_join_follower",
+    "on_join_complete",
+    "join_again",
+    "reset_generation",
+    "lose",
+    "refused",
+    "update_metadata",
+    "session_time_out",
+    "poll_time_out",
+    "update_fetch_positions",
+    "resolve_start",
+    "consume",
+    "commit",
+    "close",
+]
+"""What a client does. `refused`: it was told so of what it asked for as a member."""
+
 WAITS = "waits"
 """The outcome of a JoinGroup or SyncGroup that is parked; `CHANGED`: of one that says otherwise."""
 CHANGED = "changed"
@@ -69,7 +91,7 @@ class OffsetMark(Struct, frozen=True, array_like=True):
 class Step(Struct, frozen=True, kw_only=True):
     """A step that the core takes, and its arguments; what has no meaning for it is empty or 0."""
 
-    action: GroupAction
+    action: GroupAction | ClientAction
     group: str = ""
     """Empty: all groups."""
     member: str = ""

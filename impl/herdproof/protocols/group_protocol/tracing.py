@@ -1,8 +1,9 @@
 """
-The trace of system C: one line for each step of a coordinator, or for each answer of Kafka's own.
+The trace of system C: a line for each step of a coordinator, or of a client of ours; and for each
+answer of Kafka's own coordinator.
 
-Format: `docs/group_protocol_trace.md`. The tracer is an observer of the coordinator's shell, or of
-the simulator's brokers: it is told of every event after the core has taken it, and before anything
+Format: `docs/group_protocol_trace.md`. The tracer is an observer of either's shell, or of the
+simulator's processes: it is told of every event after the core has taken it, and before anything
 that it decided is done. Every `Step` among the core's effects is a line of version 2, named as the
 step is; the tracer adds who and when.
 """
@@ -31,13 +32,17 @@ KAFKA = "kafka"
 ANSWERED = "(answered)"
 """The action of a line about an answer of it: no step, but what is seen of some."""
 UNSEEN_STEPS = "what Kafka's coordinator does between its answers, no line tells"
+CONSUMER = "consumer"
+"""The role in a client's lines; a coordinator's have none."""
 
 
 class GroupTracer:
-    """Writes the trace of one broker's process."""
+    """Writes the trace of one process, which is a broker, or has the role `CONSUMER`."""
 
-    def __init__(self, broker: str, run: str, stream: TextIO, clock: Clock = time.time_ns) -> None:
-        self._tracer = Tracer(GROUP_PROTOCOL, broker, stream, run=run, clock=clock)
+    def __init__(
+        self, node: str, run: str, stream: TextIO, clock: Clock = time.time_ns, role: str = ""
+    ) -> None:
+        self._tracer = Tracer(GROUP_PROTOCOL, node, stream, run=run, clock=clock, role=role)
 
     def __call__(self, _core: object, effects: Sequence[object]) -> None:
         """The core has taken an event, which has led to these effects."""

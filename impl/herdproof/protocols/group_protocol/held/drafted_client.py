@@ -68,6 +68,7 @@ class LosesRejoinFlag(ConsumerCoordinator):
         """A change of topics is told once, also while a join is under way."""
         if self.assignment_snapshot is not None and dict(self.noticed) != dict(self.cluster.topics):
             self.noticed = dict(self.cluster.topics)
+            self.context.step("update_metadata", self.generation)
             self.request_rejoin()
 
     def on_join_complete(self, generation: Generation, assignment: bytes) -> None:
@@ -90,6 +91,7 @@ class LeavesAtWork(ConsumerCoordinator):
     def poll_timed_out(self) -> None:
         """Leave, and stop nothing."""
         self.leaves_at_work = True
+        self.context.step("poll_time_out", self.generation.over)
         self.maybe_leave_group()
         self.leaves_at_work = False
 

@@ -13,21 +13,7 @@ from functools import partial
 from random import Random
 from typing import Protocol, assert_never
 
-from herdproof.consuming.events import (
-    Assigned,
-    Committed,
-    Consumed,
-    Deliver,
-    Report,
-    Resolved,
-    RevocationHandled,
-    Revoked,
-    Shutdown,
-    StartFetchers,
-    StopFetchers,
-    Tick,
-    WakeAt,
-)
+from herdproof.consuming import events as consuming
 from herdproof.consuming.offsets import (
     NO_OFFSET,
     NamedPartition,
@@ -38,21 +24,8 @@ from herdproof.consuming.offsets import (
 )
 from herdproof.consuming.subscription import named
 from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
+from herdproof.protocols.group_protocol.client.core import events
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
-from herdproof.protocols.group_protocol.client.core.events import (
-    ClientEffect,
-    ClientEvent,
-    Disconnected,
-    EndClient,
-    Fail,
-    HangUp,
-    Node,
-    Poll,
-    Polled,
-    RequestAnswered,
-    SendRequest,
-    SubscribeTo,
-)
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
 from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import (
@@ -62,6 +35,7 @@ from herdproof.protocols.group_protocol.messages import (
 from herdproof.protocols.group_protocol.simulated.broker import Frame
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
+from herdproof.protocols.group_protocol.steps import Step
 from herdproof.simulator.clock import Clock
 from herdproof.simulator.kafka import Kafka
 from herdproof.simulator.process import Process, World
@@ -84,7 +58,7 @@ class GroupMemberWorld(World, Protocol):
     names: dict[str, str]
     quiet: bool
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[events.Node]:
         """The brokers."""
 
     def assignors(self) -> tuple[PartitionAssignor, ...]:
@@ -117,9 +91,9 @@ class SimulatedGroupMember(Process):
         self._resolved: dict[TopicPartition, Callable[[], None]] = {}
         """What is to be done once the start of a partition is stored."""
         self.leaving = False
-        self._channels: dict[Node, int] = {}
+        self._channels: dict[events.Node, int] = {}
         self._open: set[int] = set()
-        self._unsent: dict[int, list[SendRequest]] = {}
+        self._unsent: dict[int, list[events.SendRequest]] = {}
         self._last_channel = 0
         world.eyes.enters(self.name)
         self._later(300.0, self._begin)
@@ -129,7 +103,7 @@ class SimulatedGroupMember(Process):
         """The generation that it is in."""
         return self.core.coordinator.generation.generation_id
 
-    def give(self, event: ClientEvent) -> None:
+    def give(self, event: events.ClientEvent) -> None:
         """Give the core an event, and carry its effects out."""
         effects = self.core.receive(event, self.clock.now_ms())
         self.world.note(self, event, effects)
@@ -138,7 +112,7 @@ class SimulatedGroupMember(Process):
 
     def tick(self) -> None:
         """The core asked to be woken."""
-        self.give(Tick())
+        self.give(consuming.Tick())
 
     def kill(self) -> None:
         """The process is no more."""
@@ -178,7 +152,7 @@ class SimulatedGroupMember(Process):
         """Nobody connects to a member."""
         raise AssertionError(f"{self.name} listens to nobody: {connection}")
 
-    def _send(self, send: SendRequest) -> None:
+    def _send(self, send: events.SendRequest) -> None:
         """Send a request, over a new connection if there is none."""
         if send.node not in self._channels:
             self._connect(send.node)
@@ -195,7 +169,7 @@ class SimulatedGroupMember(Process):
             }  # fmt: skip
             self.here.eyes.commits(self.name, said)
 
-    def _connect(self, node: Node) -> None:
+    def _connect(self, node: events.Node) -> None:
         self._last_channel += 1
         self._channels[node] = self._last_channel
         connection = self.world.network.connect(self, self._last_channel, node.host, node.port)
@@ -217,14 +191,14 @@ class SimulatedGroupMember(Process):
             self.here.names[response.member_id] = self.name
             if not response.error:
                 self.here.eyes.joins(self.name, response.generation_id, response.leader)
-        self.give(RequestAnswered(number, response))
+        self.give(events.RequestAnswered(number, response))
 
     def _lost(self, channel: int) -> None:
         for node in [node for node, its in self._channels.items() if its == channel]:
             self._hang_up(node)
-            self.give(Disconnected(node))
+            self.give(events.Disconnected(node))
 
-    def _hang_up(self, node: Node) -> None:
+    def _hang_up(self, node: events.Node) -> None:
         channel = self._channels.pop(node, 0)
         self._open.discard(channel)
         self._unsent.pop(channel, None)
@@ -234,37 +208,45 @@ class SimulatedGroupMember(Process):
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
-    def _carry_out(self, effect: ClientEffect) -> None:
+    def _carry_out(self, effect: events.ClientEffect) -> None:
         match effect:
-            case SendRequest():
+            case events.SendRequest():
                 self._send(effect)
-            case HangUp(node):
+            case events.HangUp(node):
                 self._hang_up(node)
-            case WakeAt(time_ms):
+            case consuming.WakeAt(time_ms):
                 self.wake_at(time_ms)
-            case StopFetchers():
+            case consuming.StopFetchers():
                 self.fetchers = 0
                 self.positions.clear()
                 self.here.eyes.stops(self.name)
-            case StartFetchers():
+            case consuming.StartFetchers():
                 self._start_fetchers(effect)
-            case Deliver(NamedPartition(topic, partition), generation):
+            case consuming.Deliver(NamedPartition(topic, partition), generation):
                 if generation == self.fetchers:
                     self._resolved[topic, number_of(partition)]()
-            case Revoked():
+            case consuming.Revoked():
                 if self.settings.listens:
                     slow = self.chance.random() < 0.1
-                    self._later(3_000.0 if slow else 60.0, partial(self.give, RevocationHandled()))
-            case Fail(error):
+                    self._later(
+                        3_000.0 if slow else 60.0, partial(self.give, consuming.RevocationHandled())
+                    )
+            case events.Fail(error):
                 raise AssertionError(f"{self.name} is told of {error}")
-            case EndClient():
+            case events.EndClient():
                 self.kill()
-            case Polled() | Committed() | Assigned() | Report():
+            case (
+                events.Polled()
+                | consuming.Committed()
+                | consuming.Assigned()
+                | consuming.Report()
+                | Step()
+            ):
                 pass
             case _:
                 assert_never(effect)
 
-    def _start_fetchers(self, start: StartFetchers) -> None:
+    def _start_fetchers(self, start: consuming.StartFetchers) -> None:
         self.fetchers = start.generation
         self._resolved = {}
         starts = {(o.topic, number_of(o.partition)): o.offset for o in start.partitions}
@@ -283,12 +265,12 @@ class SimulatedGroupMember(Process):
         offset = self.here.kafka.reset(place, OffsetReset.SMALLEST)
         self._resolved[where] = partial(self.positions.__setitem__, where, offset)
         self.here.eyes.resolves(self.name, where, offset)
-        self.give(Resolved(Offset(place.topic, place.partition, offset), fetchers))
+        self.give(consuming.Resolved(Offset(place.topic, place.partition, offset), fetchers))
 
     # ── The application ─────────────────────────────────────────────────────────────────────
 
     def _begin(self) -> None:
-        self.give(SubscribeTo(named(dict.fromkeys(sorted(self.here.kafka.topics), 1))))
+        self.give(events.SubscribeTo(named(dict.fromkeys(sorted(self.here.kafka.topics), 1))))
         self._later(300.0, self._think)
 
     def _think(self) -> None:
@@ -296,7 +278,7 @@ class SimulatedGroupMember(Process):
         if self.leaving:
             return
         self._finish()
-        self.give(Poll(POLLS_MS))
+        self.give(events.Poll(POLLS_MS))
         self._deliver()
         low, high = THINKS_MS
         late = (
@@ -325,18 +307,18 @@ class SimulatedGroupMember(Process):
             self.held = (where, self.positions[where], self.fetchers)
             self.positions[where] += 1
             self.here.eyes.delivers(self.name, where)
-            self.give(Poll(POLLS_MS, at_work=True))
+            self.give(events.Poll(POLLS_MS, at_work=True))
 
     def _finish(self) -> None:
         if self.held is None:
             return
         (where, offset, fetchers), self.held = self.held, None
         self.here.eyes.finishes(self.name, where, offset)
-        self.give(Consumed(Offset(where[0], text_of(where[1]), offset + 1), fetchers))
+        self.give(consuming.Consumed(Offset(where[0], text_of(where[1]), offset + 1), fetchers))
 
     def _leave(self) -> None:
         self._finish()
-        self.give(Shutdown())
+        self.give(consuming.Shutdown())
 
     def _later(
         self, at_most_ms: float, happen: Callable[[], None], *, at_least_ms: float = 0.0

@@ -136,7 +136,7 @@ class GroupRun:
     def note(self, who: Process, event: object, effects: Sequence[object]) -> None:
         """Something happened to a process."""
         self.log.append((self.timeline.now, who.name, event, effects))
-        if self.observe is not None and isinstance(who, SimulatedGroupBroker):
+        if self.observe is not None:
             self.observe(who, event, effects)
 
     def consumed_by(self) -> dict[TopicPartition, list[str]]:

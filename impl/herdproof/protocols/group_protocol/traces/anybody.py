@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from herdproof.protocols.group_protocol.traces.any_coordinator import ANY_COORDINATOR
 from herdspec import action, require
 from herdspec.language.specification import Specification
 from herdspec.protocols.group import Member, Partition
@@ -146,8 +147,8 @@ SHOWN = (
 )  # fmt: skip
 """What holds in every state, whoever the clients are."""
 FURTHER = (
-    ask_to_join, ask_for_assignment, be_alive, ask_to_leave, begin_at, finish, ask_to_commit,
-    refuse_commit, handle_changed_join, inherit, inherit_leader,
+    *ANY_COORDINATOR, ask_to_join, ask_for_assignment, be_alive, ask_to_leave, begin_at, finish,
+    ask_to_commit, refuse_commit, handle_changed_join, inherit, inherit_leader,
 )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """
 What the traces of system C are to its spec: a table, and what a group's replay remembers.
 
-Coordinators tell every step that they take (`tracing.py`), clients tell nothing: what one asked for
-shows where it is read (`anybody.py`). What nobody else tells is supposed where a line could not be
-without it: that a broker was killed, that a session was lost, who was elected.
+Coordinators tell every step that they take (`tracing.py`). What a client asked for shows where it
+is read (`anybody.py`); our own clients tell their steps, too (`clients.py`). What nobody else tells
+is supposed where a line could not be without it: that a broker was killed, that a session was lost,
+who was elected.
 
 - What is to be stored is stored by the time of its answer. Of a change that was never answered both
   is carried on where its coordinator ends, until what another one finds tells.
@@ -35,8 +36,10 @@ from herdproof.protocols.group_protocol.steps import (
     TOLD,
     WAITS,
 )
+from herdproof.protocols.group_protocol.traces.answers import untold
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
-from herdproof.protocols.group_protocol.tracing import ANSWERED, KAFKA, UNSEEN_STEPS
+from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
+from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER, KAFKA, UNSEEN_STEPS
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdproof.protocols.group_replay import GroupReplay, places
 from herdspec.check.conformance.follow import ELSE, Call, Way, differences
@@ -76,6 +79,7 @@ class GroupTrace(GroupReplay):
 
     def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
         super().__init__(values)
+        self.clients = ClientsTrace(values, lines)
         self._fates: dict[int, str] = {}
         """By line, what became of what it asks to be stored, if anybody heard."""
         self._asked: dict[int, TraceLine] = {}
@@ -96,6 +100,8 @@ class GroupTrace(GroupReplay):
         loads: dict[str, TraceLine] = {}
         asked: dict[str, dict[int, TraceLine]] = {}
         for line in lines:
+            if line.role == CONSUMER:
+                continue
             self._gather(line)
             of = line.arguments
             if line.action == START:
@@ -136,7 +142,9 @@ class GroupTrace(GroupReplay):
         return broker
 
     def m(self, line: TraceLine) -> Member:
-        """The member whose request it is."""
+        """The member whose request it is, or the client whose line."""
+        if line.role == CONSUMER:
+            return self.clients.element(line)
         return self._member(member(line))
 
     def _belong(self, line: TraceLine) -> list[Member]:
@@ -182,7 +190,9 @@ class GroupTrace(GroupReplay):
         return "store_generation", (self._member(line.arguments["leader"]),)
 
     def starts(self, told: Told, s: State) -> Iterable[Way]:
-        """A process of a broker: another one than before, if there was one."""
+        """A process of a broker: another one than before, if there was one; or a client's."""
+        if told.line.role == CONSUMER:
+            return [[]]
         b = self.b(told)
         was_there, self._leading[b] = b in self._leading, False
         before = self._settles(s) if s.coordinator == b else [[]]
@@ -545,13 +555,15 @@ ROWS: Mapping[str, Row] = {
     "answer_commits": decided(G.commits_answered, note=G.tells),
     "handle_offset_fetch": decided(stays, G.fetched, action=None),
     ANSWERED: Row(None),
+    **CLIENT_ROWS,
 }
 
 
 def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
-    """Of a coordinator of Kafka's the answers are told, and no step."""
+    """Whose lines are missing: of Kafka's coordinator each step; of others, what clients heard."""
     if any(line.role == KAFKA for line in lines):
         yield Missing(f"{UNSEEN_STEPS}: `herdproof audit` judges these", 0)
+    yield from untold(lines)
 
 
 @cache
@@ -559,7 +571,7 @@ def map_of() -> TraceMap:
     """The map of the verified spec."""
     return TraceMap(
         in_replays(GROUP_PROTOCOL), ROWS, protocol=NAME, group=GroupTrace, initial=G.initial,
-        arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY}, plain=True,
+        arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY, "wanted": ANY}, plain=True,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
         untraced=untraced,
     )  # fmt: skip

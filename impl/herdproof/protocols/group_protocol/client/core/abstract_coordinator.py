@@ -11,6 +11,7 @@ lease of `Heartbeat`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -36,6 +37,7 @@ from herdproof.protocols.group_protocol.client.core.states import (
     MemberState,
     transition,
 )
+from herdproof.protocols.group_protocol.effects import TopicPartition
 from herdproof.protocols.group_protocol.messages import (
     Error,
     GroupProtocol,
@@ -50,6 +52,7 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from herdproof.protocols.group_protocol.steps import ClientAction
 
 ELSEWHERE = frozenset({Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE})
 """Whoever hears this has to look the coordinator up again."""
@@ -58,6 +61,11 @@ PASSING = ELSEWHERE | {
     Error.UNKNOWN_MEMBER_ID, Error.MEMBER_ID_REQUIRED, Error.UNKNOWN_SERVER_ERROR,
 }  # fmt: skip
 """Refusals that another attempt may not meet; of all others the application is told."""
+JOIN_FAILED: Mapping[Error, ClientAction] = {
+    Error.MEMBER_ID_REQUIRED: "learn_member_id", Error.UNKNOWN_MEMBER_ID: "reset_generation",
+    Error.ILLEGAL_GENERATION: "join_again", Error.REBALANCE_IN_PROGRESS: "join_again",
+}  # fmt: skip
+"""The step that it is to fail to join; by any other error, or none, the join is lost."""
 
 
 class AbstractCoordinator(ABC):
@@ -106,6 +114,10 @@ class AbstractCoordinator(ABC):
     @abstractmethod
     def on_join_complete(self, generation: Generation, assignment: bytes) -> None:
         """Take the assignment."""
+
+    @abstractmethod
+    def places(self, assignment: bytes) -> Sequence[TopicPartition]:
+        """The partitions of an assignment."""
 
     @abstractmethod
     def is_lost(self) -> None:
@@ -224,6 +236,7 @@ class AbstractCoordinator(ABC):
             self.disable_heartbeat_thread()
             self.state = transition(self.state, MemberState.REBALANCING)
             self.rejoin_needed = False  # what is told from now on is of later
+            self.context.step("initiate_join_group", self.generation.over)
             self.join_future = self.send_join_group_request()
             self.join_future.add_listener(self._join_ended)
         return self.join_future
@@ -234,8 +247,12 @@ class AbstractCoordinator(ABC):
         if done.succeeded:
             self.state = transition(self.state, MemberState.STABLE)
             self.enable_heartbeat_thread()
+            places = self.places(done.value)
+            self.context.step("on_join_complete", self.generation, owners=places)
         else:
             self.state = transition(self.state, MemberState.UNJOINED)
+            error = done.error.error if isinstance(done.error, RefusedBy) else Error.NONE
+            self.context.step(JOIN_FAILED.get(error, "lose"), self.generation.over)
 
     def send_join_group_request(self) -> RequestFuture[bytes]:
         """Ask to be a member of the next generation."""
@@ -272,8 +289,10 @@ class AbstractCoordinator(ABC):
             self.generation = Generation(told.generation_id, told.member_id, told.protocol_name)
             self.joined(told)
             if told.member_id == told.leader:
+                self.context.step("on_join_leader", self.generation)
                 self.on_join_leader(told).chain(future)
             else:
+                self.context.step("on_join_follower", self.generation)
                 self.on_join_follower().chain(future)
 
     @abstractmethod
@@ -351,9 +370,10 @@ class AbstractCoordinator(ABC):
 
         While a join is under way, the answer to that says what this member is.
         """
-        if error in ELSEWHERE or (
-            generation == self.generation and self.state is MemberState.STABLE
-        ):
+        if error in ELSEWHERE:
+            self._refused(what, error, generation)
+        elif generation == self.generation and self.state is MemberState.STABLE:
+            self.context.step("refused", generation, outcome=error.name)
             self._refused(what, error, generation)
 
     def _refused(self, what: str, error: Error, generation: Generation) -> None:
@@ -362,7 +382,7 @@ class AbstractCoordinator(ABC):
         elif error is Error.UNKNOWN_MEMBER_ID:
             self.reset_generation(NO_MEMBER)
         elif error is Error.ILLEGAL_GENERATION:
-            self.reset_generation(Generation(member_id=generation.member_id))
+            self.reset_generation(generation.over)
         elif error is Error.REBALANCE_IN_PROGRESS:
             self.request_rejoin()
         elif error is Error.FENCED_INSTANCE_ID:
@@ -432,6 +452,7 @@ class AbstractCoordinator(ABC):
         elif self.coordinator_unknown():
             self.ensure_coordinator_ready()
         elif self.heartbeat.session_timeout_expired(now_ms):
+            self.context.step("session_time_out", self.generation)
             self.mark_coordinator_unknown()
         elif self.heartbeat.poll_timeout_expired(now_ms):
             self.poll_timed_out()
@@ -445,6 +466,7 @@ class AbstractCoordinator(ABC):
             "left", "the application has not asked for records within max_poll_interval_ms; its "
             "partitions are left to others, and it joins again when it asks",
         )  # fmt: skip
+        self.context.step("poll_time_out", self.generation.over)
         self.maybe_leave_group()
 
     def send_heartbeat_request(self) -> None:

@@ -24,7 +24,7 @@ from herdproof.consuming.events import (
     Tick,
     WakeAt,
 )
-from herdproof.consuming.offsets import number_of
+from herdproof.consuming.offsets import Offset, number_of
 from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
 from herdproof.protocols.group_protocol.client.core.consumer_coordinator import ConsumerCoordinator
 from herdproof.protocols.group_protocol.client.core.context import (
@@ -49,7 +49,7 @@ from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
 from herdproof.protocols.group_protocol.client.core.metadata import Metadata
 from herdproof.protocols.group_protocol.client.core.network import ConsumerNetworkClient
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
-from herdproof.protocols.group_protocol.client.core.states import MemberState
+from herdproof.protocols.group_protocol.client.core.states import NO_MEMBER, MemberState
 from herdproof.protocols.group_protocol.client.core.subscriptions import SubscriptionState
 
 
@@ -113,6 +113,7 @@ class GroupConsumer:
         match event:
             case SubscribeTo(subscription):
                 self.subscriptions.subscribe(subscription)
+                self.context.step("subscribe", NO_MEMBER)
                 self.metadata.want(self.subscriptions.metadata_topics())
                 self.coordinator.heartbeat.poll(self.context.now_ms)
                 self._poll(Poll(self.settings.max_poll_interval_ms))
@@ -129,7 +130,7 @@ class GroupConsumer:
                 self.client.disconnected(node)
             case Consumed(offset, generation):
                 if generation in (None, self.subscriptions.generation):
-                    self.subscriptions.consumed(offset)
+                    self._consumed(offset)
             case Resolved(offset, generation):
                 self.coordinator.offsets.resolved(offset, generation)
             case RevocationHandled():
@@ -184,6 +185,13 @@ class GroupConsumer:
             self.context.emit(WakeAt(soonest))
         self._wakes_ms = soonest
 
+    def _consumed(self, offset: Offset) -> None:
+        """The application has finished with what is before."""
+        if self.subscriptions.consumed(offset) and not self.subscriptions.by_hand:
+            where = offset.topic, number_of(offset.partition)
+            generation = self.coordinator.generation
+            self.context.step("consume", generation, offsets={where: offset.offset})
+
     # ── Commits, and the end ────────────────────────────────────────────────────────────────
 
     def _commit(self, asked: CommitAsked) -> None:
@@ -196,7 +204,7 @@ class GroupConsumer:
                 self.context.emit(Committed(asked.number, CommitResult.REFUSED))
                 return
             for offset in asked.offsets:
-                self.subscriptions.consumed(offset)
+                self._consumed(offset)
             future = self.coordinator.offsets.commit(offsets)
         future.add_listener(partial(self._committed, number=asked.number))
 
@@ -216,7 +224,10 @@ class GroupConsumer:
         given_up.add_listener(self._leave)
 
     def _leave(self, _given_up: object) -> None:
+        generation = self.coordinator.generation.over
         asked = self.coordinator.maybe_leave_group()
+        if not self.subscriptions.by_hand:
+            self.context.step("close", generation)
         if asked is None:
             self._end()
         else:

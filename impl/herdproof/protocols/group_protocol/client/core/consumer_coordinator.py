@@ -137,10 +137,17 @@ class ConsumerCoordinator(AbstractCoordinator):
         subscriptions = self.subscriptions
         subscriptions.generation += 1
         subscriptions.is_consuming = True
+        if not subscriptions.by_hand:
+            begins = {where: self._position(where) for where in subscriptions.assignment}
+            self.context.step("update_fetch_positions", self.generation, offsets=begins)
         self.context.emit(
             StartFetchers(subscriptions.starts(), subscriptions.generation, subscriptions.queues()),
             Assigned(subscriptions.named()),
         )
+
+    def _position(self, where: TopicPartition) -> int:
+        position = self.subscriptions.assignment[where].position
+        return NO_OFFSET if position is None else position
 
     def maybe_auto_commit_offsets_async(self, now_ms: int) -> None:
         """Commit what is finished, if it is time; in both modes."""
@@ -229,9 +236,11 @@ class ConsumerCoordinator(AbstractCoordinator):
         if self.state is not MemberState.STABLE:
             return
         topics, snapshot = self.cluster.topics, self.assignment_snapshot
-        if snapshot is not None and self.partitions_changed(snapshot, topics):
-            self.request_rejoin()
-        if self.subscriptions.topics(topics) != self.joined_topics:
+        is_other = self.subscriptions.topics(topics) != self.joined_topics or (
+            snapshot is not None and self.partitions_changed(snapshot, topics)
+        )
+        if is_other and not self.rejoin_needed:
+            self.context.step("update_metadata", self.generation)
             self.request_rejoin()
 
     def partitions_changed(self, snapshot: Mapping[str, int], topics: Mapping[str, int]) -> bool:
@@ -306,6 +315,10 @@ class ConsumerCoordinator(AbstractCoordinator):
             self.subscriptions.is_consuming = False
             self.context.emit(StopFetchers())
 
+    def places(self, assignment: bytes) -> Sequence[TopicPartition]:
+        """The partitions of an assignment."""
+        return read_assignment(assignment)
+
     def is_lost(self) -> None:
         """Others may have the partitions already: nothing of them is committed any more."""
         revoked = self.subscriptions.partitions()
@@ -316,7 +329,7 @@ class ConsumerCoordinator(AbstractCoordinator):
 
     def on_join_complete(self, generation: Generation, assignment: bytes) -> None:
         """Take the assignment; the listener is told once every partition's start is known."""
-        partitions = read_assignment(assignment)
+        partitions = self.places(assignment)
         assignor = chosen(self.assignors, generation.protocol)
         assignor.on_assignment(partitions, generation.generation_id)
         self._commit_from_ms = self.context.now_ms + self.settings.auto_commit_interval_ms

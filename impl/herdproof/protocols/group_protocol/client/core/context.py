@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from herdproof.consuming.events import Report
 from herdproof.protocols.group_protocol.client.core.events import ClientEffect
 from herdproof.protocols.group_protocol.client.core.settings import ClientSettings
+from herdproof.protocols.group_protocol.client.core.states import Generation
+from herdproof.protocols.group_protocol.effects import TopicPartition
+from herdproof.protocols.group_protocol.steps import ClientAction, OffsetMark, Share, Step
 
 FOR_EVER_MS = 2**62
 """A time that never comes."""
@@ -28,6 +32,21 @@ class ClientContext:
         """What is to be done since this was asked last."""
         effects, self._effects = self._effects, []
         return effects
+
+    def step(
+        self, action: ClientAction, generation: Generation, *, outcome: str = "",
+        owners: Iterable[TopicPartition] = (), offsets: Mapping[TopicPartition, int] | None = None,
+    ) -> None:  # fmt: skip
+        """A step of the protocol is taken, by this member of that generation."""
+        member = generation.member_id
+        self.emit(
+            Step(
+                action=action, group=self.settings.group_id, member=member, outcome=outcome,
+                generation=max(0, generation.generation_id),
+                owners=tuple(Share(member, *where) for where in owners),
+                offsets=tuple(OffsetMark(*where, at) for where, at in (offsets or {}).items()),
+            )
+        )  # fmt: skip
 
     def report(self, what: str, why: str) -> None:
         """For operators."""

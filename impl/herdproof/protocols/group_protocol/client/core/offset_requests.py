@@ -85,6 +85,8 @@ class OffsetRequests:
                 group_instance_id=None if member.subscriptions.by_hand
                 else member.settings.group_instance_id,
             )  # fmt: skip
+            if not member.subscriptions.by_hand:
+                member.context.step("commit", generation, offsets=offsets)
             asked = member.client.send(member.coordinator, request, OffsetCommitResponse)
             asked.add_listener(
                 partial(self._committed, generation=generation, offsets=offsets, future=future)
@@ -155,6 +157,9 @@ class OffsetRequests:
         where = start.topic, number_of(start.partition)
         if generation in (None, subscriptions.generation) and where in subscriptions.assignment:
             subscriptions.assignment[where].position = start.offset
+            if not subscriptions.by_hand:
+                member, found = self._member, {where: start.offset}
+                member.context.step("resolve_start", member.generation, offsets=found)
             self._starts[where] = start.offset
             self.store_starts()
 

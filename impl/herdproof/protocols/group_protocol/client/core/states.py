@@ -36,6 +36,11 @@ class Generation:
     member_id: str = ""
     protocol: str | None = None
 
+    @property
+    def over(self) -> Generation:
+        """What is left of it when it is over: the member id."""
+        return Generation(member_id=self.member_id)
+
 
 NO_MEMBER = Generation()
 """Whoever is in no group: also who assigns partitions by hand."""

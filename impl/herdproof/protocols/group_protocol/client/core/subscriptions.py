@@ -84,11 +84,13 @@ class SubscriptionState:
         """The partitions of which nobody knows yet where they begin."""
         return [where for where, state in self.assignment.items() if state.position is None]
 
-    def consumed(self, offset: Offset) -> None:
-        """The application has finished with what is before."""
+    def consumed(self, offset: Offset) -> bool:
+        """The application has finished with what is before; whether it had not before."""
         state = self.assignment.get((offset.topic, number_of(offset.partition)))
-        if state is not None and state.position is not None:
-            state.position = max(state.position, offset.offset)
+        if state is None or state.position is None or state.position >= offset.offset:
+            return False
+        state.position = offset.offset
+        return True
 
     def finished(self) -> dict[TopicPartition, int]:
         """By partition, the first offset that the application has not finished with."""

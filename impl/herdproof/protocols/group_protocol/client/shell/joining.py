@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from herdproof.consuming.listener import ListenerThread
-from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe
+from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both
 from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.group_protocol.client.assignors.assignor import (
@@ -28,6 +28,7 @@ from herdproof.protocols.group_protocol.client.core.settings import ClientSettin
 from herdproof.protocols.group_protocol.client.shell.security import security_of
 from herdproof.protocols.group_protocol.client.shell.session import GroupSession
 from herdproof.protocols.group_protocol.effects import TopicPartition
+from herdproof.protocols.group_protocol.tracing import CONSUMER, GROUP_PROTOCOL, GroupTracer
 
 ASSIGNORS: Mapping[str, Callable[[], PartitionAssignor]] = {
     "range": RangeAssignor,
@@ -51,11 +52,6 @@ class GroupProtocolConsumer:
             auto_commit_interval_s=5.0, request_timeout_s=30.0, metadata_max_age_s=300.0, tls=None,
             group_instance_id=None,
         )  # fmt: skip
-        if arguments.trace is not None:
-            raise BadArgument(
-                "trace: a client of the group protocol writes none; its coordinator does, with "
-                "`herdproof broker --trace`"
-            )
         timeout_s = 45.0 if arguments.session_timeout_s is None else arguments.session_timeout_s
         beats_s = options["heartbeat_interval_s"] or min(3.0, timeout_s / 4)
         self.consumer_id = arguments.consumer_id or f"{socket.gethostname()}-{secrets.token_hex(4)}"
@@ -76,6 +72,14 @@ class GroupProtocolConsumer:
         self._nodes = [
             Node(-1 - place, host, port) for place, (host, port) in enumerate(arguments.bootstrap)
         ]
+        self._trace, self._run = arguments.trace, arguments.run or GROUP_PROTOCOL
+        if self._trace is not None and any(
+            each.protocol is RebalanceProtocol.COOPERATIVE for each in self._assignors
+        ):
+            raise BadArgument(
+                "trace: the spec's members give up all that they have before they join, those of "
+                "cooperative assignors do not: leave one of the two out"
+            )
         self._security = security_of(arguments.kafka, options["tls"])
 
     def begin(
@@ -90,6 +94,8 @@ class GroupProtocolConsumer:
         listener: ListenerThread | None, observe: Observe,
     ) -> GroupSession:  # fmt: skip
         """A session that consumes these partitions, whoever else does."""
+        if self._trace is not None:
+            raise BadArgument("trace: who assigns partitions by hand takes no step of a group")
         return self._begin(AssignTo(tuple(partitions)), streams, listener, observe)
 
     def _begin(
@@ -97,6 +103,9 @@ class GroupProtocolConsumer:
         observe: Observe,
     ) -> GroupSession:  # fmt: skip
         core = self.core_class(self._settings, self._nodes, self._assignors)
+        if self._trace is not None:
+            tracer = GroupTracer(self.consumer_id, self._run, self._trace, role=CONSUMER)
+            observe = both(lambda core, _event, effects: tracer(core, effects), observe)
         return GroupSession(
             core, first, streams, security=self._security, listener=listener, observe=observe
         )  # fmt: skip

@@ -1,0 +1,257 @@
+"""
+What the lines of our own clients are to the spec: their own steps, whoever coordinates.
+
+A client is an element of its own, one for each life of its process, beside those of the member ids
+that coordinators' lines name. Its lines are the spec's own steps of a client, after the answer that
+they say it was given (`any_coordinator.py`), which coordinators' lines must have told, where there
+are any (`answers.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from herdproof.conformance.traces.line import START, TraceLine
+from herdproof.conformance.traces.mapping import OWN, Row, Told
+from herdproof.conformance.traces.values import Values
+from herdproof.protocols.group_protocol.messages import Error
+from herdproof.protocols.group_protocol.traces.answers import (
+    JOINED,
+    Answers,
+    heard_by,
+    marks,
+    places,
+)
+from herdproof.protocols.group_protocol.tracing import CONSUMER
+from herdspec.check.conformance.follow import Call, Way, differences
+from herdspec.protocols.group import Member, Partition
+from herdspec.protocols.group_protocol.spec import GroupProtocol
+
+if TYPE_CHECKING:
+    from herdproof.protocols.group_protocol.traces.trace_map import GroupTrace
+
+State = GroupProtocol
+GOES_ON: Mapping[str, Sequence[str]] = {
+    "initiate_join_group": ("learn_member_id",), "on_join_complete": JOINED,
+}  # fmt: skip
+"""Lines, and those right before that said the same member id and generation."""
+LOSES_ID = ("UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
+REJOINS = ("ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS")
+
+
+class ClientsTrace:
+    """The clients of one group: who is who, and which member id each has."""
+
+    def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
+        self._values = values
+        self._names: dict[int, str] = {}
+        """By line of a client, what its present life is called."""
+        self._ids: dict[str, str] = {}
+        """By life, the member id that it was told last."""
+        self._then: dict[int, tuple[str, int]] = {}
+        """By line that tells a member id or a generation, with what its client goes on."""
+        self.answers = Answers(lines)
+        lives: dict[str, int] = {}
+        before: dict[str, TraceLine] = {}
+        for line in lines:
+            if line.role == CONSUMER:
+                lives[line.node] = lives.get(line.node, 0) + (line.action == START)
+                name = self._names[id(line)] = f"{line.node} (process {lives[line.node]})"
+                values.element("Member", name)
+                self._gather(line)
+                if name in before and before[name].action in GOES_ON.get(line.action, ()):
+                    self._then[id(before[name])] = heard_by(line)
+                before[name] = line
+
+    def _gather(self, line: TraceLine) -> None:
+        for (topic, number), offset in marks(line).items():
+            self._values.element("Partition", f"{topic}-{number}")
+            self._values.rank("offset", offset, f"{topic}-{number}")
+        for topic, number in places(line, heard_by(line)[0]):
+            self._values.element("Partition", f"{topic}-{number}")
+        if generation := line.arguments.get("generation", 0):
+            self._values.rank("generation", generation)
+
+    def element(self, line: TraceLine) -> Member:
+        """Whose line it is."""
+        found: Member = self._values.element("Member", self._names[id(line)])
+        return found
+
+    def _generation(self, line: TraceLine) -> int:
+        return self._values.rank("generation", line.arguments.get("generation", 0))
+
+    def _partition(self, where: tuple[str, int]) -> Partition:
+        found: Partition = self._values.element("Partition", f"{where[0]}-{where[1]}")
+        return found
+
+    def _marks(self, line: TraceLine) -> dict[Partition, int]:
+        """Offsets by partition, as ranks."""
+        return {
+            self._partition(where): self._values.rank("offset", offset, f"{where[0]}-{where[1]}")
+            for where, offset in marks(line).items()
+        }
+
+    # ── What leads to a line ────────────────────────────────────────────────────────────────
+
+    def subscribes(self, m: Member, _line: TraceLine, _s: State) -> Way:
+        """It begins; which partitions it wants, the plan alone would ask."""
+        return [("subscribe", (m, set()))]
+
+    def asks_to_join(self, m: Member, _line: TraceLine, _s: State) -> Way:
+        """JoinGroup is sent."""
+        return [("find", (m,)), ("initiate_join_group", (m,))]
+
+    def learns_id(self, m: Member, _line: TraceLine, _s: State) -> Way:
+        """It is given a member id."""
+        return [("be_given_an_id", (m,)), ("learn_member_id", (m,))]
+
+    def joins(self, m: Member, line: TraceLine, s: State) -> Way:
+        """It is told of its generation; at once, where it needs no member id for that."""
+        before: list[Call] = []
+        if not s.has_id[m]:
+            before = [*self.learns_id(m, line, s), *self.asks_to_join(m, line, s)]
+        first = "be_told_of_generation", (m, line.action == "on_join_leader")
+        later = [("be_told_of_the_next", (m,))] * (self._generation(line) - 1)
+        return [*before, first, *later, (line.action, (m,))]
+
+    def completes(self, m: Member, line: TraceLine, _s: State) -> Way:
+        """It has its assignment."""
+        given = {self._partition(where) for where in places(line, heard_by(line)[0])}
+        return [("be_assigned", (m, given)), ("on_join_complete", (m,))]
+
+    def fails(self, m: Member, line: TraceLine, _s: State) -> Way:
+        """It is refused what it awaits."""
+        known = line.action == "join_again"
+        return [("be_refused", (m, known)), (line.action, (m,))]
+
+    def does(self, m: Member, line: TraceLine, _s: State) -> Way:
+        """It does what needs nobody else."""
+        return [("find", (m,)), (line.action, (m,))]
+
+    def loses(self, m: Member, line: TraceLine, _s: State) -> Way:
+        """Nothing comes of what it awaits."""
+        return [(line.action, (m,))]
+
+    def is_refused(self, m: Member, line: TraceLine, _s: State) -> Way | None:
+        """What it asked for as a member is refused; most errors change nothing."""
+        outcome = line.arguments.get("outcome", "")
+        if outcome not in Error.__members__:
+            return None
+        if outcome not in (*LOSES_ID, *REJOINS):
+            return []
+        return [("hear_it_is_over", (m, outcome in REJOINS))]
+
+    def looks(self, m: Member, _line: TraceLine, _s: State) -> Way:
+        """It sees other topics than before."""
+        return [("look_again", (m,))]
+
+    def begins(self, m: Member, line: TraceLine, _s: State) -> Way:
+        """It is told where to begin."""
+        moves = [("finish", (m, p)) for p, rank in self._marks(line).items() for _ in range(rank)]
+        return [("be_told_where", (m,)), *moves]
+
+    def resolves(self, m: Member, line: TraceLine, s: State) -> Way | None:
+        """The reset has found where a partition begins of which nothing is stored."""
+        return self._moves("finish", m, line, s)
+
+    def consumes(self, m: Member, line: TraceLine, s: State) -> Way | None:
+        """Its application has finished with records."""
+        return self._moves("consume", m, line, s)
+
+    def _moves(self, action: str, m: Member, line: TraceLine, s: State) -> Way | None:
+        """It goes on to these offsets, of which none is where it was already."""
+        steps = {p: range(s.position[m, p], rank) for p, rank in self._marks(line).items()}
+        if not all(steps.values()):
+            return None
+        return [(action, (m, p)) for p, times in steps.items() for _ in times]
+
+    def commits(self, m: Member, line: TraceLine, _s: State) -> Way:
+        """OffsetCommit is sent."""
+        return [("find", (m,)), ("commit_some", (m, {*self._marks(line)}))]
+
+    # ── What a line shows ───────────────────────────────────────────────────────────────────
+
+    def shows(self, m: Member, line: TraceLine, s: State) -> Mapping[str, tuple[Any, Any]]:
+        """What the spec has, and what the line says."""
+        me, _ = heard_by(line)
+        own = self._ids.get(self._names[id(line)], "")
+        is_over = line.action == "poll_time_out" or (line.action == "close" and me)
+        has_id = s.has_id[m] or is_over or line.action in STABLE
+        shown: dict[str, tuple[Any, Any]] = {"its member id": (own if has_id else "", me)}
+        if line.action in (*JOINED, *STABLE):
+            shown["its generation"] = s.at[m], self._generation(line)
+        if id(line) in self._then and self.answers.is_odd(line):
+            shown["what it goes on with"] = self._then[id(line)], heard_by(line)
+        owners = {who for who, *_ in line.arguments.get("owners", ())}
+        if owners - {me}:
+            shown["whose the partitions are"] = {me}, owners
+        told = self._marks(line)
+        if line.action in ("update_fetch_positions", "resolve_start", "consume"):
+            shown["how far it is"] = {p: s.position[m, p] for p in told}, told
+            shown["what it has"] = [True] * len(told), [s.given[m, p] for p in told]
+        elif line.action == "commit":
+            done = {p: min(rank, s.position[m, p]) for p, rank in told.items()}
+            shown["what it has finished"] = done, told
+        if line.action == "update_fetch_positions":
+            had = sum(s.given[m, p] for p in Partition)
+            shown["how many partitions it has"] = had, len(told)
+        return {**shown, **self.answers.differs(line)}
+
+    def notes(self, line: TraceLine) -> None:
+        """The member id that it has from now on."""
+        name, (me, _) = self._names[id(line)], heard_by(line)
+        is_asked_anew = line.action == "initiate_join_group" and not me
+        if is_asked_anew or line.action == "learn_member_id":
+            self._ids[name] = me
+        elif line.action in JOINED and not self._ids.get(name):
+            self._ids[name] = me  # of a coordinator that asks nobody to come again with an id
+
+
+STABLE = (
+    "on_join_complete", "refused", "update_metadata", "session_time_out", "update_fetch_positions",
+    "resolve_start", "consume", "commit",
+)  # fmt: skip
+"""The lines of who is in a generation."""
+C = ClientsTrace
+Leads = Callable[[ClientsTrace, Member, TraceLine, State], "Way | None"]
+
+
+def taken(leads: Leads, action: str | None = OWN) -> Row:
+    """A client's own step."""
+
+    def ways(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
+        clients = group.clients
+        way = leads(clients, clients.element(told.line), told.line, s)
+        return [] if way is None else [way]
+
+    def claims(group: GroupTrace, told: Told, s: State) -> Sequence[str]:
+        clients = group.clients
+        return differences(clients.shows(clients.element(told.line), told.line, s))
+
+    def note(group: GroupTrace, told: Told) -> None:
+        group.clients.notes(told.line)
+
+    return Row(action, ways=ways, claims=claims, note=note)
+
+
+CLIENT_ROWS: Mapping[str, Row] = {
+    "subscribe": taken(C.subscribes),
+    "initiate_join_group": taken(C.asks_to_join),
+    "learn_member_id": taken(C.learns_id),
+    "on_join_leader": taken(C.joins),
+    "on_join_follower": taken(C.joins),
+    "on_join_complete": taken(C.completes),
+    "join_again": taken(C.fails),
+    "reset_generation": taken(C.fails),
+    "lose": taken(C.loses),
+    "refused": taken(C.is_refused, action=None),
+    "update_metadata": taken(C.looks),
+    "session_time_out": taken(C.does),
+    "poll_time_out": taken(C.does),
+    "update_fetch_positions": taken(C.begins),
+    "resolve_start": taken(C.resolves, action=None),
+    "consume": taken(C.consumes),
+    "commit": taken(C.commits),
+    "close": taken(C.does),
+}
