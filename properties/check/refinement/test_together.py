@@ -320,6 +320,60 @@ def test_sets_and_maps_that_an_action_chooses_are_each_versions_own() -> None:
     compare_steps(ex, [ex.machine.numbers(state) for state in ex.machine.starts()])
 
 
+VERSIONED = '''
+from herdspec import *
+
+class Client(Sort):
+    """A client."""
+
+class Room(Spec):
+    """People talk."""
+    said: dict[Client, Nat] = each(0)
+
+    @action
+    def talk(self, c: Client) -> None:
+        """{c} talks."""
+        self.said[c] += 1
+
+room_talk = Room.talk
+
+class Louder(Room):
+    """People talk twice."""
+
+    @action
+    def talk(self, c: Client) -> None:
+        """{c} talks twice."""
+        room_talk(self, c)
+        self.said[c] += 1
+
+louder_talk = Louder.talk
+
+class Loudest(Louder):
+    """People talk three times."""
+
+    @action
+    def talk(self, c: Client) -> None:
+        """{c} talks three times."""
+        louder_talk(self, c)
+        self.said[c] += 1
+'''
+
+
+def test_an_action_may_call_the_one_that_it_takes_the_place_of_and_that_another() -> None:
+    """A change of a change: the functions have one name, and are three."""
+    louder, loudest = (from_source(VERSIONED, name) for name in ("Louder", "Loudest"))
+    machine = Machine(Ground(together(louder, loudest, "Client").spec, {"Client": 2}, 9, 0))
+    a, b = machine.elements("Client")
+
+    state: Spec | None = machine.initial()
+    for action, client in (("upgrade", b), ("talk", a), ("talk", b)):
+        assert state is not None
+        state = machine.take(state, action, (client,))
+
+    assert state is not None
+    assert state.__dict__["said"] == {a: 2, b: 3}
+
+
 # ── The command ──────────────────────────────────────────────────────────────────────────────
 
 

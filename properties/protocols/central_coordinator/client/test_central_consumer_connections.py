@@ -291,6 +291,64 @@ def test_a_success_resets_the_back_off() -> None:
     assert script.of(WakeAt) == [WakeAt(script.now_ms + 50)]
 
 
+def rounds(script: Script, count: int, one: Callable[[Script], object]) -> list[int]:
+    """Let so many rounds of consulting come to nothing, each so; how long each was waited for."""
+    waits = []
+    for _ in range(count):
+        before_ms = script.now_ms
+        one(script.wake())
+        waits.append(script.now_ms - before_ms)
+    return waits
+
+
+def nobody_leads(script: Script) -> None:
+    """A broker answers that there is no coordinator."""
+    script.consult(coordinator=NO_COORDINATOR)
+
+
+def the_leader_is_dead(script: Script) -> None:
+    """A broker names a coordinator that cannot be connected to: its session is not over yet."""
+    script.consult()(ConnectFailed(script.channel))
+
+
+def nobody_answers(script: Script) -> None:
+    """No known broker can be connected to."""
+    while script.core.channel is not None:
+        script(ConnectFailed(script.channel))
+
+
+@pytest.mark.parametrize("why", [nobody_leads, the_leader_is_dead])
+def test_who_has_lost_its_coordinator_looks_for_the_next_all_the_time(
+    why: Callable[[Script], None],
+) -> None:
+    """It is there within 0.3 s of an election, however long that has been waited for."""
+    script = Script(start_index=999).register().start(T0)
+
+    waits = rounds(script(Closed(script.channel)), 40, why)
+
+    assert max(waits) == 299
+    assert sum(waits) > 10_000
+
+
+def test_who_finds_none_for_long_asks_ever_more_seldom() -> None:
+    """After half a minute the back-off goes on as ever: a cluster may be down for hours."""
+    script = started(T0)
+
+    waits = rounds(script(Closed(script.channel)), 250, nobody_leads)
+
+    assert max(waits[:150]) == 150
+    assert waits[-1] == 2_500
+
+
+def test_where_no_broker_answers_nobody_is_asked_more_often() -> None:
+    """Whoever comes back is not met by all of its consumers at once."""
+    script = started(T0)
+
+    waits = rounds(script(Closed(script.channel)), 8, nobody_answers)
+
+    assert waits == [50, 100, 200, 400, 800, 1_600, 2_500, 2_500]
+
+
 # ── Lost connections ────────────────────────────────────────────────────────────────────────
 
 

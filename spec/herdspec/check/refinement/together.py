@@ -152,6 +152,8 @@ class _World:
     name: str
     values: dict[str, Any] = field(default_factory=dict)
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    helpers: dict[tuple[str, FunctionType], str] = field(default_factory=dict)
+    """Under which name which side's function was written."""
 
     def brings(self, side: _Side, name: str, value: Any) -> str:
         """The name under which the text sees what this side calls `name`."""
@@ -221,11 +223,17 @@ class _Side:
 
     def helper(self, python: FunctionType) -> str:
         """A function of the module under its new name; it is written once."""
-        name = f"{self.prefix}_{python.__name__}"
-        if name not in self.world.functions:
-            found = function_of(python, self.spec.names)
-            self.world.functions[name] = found.tree  # known, should it call itself
-            self.world.functions[name] = self.written(found, name)
+        named = self.world.helpers.get((self.prefix, python))
+        if named is not None:
+            return named
+        name = plain = f"{self.prefix}_{python.__name__}"
+        others = count(2)
+        while name in self.world.functions:  # an action of a variant, and the one that it calls
+            name = f"{plain}_{next(others)}"
+        self.world.helpers[self.prefix, python] = name
+        found = function_of(python, self.spec.names)
+        self.world.functions[name] = found.tree  # known, should it call itself
+        self.world.functions[name] = self.written(found, name)
         return name
 
     def promise(self, promise: Promise, name: str) -> Property:

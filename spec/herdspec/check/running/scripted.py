@@ -115,7 +115,7 @@ class Scripted:
         if not isinstance(kind, MapOf):
             return encode(kind, argument)
         keys = self.machine.plain.keys(kind.keys)
-        if isinstance(argument, set):
+        if isinstance(argument, set | frozenset):
             return tuple(int(key in argument) for key in keys)
         return tuple(encode(kind.value, argument[key]) for key in keys)
 

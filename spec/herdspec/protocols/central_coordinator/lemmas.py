@@ -132,17 +132,23 @@ def generations_have_been(s: CentralCoordinator) -> bool:
     )
 
 
-@lemma
-def nobody_goes_back(s: CentralCoordinator) -> bool:
-    """No Start is of an earlier generation, and no other answer of a later one."""
-    return all(
+def is_told_in_order(s: CentralCoordinator, m: Member) -> bool:
+    """No Start of a member is of an earlier generation, and no other answer of a later one."""
+    return (
         all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.down[m])
         and all(x.kind != Kind.START or s.at[m] <= x.generation for x in s.up[m])
         and all(
             x.kind == Kind.START or x.generation <= s.at[m] or s.via[m] is None for x in s.up[m]
         )
         and (s.via[m] is not None or s.at[m] == 0)
-        and (s.books[m] is not None or not s.link[m] or s.at[m] == 0)
+    )
+
+
+@lemma
+def nobody_goes_back(s: CentralCoordinator) -> bool:
+    """No Start is of an earlier generation, and no other answer of a later one."""
+    return all(
+        is_told_in_order(s, m) and (s.books[m] is not None or not s.link[m] or s.at[m] == 0)
         for m in Member
     )
 

@@ -111,6 +111,9 @@ NEXT: Mapping[ConsumerPhase, frozenset[ConsumerPhase]] = {
 FORMER_SAID = 8
 """So many former registrations are named when a consumer registers anew."""
 
+SEEKS_FOR_MS = 30_000
+"""For so long after it has lost its coordinator, a consumer looks for the next one often."""
+
 PERMANENT = frozenset(
     {ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS, ErrorCode.UNKNOWN_VERSION}
 )
@@ -161,6 +164,8 @@ class ConsumerCore:
         """When the back-off is over."""
         self._lease_over_ms = 0
         """When the lease of the last registration is, or was."""
+        self._seeks_until_ms = 0
+        """Until when the coordinator that it has lost is sought more often than by the back-off."""
         self._wakes_ms: int | None = None
 
     def receive(self, event: ConsumerEvent, now_ms: int) -> list[ConsumerEffect]:
@@ -221,6 +226,8 @@ class ConsumerCore:
         effects = self._let_go(connector)
         if connector.member:
             self.former.append(connector.member)
+        if connector.registered:
+            self._seeks_until_ms = now_ms + SEEKS_FOR_MS
         self._lease_over_ms = connector.lease_ends_ms
         self.connector = None
         effects = [*connector.give_up(self.delivers_until_ms), *effects]
@@ -324,7 +331,7 @@ class ConsumerCore:
             return [
                 *effects,
                 self._report(What.NO_COORDINATOR, ""),
-                *self._back_off(now_ms),
+                *self._back_off(now_ms, seeks=True),
             ]
         self._enter(ConsumerPhase.CONNECTING)
         return effects + self._connect(coordinator, now_ms)
@@ -336,7 +343,7 @@ class ConsumerCore:
         if not isinstance(event, Connected):
             why = f"the coordinator at {self._consulted} cannot be connected to"
             return [*self._hang_up(why), self._report(What.LOST_CONNECTION, why),
-                    *self._back_off(now_ms)]  # fmt: skip
+                    *self._back_off(now_ms, seeks=True)]  # fmt: skip
         self._enter(ConsumerPhase.REGISTERING)
         self._deadline_ms = None
         self.connector = self.connector_class(
@@ -424,10 +431,13 @@ class ConsumerCore:
             )
         return effects + self._back_off(now_ms)
 
-    def _back_off(self, now_ms: int) -> Effects:
+    def _back_off(self, now_ms: int, *, seeks: bool = False) -> Effects:
+        """Wait before the next round; not for long while who answered knows of nobody yet."""
         self._enter(ConsumerPhase.BACKING_OFF)
         self.failures += 1
-        self._backed_off_ms = now_ms + self.settings.backoff_after(self.failures, self._spread)
+        seeks = seeks and now_ms < self._seeks_until_ms
+        wait_ms = self.settings.backoff_after(self.failures, self._spread, seeks=seeks)
+        self._backed_off_ms = now_ms + wait_ms
         self._deadline_ms = self._backed_off_ms
         return []
 

@@ -32,6 +32,8 @@ class ConsumerSettings:
     """How long to wait before consulting again; it doubles with each failure in a row."""
     backoff_max_ms: int = 5_000
     """The longest wait before consulting again."""
+    seek_ms: int = 300
+    """The longest wait while brokers answer, and a coordinator that was there is sought anew."""
     gives_up: bool = False
     """Fail if every known broker fails (`002`), instead of trying until shut down (`000`)."""
     listens: bool = False
@@ -44,7 +46,7 @@ class ConsumerSettings:
     def __post_init__(self) -> None:
         for name in (
             "ping_interval_ms", "session_timeout_ms", "request_timeout_ms", "backoff_ms",
-            "backoff_max_ms",
+            "backoff_max_ms", "seek_ms",
         ):  # fmt: skip
             if not 0 < getattr(self, name) < 2**31:
                 raise BadSettings(f"{name} is {getattr(self, name)}: it must be 1 to 2^31 - 1")
@@ -59,12 +61,14 @@ class ConsumerSettings:
                 f"ping_interval_ms ({self.ping_interval_ms}), or a single late ping ends the lease"
             )
 
-    def backoff_after(self, failures: int, spread: float) -> int:
+    def backoff_after(self, failures: int, spread: float, *, seeks: bool = False) -> int:
         """
         How long to wait after so many failures in a row, at least one, in milliseconds.
 
+        Who `seeks` a coordinator that others may find at any moment waits no longer than that.
         `spread`, in [0, 1), is this consumer's own: it keeps many who lost one coordinator from
         coming back in step. The wait is half to all of what the doubling gives.
         """
-        doubled = min(self.backoff_ms << min(failures - 1, 31), self.backoff_max_ms)
+        longest = min(self.seek_ms, self.backoff_max_ms) if seeks else self.backoff_max_ms
+        doubled = min(self.backoff_ms << min(failures - 1, 31), longest)
         return max(1, int(doubled * (1 + spread) / 2))

@@ -103,6 +103,7 @@ class SimulatedConsumer(Process):
             session_timeout_ms=config.session_timeout_ms,
             request_timeout_ms=config.session_timeout_ms // 2,
             backoff_max_ms=1_000,
+            seek_ms=1_000,
             listens=self.chance.random() < 0.3,
         )
         self.core = world.consumer(

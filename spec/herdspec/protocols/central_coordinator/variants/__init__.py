@@ -1,1 +1,1 @@
-"""Variants of the central coordinator: members that say which of their registrations are over."""
+"""Variants of the central coordinator: members that say which registrations are over, or resume."""
