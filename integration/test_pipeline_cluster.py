@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import herdproof.pipeline.audit.audit
+import herdproof.cli.code.audit
 from benchmarks.specs import GROUP
 from herdproof.pipeline.audit.audit import Audit
 from herdproof.pipeline.audit.work import protocol_work
@@ -54,7 +54,7 @@ def test_a_cluster_writes_the_tables_that_this_machine_writes(
         write_by_node(tmp_path / "traces", seed)
     archive, python = packed(tmp_path), bare_python(tmp_path)
     job = tmp_path / "audit.py"
-    job.write_text(Path(herdproof.pipeline.audit.audit.__file__).read_text())
+    job.write_text(Path(herdproof.cli.code.audit.__file__).read_text())
     missing = subprocess.run(
         [python, "-c", "import herdproof"], env=bare_environment(), capture_output=True, text=True
     )

@@ -555,7 +555,7 @@ def test_a_worker_without_a_compiler_uses_numpy(
 
 def test_the_module_is_the_command() -> None:
     """The module, started as spark-submit does it, takes the same options."""
-    module = [sys.executable, "-m", "herdproof.pipeline.exploration.explore", "election-contract"]
+    module = [sys.executable, "-m", "herdproof.cli.spec.explore_spark", "election-contract"]
 
     done = subprocess.run(
         [*module, "--resume", "nothing"], capture_output=True, text=True, check=False

@@ -524,6 +524,18 @@ def test_a_replay_of_what_is_not_whole_is_unknown() -> None:
     assert violated(rows) == set()
 
 
+def test_a_line_that_the_spec_has_no_terms_for_leaves_its_replay_unknown() -> None:
+    """A consumer's line with a coordinator's action names no broker; the sentences are judged."""
+    lines = trace(0)
+    strange = next(x for x in lines if x.action == "handle_ping")
+
+    rows = judged(changed(lines, strange, action="begin_rebalance"), replay=True)
+
+    found = verdicts(rows)
+    assert found.pop(CONFORMS) == "unknown"
+    assert "holds" in found.values()
+
+
 def test_a_group_of_nobody_is_judged_too() -> None:
     """Lines that concern all groups, where there is no group: elections, and nothing else."""
     lines = [line for line in trace(1) if not line.group]

@@ -16,8 +16,12 @@ from herdspec.check.conformance.follow import Follower, Led, PlainSteps, Steps, 
 from herdspec.check.conformance.invariants import Invariants, invariants_of
 from herdspec.check.running.run import Machine, machine
 from herdspec.check.running.scripted import Scripted
+from herdspec.language.specification import Specification
 from herdspec.language.surface import sizes_of_sorts
 from herdspec.protocols.central_coordinator.properties import CENTRAL_COORDINATOR
+from herdspec.protocols.election.properties import ELECTION
+from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL
+from herdspec.protocols.self_rebalancing.properties import SELF_REBALANCING
 from properties.locks import EXPIRES_UNSEEN, LOCK, spec
 
 
@@ -171,3 +175,38 @@ def test_both_ways_find_the_same_broken_along_walks() -> None:
                 break
             state = step.state
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("made", "elements"),
+    [
+        (CENTRAL_COORDINATOR, {"Broker": 2, "Member": 2, "Partition": 2}),
+        (ELECTION, {"Broker": 2}),
+        (GROUP_PROTOCOL, {"Broker": 1, "Member": 2, "Partition": 1}),
+        (SELF_REBALANCING, {"Member": 2, "Partition": 2}),
+    ],
+    ids=lambda of: of.name if isinstance(of, Specification) else "",
+)
+def test_a_plain_step_leaves_the_state_before_as_it_was(
+    made: Specification, elements: dict[str, int]
+) -> None:
+    """Though what the action leaves alone is shared; along a random walk, of all its choices."""
+    of = machine(made, **{sort: elements[sort] for sort in made.sorts})
+    plain, chance = PlainSteps(of), Random(1)
+    state: Any = of.initial()
+    with sizes_of_sorts(of.sizes):
+        for _ in range(40):
+            before = state.copy()
+
+            taken = {
+                (action.name, repr(arguments)): plain.take(state, action.name, arguments)
+                for action, arguments in of.choices
+            }
+
+            assert state == before
+            steps = [step for step in of.steps(state) if not step.undefined]
+            for step in steps:
+                assert taken[step.action.name, repr(step.arguments)] == step.state
+            if not steps:
+                break
+            state = chance.choice(steps).state

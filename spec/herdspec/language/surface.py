@@ -61,9 +61,17 @@ class _SortType(type):
     """Makes a sort iterable: its elements, as many as the reading in hand has."""
 
     _elements: dict[int, Any]
+    _first: dict[int, tuple[Any, ...]]
+    """The first elements, by how many."""
 
     def __iter__(cls: type[_S]) -> Iterator[_S]:  # type: ignore[misc]
-        return iter([cls(i) for i in range(_sizes.get()[cls.__name__])])
+        size = _sizes.get()[cls.__name__]
+        known = cls.__dict__.get("_first")
+        if known is None:
+            known = cls._first = {}
+        if size not in known:
+            known[size] = tuple([cls(i) for i in range(size)])
+        return iter(known[size])
 
     def __call__(cls, index: int) -> Any:
         """The element with this index (0-based); always the same object."""
@@ -442,6 +450,15 @@ class Spec:
         """A state that shares nothing with this one."""
         made = object.__new__(type(self))
         made.__dict__.update((name, twin(value)) for name, value in self.__dict__.items())
+        return made
+
+    def copy_but(self, copiers: Mapping[str, Callable[[Any], Any]]) -> Self:
+        """A state that shares all with this one but these fields: nothing else may be changed."""
+        made = object.__new__(type(self))
+        values = made.__dict__
+        values.update(self.__dict__)
+        for name, copied in copiers.items():
+            values[name] = copied(values[name])
         return made
 
     def __eq__(self, other: object) -> bool:

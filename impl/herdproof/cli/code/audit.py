@@ -242,7 +242,7 @@ def conclusion(summary: Summary) -> str:
 
 
 def main() -> None:
-    """The job by itself, as `spark-submit` and `python -m` start it."""
+    """The job by itself, as `spark-submit` starts it: from a copy of this file."""
     from herdproof.cli.errors import Commands
 
     app = typer.Typer(
@@ -251,3 +251,10 @@ def main() -> None:
     app.command("audit")(audit)
     app.callback()(lambda: None)
     app(["audit", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    # What is pickled for the workers has to be found there by its name, which is not __main__.
+    from herdproof.cli.code.audit import main as command
+
+    command()

@@ -209,7 +209,7 @@ def conclusion(summary: Summary, standing: Standing) -> str:
 
 
 def main() -> None:
-    """The job by itself, as `spark-submit` and `python -m` start it."""
+    """The job by itself, as `spark-submit` starts it: from a copy of this file."""
     from herdproof.cli.errors import Commands
 
     app = typer.Typer(
@@ -218,3 +218,10 @@ def main() -> None:
     app.command("campaign")(campaign)
     app.callback()(lambda: None)
     app(["campaign", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    # What is pickled for the workers has to be found there by its name, which is not __main__.
+    from herdproof.cli.code.campaign import main as command
+
+    command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -113,3 +114,17 @@ def patient(master: str) -> str:
     if master == "local":
         return f"local[1, {TRIES}]"
     return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1, {TRIES}]", master)
+
+
+def main() -> None:
+    """`herdproof explore … --spark`, as `spark-submit` starts a copy of this file."""
+    from herdproof.cli import app
+
+    given = sys.argv[1:]
+    if not any(word.partition("=")[0] == "--spark" for word in given):
+        given += ["--spark", "local[*]"]  # under spark-submit its own word counts
+    app(["explore", *given])
+
+
+if __name__ == "__main__":
+    main()  # what is pickled for workers comes from the module that the command imports

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
+from types import MethodType
 from typing import Any
 
 from herdproof.conformance.traces.line import TraceError, TraceLine
@@ -93,7 +94,7 @@ class Bindings:
 
     def method(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the map; of a map with a group, a method of that."""
-        return function if self.group is None else partial(function, self.group)
+        return function if self.group is None else MethodType(function, self.group)
 
     def choices(self, action: Action) -> list[tuple[Any, ...]]:
         """Every choice of an action's arguments."""

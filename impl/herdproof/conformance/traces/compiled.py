@@ -20,8 +20,8 @@ from herdspec.check.running.scripted import Scripted
 from herdspec.engine.ground import LARGEST, Ground
 from herdspec.language.specification import Promise, Specification
 
-WORTH_IT = 2_000
-"""Of so many lines a spec is compiled; that takes as long as its plain Python for 3,000 of them."""
+WORTH_IT = 8_000
+"""Of so many lines a spec is compiled: that takes as long as they take longer without."""
 
 WORTH_ITS_OWN = 20_000
 """Of so many lines it is compiled, too, where a larger one is: to copy its states takes longer."""
@@ -80,10 +80,24 @@ class Compiler:
         return known[1]
 
 
+KEPT_PLAIN = 64
+"""Of so many sizes, what the plain Python needs is kept: to make it takes as long as many lines."""
+
 COMPILER = Compiler()
 """Of this process."""
 
 
+_PLAIN: dict[tuple[int, ...], PlainSteps] = {}
+"""Of this process, by spec and sizes; who is in here keeps its spec, and so the spec's id."""
+
+
 def plain(spec: Specification, sizes: Mapping[str, int]) -> PlainSteps:
     """Steps by the spec's own Python."""
-    return PlainSteps(Machine(Ground(spec, sizes, bound=LARGEST, faults=1)))
+    key = (id(spec), *sizes.values())
+    found = _PLAIN.get(key)
+    if found is None:
+        if len(_PLAIN) >= KEPT_PLAIN:
+            _PLAIN.clear()
+        found = PlainSteps(Machine(Ground(spec, sizes, bound=LARGEST, faults=1)))
+        _PLAIN[key] = found
+    return found

@@ -2,18 +2,19 @@
 The audit: every record read, every group judged, the tables written, on whatever Spark there is.
 
     spark-submit --py-files herdproof.zip audit.py SOURCE... --out DIR
-    python -m herdproof.pipeline.audit.audit SOURCE... --out DIR --spark MASTER
+    herdproof audit SOURCE... --out DIR --spark MASTER
 
 The plan is one shuffle. Records are read where they lie, spread over buckets by group, sorted there
 (Spark spills what does not fit), and judged group by group; the rows of all tables come out of that
-one pass as one frame, kept on disk until every table is written. Nothing but counts comes to the
-driver.
+one pass as one frame, kept on disk until every table is written. Where all rows are few, they
+come to the driver, packed, which writes the tables: a dozen jobs of Spark would take longer. Else
+nothing but counts comes there.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -22,10 +23,11 @@ from typing import Any
 
 from herdproof.garbage import few_collections
 from herdproof.pipeline.audit.audit_work import judge_bucket
+from herdproof.pipeline.audit.here import counts_of, written_here
 from herdproof.pipeline.audit.job import TableJob, Tell
 from herdproof.pipeline.audit.summary import SparkTallies, Tallies
 from herdproof.pipeline.audit.work import Work
-from herdproof.pipeline.spark.outgoing import OUT_DDL, rows_of
+from herdproof.pipeline.spark.outgoing import OUT_DDL, rows_of, unpacked
 from herdproof.pipeline.spark.packets import ORDER, PACKETS_DDL, pack_records
 from herdproof.pipeline.spark.sources import Bases, Sources, records
 from herdproof.pipeline.spark.store import Store, write_tables
@@ -39,6 +41,9 @@ SETTINGS = {
 
 STORED = tuple(TABLES)
 
+FEW_BYTES = 64 * 1024 * 1024
+"""So many bytes of packed rows come to the driver; a million lines make about half of that."""
+
 
 @dataclass
 class Audit(TableJob):
@@ -51,6 +56,10 @@ class Audit(TableJob):
     run_name: str = "cluster"
     """What Kafka's own log is told to be of; traces name their runs themselves."""
     seconds: dict[str, float] = field(default_factory=dict)
+    few_bytes: int = FEW_BYTES
+    """So many bytes of packed rows are written by the driver."""
+    _few: Mapping[str, Any] | None = field(default=None, init=False, repr=False)
+    """All tables, where their rows are that few."""
 
     def plan(self, sources: Sources) -> tuple[int, Any]:
         """How many records there are, and the frame of all tables' rows that comes of them."""
@@ -118,6 +127,8 @@ class Audit(TableJob):
 
     def write(self, store: Store, whole: Any) -> Tallies:
         """Write every table, and read from them again what a summary asks."""
+        if self._few is not None and store.is_on_disk:
+            return written_here(store, self._few)
         write_tables(store, whole, STORED, lambda words: self.tell(words, None))
         return SparkTallies(self.spark, store.fresh)
 
@@ -125,6 +136,11 @@ class Audit(TableJob):
         """What was counted, by protocol and run: some hundred bytes for each."""
         from pyspark.sql import functions as f
 
+        (size,) = whole.agg(f.sum(f.length("payload"))).first()
+        if (size or 0) <= self.few_bytes:
+            packed = ((row["table"], bytes(row["payload"])) for row in whole.collect())
+            self._few = unpacked(packed)
+            return counts_of(self._few["counted"].to_pylist())
         of = rows_of(whole, "counted")
         named = f.col("group").isNotNull()
         sums = of.groupBy("protocol", "run").agg(
@@ -159,10 +175,3 @@ class Audit(TableJob):
             if total:
                 ready = sum(s.numCompletedTasks for s in stages if s)
                 self.tell(f"{name}: {ready} of {total} tasks", ready / total)
-
-
-if __name__ == "__main__":
-    # What is pickled for the workers has to be found there by its name, which is not __main__.
-    from herdproof.cli.code.audit import main
-
-    main()

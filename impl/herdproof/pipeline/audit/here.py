@@ -29,7 +29,7 @@ from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import gathered
 from herdproof.pipeline.spark.packets import Packet, pack, packets_of
 from herdproof.pipeline.spark.sources import NoSource, Sources
-from herdproof.pipeline.spark.store import Store
+from herdproof.pipeline.spark.store import ON_DISK, Store
 from herdproof.pipeline.spark.tables import TABLES, Row
 
 LINES_MOST = 200_000
@@ -155,15 +155,7 @@ class AuditHere(TableJob):
 
     def write(self, store: Store, whole: Whole) -> TalliesHere:
         """Write every table."""
-        tables = {name: whole.tables[name] for name in TABLES}
-        tables["quarantine"] = _each_once(tables["quarantine"])
-        try:
-            for name, table in tables.items():
-                Path(store.fresh(name)).mkdir(parents=True)
-                pq.write_table(table, f"{store.fresh(name)}/part-00000.parquet")
-        except OSError as problem:
-            raise WorldError(f"{store.name} cannot be written: {problem}") from problem
-        return TalliesHere(tables)
+        return written_here(store, whole.tables)
 
 
 def _order(packet: Packet) -> tuple[Any, ...]:
@@ -204,6 +196,20 @@ def counts_of(counted: Iterable[Row]) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return found
+
+
+def written_here(store: Store, found: Mapping[str, pa.Table]) -> TalliesHere:
+    """Write every table to this machine's disk, a file each; a record is in quarantine once."""
+    tables = {name: found[name] for name in TABLES}
+    tables["quarantine"] = _each_once(tables["quarantine"])
+    try:
+        for name, table in tables.items():
+            folder = Path(store.fresh(name).removeprefix(ON_DISK))
+            folder.mkdir(parents=True)
+            pq.write_table(table, folder / "part-00000.parquet")
+    except OSError as problem:
+        raise WorldError(f"{store.name} cannot be written: {problem}") from problem
+    return TalliesHere(tables)
 
 
 def _each_once(quarantine: pa.Table) -> pa.Table:

@@ -1,8 +1,7 @@
 """
 The campaign: many runs of a simulator, each audited where it is made, on one core or on a cluster.
 
-    python -m herdproof.pipeline.campaign.campaign central_coordinator --runs 1000 --out DIR --spark
-    MASTER
+    herdproof campaign central_coordinator --runs 1000 --out DIR --spark MASTER
 
 On Spark a task is a range of runs; a run depends on its number alone, so that neither the number of
 tasks nor a task that is tried again changes a row. Edges are put together by Spark; the driver gets
@@ -281,10 +280,3 @@ def _summed_up(whole: Any, plan: Plan) -> Summary:
 def _first(runs: Any) -> list[Row]:
     """The first of some runs."""
     return [row.asDict() for row in runs.orderBy("number").limit(SHOWN).collect()]
-
-
-if __name__ == "__main__":
-    # What is pickled for the workers has to be found there by its name, which is not __main__.
-    from herdproof.cli.code.campaign import main
-
-    main()

@@ -2,7 +2,7 @@
 Explore a spec on Spark: the local explorer's search, level by level, with its states in files.
 
     herdproof explore SPEC --spark MASTER --checkpoint DIRECTORY
-    spark-submit --py-files herdproof.zip explore.py SPEC --checkpoint DIRECTORY
+    spark-submit --py-files herdproof.zip explore_spark.py SPEC --checkpoint DIRECTORY
 
 Each level takes two jobs: its states are *expanded*, their successors *settled* (see
 `explore_worker`). The driver plans tasks, adds up counts and commits the level; states and
@@ -440,17 +440,3 @@ def memory_here() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return sys.maxsize
-
-
-def main() -> None:
-    """`herdproof explore … --spark`, as `spark-submit` and `python -m` start it."""
-    from herdproof.cli import app
-
-    given = sys.argv[1:]
-    if not any(word.partition("=")[0] == "--spark" for word in given):
-        given += ["--spark", "local[*]"]  # under spark-submit its own word counts
-    app(["explore", *given])
-
-
-if __name__ == "__main__":
-    main()  # what is pickled for workers comes from the module that the command imports

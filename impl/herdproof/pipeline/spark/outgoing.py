@@ -112,19 +112,27 @@ def _outgoing(table: str, rows: Sequence[Row]) -> pa.RecordBatch:
 def rows_of(whole: Any, table: str) -> Any:
     """The frame of one table's rows, from the frame of all."""
 
-    def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for payload in batch.column(0).to_pylist():
                 yield from pa.ipc.open_stream(payload)
 
-    return whole.where(whole["table"] == table).select("payload").mapInArrow(unpacked, _DDL[table])
+    return whole.where(whole["table"] == table).select("payload").mapInArrow(opened, _DDL[table])
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.Table]:
     """All tables, and `counted`, from batches of the frame of all rows."""
+    return unpacked(
+        packed
+        for batch in batches
+        for packed in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+    )
+
+
+def unpacked(packed: Iterable[tuple[str, bytes]]) -> dict[str, pa.Table]:
+    """All tables, and `counted`, from rows of that frame: a table's name, and rows of it."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in _DDL}
-    for batch in batches:
-        for name, payload in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            found[name] += pa.ipc.open_stream(payload)
+    for name, payload in packed:
+        found[name] += pa.ipc.open_stream(payload)
     schemas = {"counted": COUNTED_ARROW, **{name: t.arrow for name, t in TABLES.items()}}
     return {name: pa.Table.from_batches(some, schemas[name]) for name, some in found.items()}

@@ -22,6 +22,10 @@ MARK = "_herdproof.json"
 """The file that says that a directory is ours, and what was found; Spark's readers skip it."""
 
 
+ON_DISK = "file:"
+"""How the address of what is on a machine's own disk begins, to Spark."""
+
+
 class Store:
     """The directory `out`: on what Spark can reach; without a `spark`, on this machine's disk."""
 
@@ -72,7 +76,12 @@ class Store:
     @property
     def name(self) -> str:
         """The directory as people write it."""
-        return self.path.removeprefix("file:")
+        return self.path.removeprefix(ON_DISK)
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether it is on this machine's disk."""
+        return "://" not in self.path
 
     def of(self, *parts: str) -> str:
         """The address of something in the directory."""

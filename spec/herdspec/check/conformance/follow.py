@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from linecache import getline
 from traceback import FrameSummary, extract_tb
@@ -30,7 +31,8 @@ from typing import Any, NamedTuple, Protocol
 
 from herdspec.check.conformance.mismatch import Miss
 from herdspec.check.running.run import NOT_THERE, Machine
-from herdspec.language.surface import Disabled, Spec
+from herdspec.language.surface import Disabled, Spec, twin
+from herdspec.language.types import Rich, Table, is_scalar
 
 CAP = 64
 """The number of states that may be carried where nobody says otherwise."""
@@ -96,15 +98,33 @@ class Steps(Protocol):
         """The declared initial state, but for these entries (field, element) of its maps."""
 
 
+def copier(kind: Rich) -> Callable[[Any], Any]:
+    """How a value of a type is copied, so that the copy shares nothing that can be changed."""
+    return dict.copy if isinstance(kind, Table) and is_scalar(kind.value) else twin
+
+
 @dataclass(frozen=True)
 class PlainSteps:
     """Steps by the spec's own Python."""
 
     machine: Machine
 
+    @cached_property
+    def _copies(self) -> Mapping[str, Mapping[str, Callable[[Any], Any]]]:
+        """By action, the fields that it may change, and how their values are copied."""
+        rich = self.machine.spec.rich
+        changed = {
+            a.name: dict.fromkeys(name.partition(".")[0] for name in a.updates)
+            for a in self.machine.spec.actions
+        }
+        return {
+            action: {name: copier(rich[name]) for name in names}
+            for action, names in changed.items()
+        }
+
     def take(self, before: Spec, action: str, arguments: tuple[Any, ...]) -> Spec | None:
-        """A step of a copy; None where it is not possible."""
-        after = before.copy()
+        """A step; None where it is not possible. What the action leaves alone is shared."""
+        after = before.copy_but(self._copies.get(action, {}))
         try:
             self.machine.method(after, action, arguments)
         except (Disabled, AssertionError, *NOT_THERE):
@@ -182,6 +202,8 @@ class Follower:
 
     def __post_init__(self) -> None:
         self.carried = [Carried(state) for state in self.begins]
+        self._is_watched = self.watch is not None
+        """Whether anybody wants to know of each step."""
         if self.promises is not None:
             self.hold_to(self.promises)
         self._under_way: dict[int, Led] = {}
@@ -205,6 +227,7 @@ class Follower:
     def hold_to(self, promises: Promises) -> None:
         """From now on these are evaluated in every state; in those that are carried first."""
         self.promises = promises
+        self._is_watched = True
         self.carried = [c._replace(broken=promises.begun(c.state)) for c in self.carried]
 
     def begin(self, number: int, line: Led) -> None:
@@ -217,16 +240,13 @@ class Follower:
 
         `ends` is the number of a step under way which this line ends.
         """
-        silent, possible = line.silent, self.carried
+        silent = line.silent
         if silent or self._under_way:
-            possible = self._closed(silent, self.put_off)
-        after = self._after(possible, line, ends)
-        if silent and self.put_off.intersection(silent):
-            self.has_put_off = True
-            if not after:
-                after = self._after(self._closed(silent), line, ends)
-        if ends is not None:
-            self._under_way.pop(ends, None)
+            after = self._after_silence(line, ends)
+        else:
+            after = []
+            for carried in self.carried:
+                self._lead(carried, line, after)
         if not after:
             return self._missed(line)
         if len(after) > 1:
@@ -238,6 +258,18 @@ class Follower:
         if self.promises is None or not all(carried.broken for carried in after):
             return None
         return Miss(0, "promise", tuple(after[0].broken))
+
+    def _after_silence(self, line: Led, ends: int | None) -> list[Carried]:
+        """What a line leads to where steps may come before it that no line tells, or are late."""
+        silent = line.silent
+        after = self._after(self._closed(silent, self.put_off), line, ends)
+        if silent and self.put_off.intersection(silent):
+            self.has_put_off = True
+            if not after:
+                after = self._after(self._closed(silent), line, ends)
+        if ends is not None:
+            self._under_way.pop(ends, None)
+        return after
 
     def _after(self, possible: Sequence[Carried], line: Led, ends: int | None) -> list[Carried]:
         """The states to which a line leads from these; who has taken its step already stays."""
@@ -252,7 +284,7 @@ class Follower:
     def _lead(self, carried: Carried, line: Led, found: list[Carried]) -> None:
         """Add the states that a line leads to from one; the plain loops of a long trace."""
         take, taken, ways = self.steps.take, self.taken, line.ways
-        known, claims, is_watched = len(found), line.claims, self._is_watched()
+        known, claims, is_watched = len(found), line.claims, self._is_watched
         for way in ways(carried.state) if callable(ways) else ways:
             if way is ELSE:
                 if len(found) > known:
@@ -276,10 +308,6 @@ class Follower:
                 if not line.every:
                     break
 
-    def _is_watched(self) -> bool:
-        """Tells whether anybody wants to know of each step."""
-        return self.watch is not None or self.promises is not None
-
     def _broken(self, carried: Carried, way: Way, path: Sequence[Any]) -> Sequence[str]:
         """The promises that the first such state on a way breaks; each step is told of."""
         broken = carried.broken
@@ -299,11 +327,12 @@ class Follower:
         names = [name for name in silent if name not in without]
         if not names and not self._under_way:
             return self.carried
-        known = {(self.steps.key(c.state), c.early) for c in self.carried}
+        known: set[Hashable] = set()
         found = list(self.carried)
         for carried in found:  # it grows
             for new in self._reached(carried, names):
-                key = (self.steps.key(new.state), new.early)
+                known = known or {self._key(c) for c in self.carried}
+                key = self._key(new)
                 if key not in known:
                     known.add(key)
                     found.append(new)
@@ -311,6 +340,9 @@ class Follower:
                 raise TooManyStates
         self.largest = max(self.largest, len(found))
         return found
+
+    def _key(self, carried: Carried) -> Hashable:
+        return self.steps.key(carried.state), carried.early
 
     def _reached(self, carried: Carried, names: Iterable[str]) -> Iterable[Carried]:
         """The states to which one silent step, or one that is under way, leads."""
@@ -346,7 +378,7 @@ class Follower:
             return self._unequal(found)
         kept: dict[Hashable, Carried] = {}
         for carried in found:
-            key = (self.steps.key(carried.state), carried.early)
+            key = self._key(carried)
             if key not in kept or (kept[key].broken and not carried.broken):
                 kept[key] = carried
         return list(kept.values())

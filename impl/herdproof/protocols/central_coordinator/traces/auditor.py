@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from herdproof.conformance.traces.line import TraceError
 from herdproof.conformance.traces.replay import Watches
 from herdproof.errors import Malformed
 from herdproof.pipeline.audit.auditor import Replayed
@@ -79,3 +80,5 @@ class CentralAuditor(JudgedAuditor):
             return super().replay(lines, watches)
         except KeyError as unnamed:
             return Replayed("unknown", f"no line tells of {unnamed}")
+        except TraceError as problem:  # one line is no reason to judge nothing else
+            return Replayed("unknown", str(problem))

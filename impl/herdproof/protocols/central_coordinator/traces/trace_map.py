@@ -69,6 +69,8 @@ class CentralGroup:
         self._values = values
         self._keys: dict[int, Key] = {}
         """By line, the connection that it is about."""
+        self._handled: dict[int, Key] = {}
+        """Of these, the lines of connections whose Register a coordinator ever handles."""
         self._handlers: dict[Key, str] = {}
         """The node that handles a connection's Register."""
         self._winners: dict[int, str] = {}
@@ -90,6 +92,8 @@ class CentralGroup:
         """By broker, the writes of offsets that the replay has not come to."""
         self._written: dict[tuple[Any, int], dict[Any, int] | None] = {}
         """By broker and number, the offsets of a write that is not answered; None: owners."""
+        self._placed: dict[Any, Sequence[tuple[Any, int]]] = {}
+        """By partitions and offsets, these in the spec's terms: heartbeats say the same again."""
         self._look(lines)
 
     def _look(self, lines: Sequence[CentralStep]) -> None:
@@ -125,6 +129,7 @@ class CentralGroup:
                     self._stored[name] = offset
                 known.add(name)
                 self._values.rank("offset", offset, name)
+        self._handled = {k: key for k, key in self._keys.items() if key in self._handlers}
         self._find_partitions(lines)
 
     def _find_partitions(self, lines: Sequence[CentralStep]) -> None:
@@ -154,8 +159,7 @@ class CentralGroup:
 
     def about(self, line: CentralStep) -> Key | None:
         """The connection, if any coordinator ever handles its Register."""
-        key = self._keys.get(id(line))
-        return key if key in self._handlers else None
+        return self._handled.get(id(line))
 
     def handler(self, line: CentralStep) -> str:
         """The node that handles a Register."""
@@ -179,11 +183,19 @@ class CentralGroup:
     def _generation(self, line: CentralStep) -> int:
         return self._values.rank("generation", line.generation)
 
-    def _places(self, line: CentralStep) -> Iterator[tuple[Any, int]]:
+    def _places(self, line: CentralStep) -> Sequence[tuple[Any, int]]:
         """The line's partitions and offsets, in the spec's terms."""
-        for name, offset in names(line):
-            if name in self._named:
-                yield self._named[name], self._rank(name, offset)
+        told = line.partitions
+        if not told:
+            return ()
+        places = self._placed.get(told)
+        if places is None:
+            places = self._placed[told] = [
+                (self._named[name], self._rank(name, offset))
+                for name, offset in names(line)
+                if name in self._named
+            ]
+        return places
 
     # ── Connections and leases ──────────────────────────────────────────────────────────────
 
@@ -319,9 +331,11 @@ class CentralGroup:
 
     def reports(self, told: Told, s: State) -> Iterable[Way]:
         """What is reported must have been produced and finished before."""
-        m, action = told["m"], told.line.action
-        fetching, position, calls = s.fetching, s.position, list[Call]()
-        for p, offset in self._places(told.line):
+        m, action, calls = told["m"], told.line.action, list[Call]()
+        places = self._places(told.line)
+        if places:
+            fetching, position = s.fetching, s.position
+        for p, offset in places:
             if fetching[m, p] and offset > position[m, p]:
                 calls += [("produce", (p,))] * (offset - max(s.end[p], position[m, p]))
                 calls += [("consume", (m, p))] * (offset - position[m, p])
@@ -357,7 +371,7 @@ class CentralGroup:
         b = told["b"]
         if not self._flushes.get(b) or s.write[b] is Write.OWNERS:
             return []
-        noted, stored, sent = s.noted, s.committed, s.sent
+        noted, stored = s.noted, s.committed
         written: dict[Any, int] = {}
         for p, offset in self._flushes[b][0].items():
             if offset > stored[p]:
@@ -366,7 +380,7 @@ class CentralGroup:
                 written[p] = offset
         if not written:
             return []
-        under_way = s.write[b] is Write.OFFSETS
+        under_way, sent = s.write[b] is Write.OFFSETS, s.sent
         for p in self._partitions:
             is_new = noted[b, p] > stored[p] and not (under_way and sent[b, p] == noted[b, p])
             if is_new != (p in written):
