@@ -51,12 +51,13 @@ class Kitchens(BesideTheSpec):
 
     offered = ("serve",)
     each_counts = 1
+    _serves: list[Guest]
 
     def begin(self, Guest: int) -> None:  # noqa: N803 - a sort
         """A kitchen that has cooked nothing."""
         self._open(Guest=Guest)
         self._dishes = 0
-        self._serves: list[Guest] = []
+        self._serves = []
 
     def _serve(self, g: Guest) -> None:
         if not self._s.waits[g]:
