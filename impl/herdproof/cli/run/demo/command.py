@@ -23,11 +23,13 @@ def demo(
         float,
         typer.Option(min=LEAST_S, metavar="N", help="How long records flow; starting is extra."),
     ] = WHOLE_S,
-    consumers: Annotated[int, typer.Option(min=1, max=9, help="How many.")] = 3,
-    partitions: Annotated[int, typer.Option(min=1, max=24, help="Of the topic.")] = 6,
+    consumers: Annotated[int, typer.Option(min=1, max=9, metavar="N", help="How many.")] = 3,
+    partitions: Annotated[int, typer.Option(min=1, max=24, metavar="N", help="Of the topic.")] = 6,
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=LAST_PORT, help="The page's; a free one where not said."),
+        typer.Option(
+            min=1, max=LAST_PORT, metavar="N", help="The page's; a free one where not said."
+        ),
     ] = None,
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
