@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from herdproof.conformance.traces.line import START, TraceLine
 from herdproof.protocols.group_protocol.judged.entries import Member, Partition
-from herdproof.protocols.group_protocol.judged.stored import Change, StoredFields
+from herdproof.protocols.group_protocol.judged.stored import Change, StoredEntries
 from herdproof.protocols.group_protocol.steps import CHANGED, EVERYTHING, NEW, TOLD, WAITS
 from herdspec.check.observation.doubt import UNKNOWN, as_told, is_lost
 from herdspec.check.observation.observed import Observed
@@ -26,7 +26,7 @@ JOINS = frozenset({WAITS, CHANGED, NEW})
 NOTHING_WRONG = "NONE"
 
 
-class GroupFields(StoredFields):
+class CoordinatorFields(StoredEntries):
     """The lines of one group, in their order, as steps of the contract's fields."""
 
     def __init__(self, seen: Observed) -> None:
@@ -233,21 +233,21 @@ class GroupFields(StoredFields):
             self.seen.amend("accepted", p, 0)
 
 
-Fills = Callable[[GroupFields, TraceLine], None]
+Fills = Callable[[CoordinatorFields, TraceLine], None]
 OF_BROKERS: Mapping[str, Fills] = {
-    START: GroupFields.start, "load_group": GroupFields.load_group,
-    "step_down": GroupFields.step_down,
+    START: CoordinatorFields.start, "load_group": CoordinatorFields.load_group,
+    "step_down": CoordinatorFields.step_down,
 }  # fmt: skip
 """Lines of who need not coordinate."""
 OF_COORDINATORS: Mapping[str, Fills] = {
-    "handle_join_group": GroupFields.handle_join_group, "expire": GroupFields.expire,
-    "handle_leave_group": GroupFields.handle_leave_group,
-    "replace_member": GroupFields.replace_member, "complete_join": GroupFields.complete_join,
-    "answer_syncs": GroupFields.told_assignments,
-    "handle_sync_group": GroupFields.told_assignments,
-    "handle_offset_commit": GroupFields.handle_offset_commit,
-    "commit_from_outside": GroupFields.commit_from_outside,
-    "handle_offset_fetch": GroupFields.handle_offset_fetch,
+    "handle_join_group": CoordinatorFields.handle_join_group, "expire": CoordinatorFields.expire,
+    "handle_leave_group": CoordinatorFields.handle_leave_group,
+    "replace_member": CoordinatorFields.replace_member, "complete_join": CoordinatorFields.complete_join,
+    "answer_syncs": CoordinatorFields.told_assignments,
+    "handle_sync_group": CoordinatorFields.told_assignments,
+    "handle_offset_commit": CoordinatorFields.handle_offset_commit,
+    "commit_from_outside": CoordinatorFields.commit_from_outside,
+    "handle_offset_fetch": CoordinatorFields.handle_offset_fetch,
 }  # fmt: skip
 CHANGES = frozenset({
     "complete_join", "share_out", "replace_member", "flush_offsets", "delete_offsets",

@@ -16,7 +16,7 @@ from herdproof.pipeline.judging.gaps import Gap
 from herdproof.pipeline.judging.plain import PlainJudge
 from herdproof.protocols.group_protocol.judged import answers
 from herdproof.protocols.group_protocol.judged.answers import AnswerFields
-from herdproof.protocols.group_protocol.judged.fields import GroupFields
+from herdproof.protocols.group_protocol.judged.fields import CoordinatorFields
 from herdproof.protocols.group_protocol.judged.stored import INITIAL, LOST_WITH_LINES
 from herdspec.check.observation.clauses import needs
 from herdspec.check.observation.watches import JUDGED, watches_of
@@ -60,7 +60,7 @@ class GroupJudge(PlainJudge):
 
     def __init__(self) -> None:
         super().__init__(WATCHES)
-        self._fields = GroupFields(self.seen)
+        self._fields = CoordinatorFields(self.seen)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__

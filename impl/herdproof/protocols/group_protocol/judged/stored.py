@@ -58,7 +58,7 @@ class Change(NamedTuple):
     """Whether it is of offsets that nobody of the group has committed."""
 
 
-class StoredFields(GroupEntries):
+class StoredEntries(GroupEntries):
     """What is stored of one group, and by whom."""
 
     def __init__(self, seen: Observed) -> None:
