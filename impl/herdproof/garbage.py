@@ -1,4 +1,4 @@
-"""Looking for garbage seldom, or for a short time only: where much lives on, and few cycles are."""
+"""Looks for garbage seldom, or for a short time only, where much lives on and few cycles are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def short_collections() -> Iterator[None]:
 
     All of them are gone through as seldom as within `few_collections`, which is hardly ever.
     """
-    yield from thresholds(5_000, 10, 10_000)
+    yield from thresholds(5_000, 5, 20_000)
 
 
 def thresholds(*three: int) -> Iterator[None]:

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 Result = TypeVar("Result")
 
-AT_ONCE = 32
+AT_ONCE = 20
 """How many connections are taken up at a time: more than a process has timers due meanwhile."""
 
 

@@ -178,8 +178,9 @@ class Keeper:
             self._lost |= self._watches
             self._watches.clear()
         self._owner.linked(link)
-        for path, kind in sorted(lost, key=str):
-            self._owner.fired(Watched(path, kind))
+        # Before whatever else was told, but not all at once: there may be thousands.
+        again = [Watched(path, kind) for path, kind in sorted(lost, key=str)]
+        self._told.extendleft(partial(self._owner.fired, watched) for watched in reversed(again))
 
     def _watch_fired(self, watched: Watched) -> None:
         """Tell of it, unless it was the elector's alone."""

@@ -24,8 +24,8 @@ from herdproof.zookeeper.operations import Answer, Operation
 Then: TypeAlias = Callable[[Answer], None]
 """Goes on with ZooKeeper's answer."""
 
-FULL = 400
-"""After so many effects an event is full: a shell needs some 40 µs for each, and holds its loop."""
+FULL = 200
+"""After so many effects an event is full: a shell needs 25 to 60 µs for each."""
 
 
 class Outbox:

@@ -16,8 +16,8 @@ from herdproof.consuming.assignment import Partition, Share, shares
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Making
 
-PORTION = 120_000
-"""How many steps, of some 40 ns each, are taken until the next tick: 5 to 15 ms."""
+PORTION = 60_000
+"""How many steps, of 50 to 150 ns each, are taken until the next tick: 3 to 10 ms."""
 
 
 class Planner(CorePart):

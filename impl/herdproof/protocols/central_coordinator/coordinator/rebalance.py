@@ -54,7 +54,7 @@ Owners: TypeAlias = dict[Partition, Owner]
 
 AT_ONCE = 64
 """How many rebalances a handler begins in one event: all of a large crowd's would hold up all."""
-STEPS_OF_AN_OWNER = 400
+STEPS_OF_AN_OWNER = 150
 """What it takes to write a partition's owner, in the steps of a plan."""
 
 
@@ -237,8 +237,8 @@ class Rebalancer(CorePart):
         if not group.members:
             self._finish(group)
             return
-        if not self.planner.is_planned(group):
-            self._preparing.append(group)
+        if not self.planner.is_planned(group) or self.planner.is_used_up():
+            self._preparing.append(group)  # what follows takes a while, too
             return
         self._plan_again(group)
         missing = self._offsets.missing(group.name, group.plan)
