@@ -13,11 +13,14 @@ import time
 import pytest
 
 from herdproof.consuming.events import StopFetchers
+from herdproof.consuming.streams import Streams
+from herdproof.protocols.central_coordinator.client.session import ConsumerSession
 from herdproof.protocols.central_coordinator.events import CoordinatorEvent, Tick, WakeAt
 from herdproof.protocols.central_coordinator.server.configuration import Configuration
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
 from herdproof.protocols.central_coordinator.server.server import Server
 from herdproof.shells.clock import now_ms
+from properties.protocols.central_coordinator.client.consumer_script import Script
 from properties.protocols.central_coordinator.client.test_central_session import (
     PlayedFetchers,
     Stage,
@@ -110,6 +113,19 @@ def test_a_coordinator_s_time_does_not_follow_the_wall_clock(wall: WallClock, ho
     (before, after), alarm_s = asyncio.run(give_before_and_after())
 
     assert 0 <= after - before < 20_000
+    assert 10 < alarm_s <= 30
+
+
+def test_a_consumer_s_alarm_does_not_follow_the_wall_clock() -> None:
+    """It is due when its core says, and not at once, over and over again."""
+    session = ConsumerSession(Script().core, Streams())
+    session._loop = asyncio.new_event_loop()
+
+    session._wake_at(now_ms() + 30_000)
+
+    assert session._wake is not None
+    alarm_s = session._wake.when() - session._loop.time()
+    session._loop.close()
     assert 10 < alarm_s <= 30
 
 
