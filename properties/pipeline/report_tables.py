@@ -61,6 +61,20 @@ def verdict(run: str, group: str, name: str, said: str, why: str = "") -> dict[s
     }  # fmt: skip
 
 
+def unread(
+    run: str, group: str, partition: int, begin: float, end: float, why: str, who: str = "",
+    since: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A row of unread, its times in seconds; `since`: of an interval that began before."""
+    first = begin if since is None else since
+    return {
+        "run": run, "group": group, "topic": "orders", "partition": str(partition),
+        "from_ns": int(begin * S), "until_ns": int(end * S), "seconds": end - begin, "why": why,
+        "who": who or None, "certain": why != "election", "since_ns": int(first * S),
+        "whole_s": end - first,
+    }  # fmt: skip
+
+
 STORY = [
     f"{12 * S}|broker1|c1|Stop, generation 1",
     f"{12 * S + 40_000_000}|broker1||it does not wait for the answer",
@@ -111,6 +125,13 @@ def audit() -> dict[str, list[dict[str, Any]]]:
             {"run": run, "group": "billing", "topic": "orders", "partition": "0", "offset": k,
              "consumer": "c1", "epoch": 1, "generation": 1, "time_ns": (3 + k) * S,
              "outcome": "refused" if k == 7 else "accepted"} for k in range(9)
+        ],
+        "unread": [
+            unread(run, "billing", 1, 30, 30.4, "election", "broker1"),
+            unread(run, "billing", 1, 30.4, 37, "lease", "c1", since=30),
+            unread(run, "billing", 2, 31, 31.2, "stop", "c2"),
+            unread(run, "billing", 0, 50, 50.1, "stop", "c2"),
+            unread(run, "mail", 0, 20, 60, "nobody"),
         ],
         "violations": [violation(run, "billing")],
         "verdicts": [

@@ -33,6 +33,7 @@ from properties.pipeline.report_tables import (
     hostile,
     many,
     owned,
+    unread,
     verdict,
     violation,
     write,
@@ -66,6 +67,57 @@ class Elements(HTMLParser):
     def text(self) -> str:
         """What is read."""
         return re.sub(r"\s+", " ", " ".join(self.texts))
+
+
+# ── Availability ────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_begins_with_partitions_that_nobody_read(facts: Facts) -> None:
+    """Outages by their length, with causes; a group without members is none."""
+    availability = facts.availability
+    assert availability is not None
+    shown = Elements(page(facts))
+
+    assert [(o.group, o.many, round(o.seconds, 3)) for o in availability.outages] == [
+        ("billing", 2, 7.0), ("billing", 1, 0.1),
+    ]  # fmt: skip
+    longest = availability.outages[0]
+    assert {why: round(s, 3) for why, s in longest.causes.items()} == {
+        "lease": 6.6, "election": 0.4
+    }  # fmt: skip
+    assert longest.who == ["broker1", "c1"]
+    assert "Partitions had no reader for up to 7.0 s." in shown.text
+    sections = [attributes["id"] for tag, attributes in shown.found if tag == "section"]
+    assert sections[0] == "availability"
+
+
+def test_a_long_outage_is_not_green(tmp_path: Path) -> None:
+    """Though no promise is broken; one of a tenth of a second leaves it as it is."""
+    rows = {"verdicts": [verdict("r", "g", "x", "holds")]}
+    short = facts_of(
+        write(tmp_path / "a", {**rows, "unread": [unread("r", "g", 0, 1, 1.1, "stop")]})
+    )
+    long = facts_of(
+        write(tmp_path / "b", {**rows, "unread": [unread("r", "g", 0, 1, 20, "lease")]})
+    )
+
+    badges = [
+        [a["class"] for _, a in Elements(page(f)).found if (a.get("class") or "")[:5] == "badge"]
+        for f in (short, long)
+    ]
+
+    assert badges == [["badge holds"], ["badge unknown", "badge unknown"]]
+    assert (short.worst, long.worst) == ("holds", "holds")
+
+
+def test_violations_that_say_the_same_are_told_once(tmp_path: Path) -> None:
+    """With how often they are there."""
+    rows = {"violations": [violation("r", "g", at) for at in (12.1, 12.2, 12.3)]}
+
+    shown = Elements(page(facts_of(write(tmp_path, rows))))
+
+    assert sum(a.get("class") == "story" for _, a in shown.found) == 1
+    assert "exclusive ×3" in shown.text
 
 
 # ── Facts ───────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Intervals without a reader: planted outages are found with their causes; what is lost is unknown."""
+"""Intervals without a reader: planted outages have their causes; what is missing is unknown."""
 
 from __future__ import annotations
 

@@ -169,9 +169,7 @@ class Changes:
         """Who has written the next owners."""
         self._writer = node, epoch
 
-    def ceases(
-        self, member: Member, until_ns: int, how: str, silent_ns: int | None = None
-    ) -> None:
+    def ceases(self, member: Member, until_ns: int, how: str, silent_ns: int | None = None) -> None:
         """
         A member consumes no more, or its lease was over before that.
 

@@ -39,7 +39,8 @@ FIGURES: Mapping[str, Figure] = {
     "commits_refused": Figure("count", False, "how many offsets of commits were refused"),
     "commit_regressions": Figure("count", False, "how often a commit lay behind what is stored"),
     "redelivered_total": Figure(
-        "records", False,
+        "records",
+        False,
         "the sum of `redelivered`: so many at least; null for none, since nobody tells what was"
         " delivered after the last offset that was told",
     ),

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from herdproof.pipeline.report.availability import LONG_S, Availability, availability_of
 from herdproof.pipeline.report.campaigns import Campaign, campaign_of
 from herdproof.pipeline.report.figures import Figure, figures_of, unseen
 from herdproof.pipeline.report.reading import Subject, Tables, of_subjects
@@ -194,6 +195,13 @@ class Facts:
     coverage: Sequence[Action]
     quarantine: Sequence[Quarantined]
     campaign: Campaign | None = field(default=None)
+    availability: Availability | None = field(default=None)
+
+    @property
+    def outage_s(self) -> float:
+        """For how long a partition had no reader, where that was long; else 0."""
+        longest = 0.0 if self.availability is None else self.availability.longest_s
+        return longest if longest >= LONG_S else 0.0
 
     @property
     def worst(self) -> str:
@@ -226,6 +234,7 @@ def facts_of(directory: Path) -> Facts:
         violations={str(name): count for (name,), count in violations.most_common()},
         stories=_stories(tables), figures=figures_of(tables), unseen=unseen(tables),
         coverage=_coverage(tables), quarantine=_quarantine(tables), campaign=campaign_of(tables),
+        availability=availability_of(tables),
     )  # fmt: skip
 
 

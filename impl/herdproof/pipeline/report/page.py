@@ -8,14 +8,16 @@ them are escaped by the template engine, without exception.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
 
 import jinja2
 
-from herdproof.pipeline.report import charts
-from herdproof.pipeline.report.diagrams import story_of
+from herdproof.pipeline.judging.unread import CAUSES
+from herdproof.pipeline.report import availability, charts
+from herdproof.pipeline.report.diagrams import Story, story_of
 from herdproof.pipeline.report.facts import (
     COLUMNS,
     HOLDS,
@@ -25,7 +27,9 @@ from herdproof.pipeline.report.facts import (
     VIOLATED,
     Facts,
     Promise,
+    Violation,
 )
+from herdproof.pipeline.report.reading import SURELY_A_DATE_NS
 from herdproof.pipeline.report.timelines import timelines_of
 from herdproof.report.render import spoken
 
@@ -46,8 +50,6 @@ ROWS = {
 """What a table's rows are called, one and many."""
 OPEN = 3
 """Stories that are open from the start."""
-SURELY_A_DATE_NS = 10**18
-"""Smaller times are a simulator's, which begins at 0."""
 
 
 def page(facts: Facts) -> str:
@@ -69,11 +71,24 @@ def page(facts: Facts) -> str:
     until_ns = facts.span_ns[1] if facts.span_ns and facts.runs == 1 else 0
     return environment.get_template("tables.html.jinja").render(
         f=facts, verdicts=VERDICTS, ends=ENDS, columns=COLUMNS, opened=OPEN,
-        promises=by_protocol(facts), stories=[story_of(v) for v in facts.stories],
+        promises=by_protocol(facts),
         timelines=[(h, timelines_of(h, until_ns)) for h in facts.histories], charts=charts,
         coverage=[(p, list(of)) for p, of in groupby(facts.coverage, key=lambda a: a.protocol)],
-        version=version("herdproof"),
+        version=version("herdproof"), told=told_apart(facts.stories),
+        drawn=[availability.drawing_of(o) for o in _told_outages(facts)], says=CAUSES,
     )  # fmt: skip
+
+
+def _told_outages(facts: Facts) -> Sequence[availability.Outage]:
+    return () if facts.availability is None else facts.availability.outages
+
+
+def told_apart(violations: Sequence[Violation]) -> list[tuple[Story, int]]:
+    """Violations that say the same of one group are told once, with how often they are there."""
+    groups: dict[tuple[str, ...], list[Violation]] = {}
+    for v in violations:
+        groups.setdefault((v.run, v.group, v.property), []).append(v)
+    return [(story_of(same[0]), len(same)) for same in groups.values()]
 
 
 def by_protocol(facts: Facts) -> list[tuple[str, list[Promise]]]:

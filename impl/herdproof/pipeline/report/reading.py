@@ -20,6 +20,8 @@ Subject: TypeAlias = tuple[str, str]
 
 ALL_TABLES: Mapping[str, Table] = {**TABLES, **CAMPAIGN_TABLES}
 BATCH = 65_536
+SURELY_A_DATE_NS = 10**18
+"""Smaller times are a simulator's, which begins at 0."""
 
 
 class NoTables(CallerError):

@@ -35,6 +35,8 @@ Registration = str
 Who = dict[Registration, str]
 """By registration (or by connection), a consumer."""
 
+OF_ANYBODY = frozenset({"coordinator_startup", "handle_register"})
+"""Lines of coordinators that matter whoever leads."""
 QUEUED, STOPPING, WRITING, STARTING = "queued", "stopping", "writing", "starting"
 IDLE, FAILED, DOUBTFUL = "idle", "failed", "doubtful"
 """How far a group's rebalance is; doubtful: lines are missing."""
@@ -90,7 +92,10 @@ class Hindrance:
             self._say(line.time_ns)
 
     def _is_leaders(self, line: CentralStep) -> bool:
-        return line.node == self._leader or line.action in ("coordinator_startup", "handle_register")
+        return line.node == self._leader or line.action in (
+            "coordinator_startup",
+            "handle_register",
+        )
 
     def _say(self, time_ns: int) -> None:
         why, who = self._cause()
@@ -163,7 +168,7 @@ class Hindrance:
         if self._lost_ns is not None:
             self.unread.stands(self._lost_ns, ELECTION, (self._leader or "",), certain=False)
 
-    def _on_step_down(self, line: CentralStep) -> None:
+    def _on_step_down(self, _: CentralStep) -> None:
         self._leader = ""
         self._expected |= dict.fromkeys(self._members.values())
         if self._written is not None:
@@ -301,13 +306,13 @@ class Hindrance:
             for t, n, _ in start.partitions:
                 self.unread.must_be_read((t, n), start.time_ns)
 
-    def _on_finish_rebalance(self, line: CentralStep) -> None:
+    def _on_finish_rebalance(self, _: CentralStep) -> None:
         self._awaited.clear()
         if self._phase != DOUBTFUL or self._is_new:
             self._phase = QUEUED if self._is_dirty else IDLE
         self._is_new = False
 
-    def _on_fail_rebalance(self, line: CentralStep) -> None:
+    def _on_fail_rebalance(self, _: CentralStep) -> None:
         self._awaited.clear()
         if self._phase != DOUBTFUL:
             self._phase = FAILED
