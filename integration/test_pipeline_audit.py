@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from herdproof.cli import app
 from herdproof.errors import NotOurs
-from herdproof.pipeline.audit.audit import Audit
+from herdproof.pipeline.audit.audit import FEW_BYTES, Audit
 from herdproof.pipeline.audit.here import AuditHere, fits_here
 from herdproof.pipeline.audit.job import RecordsLost, check_counts
 from herdproof.pipeline.audit.protocols import read_line
@@ -93,7 +93,10 @@ def test_an_audit_says_what_the_judge_says_and_keeps_every_record(
 
 
 @pytest.mark.timeout(300)
-def test_an_audit_in_this_process_says_what_spark_says(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("few_bytes", [0, FEW_BYTES], ids=["by Spark", "by its driver"])
+def test_an_audit_in_this_process_says_what_spark_says(
+    spark: Any, tmp_path: Path, few_bytes: int
+) -> None:
     """Row by row, in tables of the same schema, of all that may be judged in either."""
     traces = tmp_path / "traces"
     for seed in SEEDS:
@@ -111,7 +114,8 @@ def test_an_audit_in_this_process_says_what_spark_says(spark: Any, tmp_path: Pat
     sources = find_sources([str(traces), str(tmp_path / "log")])
     assert fits_here(sources)
 
-    there = Audit(spark, protocol_work()).run(sources, Store(spark, str(tmp_path / "there")))
+    job = Audit(spark, protocol_work(), few_bytes=few_bytes)
+    there = job.run(sources, Store(spark, str(tmp_path / "there")))
     here = AuditHere(protocol_work()).run(sources, Store(None, str(tmp_path / "here")))
 
     assert replace(here, seconds={}) == replace(there, seconds={})

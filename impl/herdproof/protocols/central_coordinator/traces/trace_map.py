@@ -106,10 +106,10 @@ class CentralGroup:
             self._values.element("Broker", node)
         for line in lines:
             action, role = line.action, line.role
-            about = (line.consumer, connections.apart(line).connection)
             if action == "start":
                 lives[role, line.node] = lives.get((role, line.node), 0) + 1
             if line.connection:
+                about = (line.consumer, connections.apart(line).connection)
                 if role == CONSUMER:
                     life = lives.get((role, line.node), 0)
                     latest[about] = (line.consumer, life, about[1])
@@ -123,7 +123,7 @@ class CentralGroup:
                 self._values.rank("generation", line.generation)
             elif action == "flush_offsets":
                 self._sent.append(line)
-            for name, offset in names(line) if line.group else ():
+            for name, offset in names(line) if line.partitions and line.group else ():
                 if action == "send_start" and name not in known and offset >= 0:
                     # The first time anybody says it, before any offset was written.
                     self._stored[name] = offset
