@@ -149,8 +149,9 @@ class Consumer:
     - `max_poll_interval_s` (300): who leaves records waiting for longer without asking for the next
       one is taken for stuck, and leaves its group. In the group protocol it rejoins when it asks;
       in the others that raises `ApplicationAway`, and None waits for ever.
-    - `trace`: a file to append a line to for each step of the protocol (docs/central_trace.md, or
-      docs/self_rebalancing_trace.md); `run` is what the traces of one run are called.
+    - `trace`: a file to append a line to for each step of the protocol (docs/central_trace.md,
+      docs/self_rebalancing_trace.md, docs/group_protocol_trace.md); `run` is what the traces of one
+      run are called.
 
     Raises `BadArgument`, `BadSettings` or `KafkaUnusable` at once for what can be known at once.
     """

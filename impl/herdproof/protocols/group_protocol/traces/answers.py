@@ -28,7 +28,7 @@ Place = tuple[str, int]
 
 
 @dataclass
-class Reign:
+class TracedReign:
     """A broker has loaded the group, and has coordinated it until it stored something last."""
 
     since: int
@@ -51,9 +51,9 @@ class Answers:
         self._leaders: dict[int, str] = {}
         self._shares: dict[Generation, set[Place]] = {}
         self._offsets: set[tuple[Place, int]] = set()
-        self._reigns: list[Reign] = []
+        self._reigns: list[TracedReign] = []
         self._at = {id(line): place for place, line in enumerate(lines)}
-        reigning: dict[str, Reign] = {}
+        reigning: dict[str, TracedReign] = {}
         for place, line in enumerate(lines):
             if line.role != CONSUMER:
                 self.is_told = True
@@ -85,11 +85,11 @@ class Answers:
         for name in members:
             self._shares[name, generation] = places(line, name)
 
-    def _reign(self, place: int, line: TraceLine, reigning: dict[str, Reign]) -> None:
+    def _reign(self, place: int, line: TraceLine, reigning: dict[str, TracedReign]) -> None:
         node = line.node
         match line.action:
             case "load_group":
-                reigning[node] = Reign(place)
+                reigning[node] = TracedReign(place)
                 self._reigns.append(reigning[node])
             case "found" if node in reigning:
                 reigning[node].generation = line.arguments.get("generation", 0)
@@ -164,7 +164,7 @@ class Answers:
         """Whether all would be known that was told of an offset that high."""
         return any(offset > each.offsets.get(where, NO_OFFSET) for each in self._around(line))
 
-    def _around(self, line: TraceLine) -> Iterator[Reign]:
+    def _around(self, line: TraceLine) -> Iterator[TracedReign]:
         at = self._at[id(line)]
         return (reign for reign in self._reigns if reign.since < at < reign.until)
 
