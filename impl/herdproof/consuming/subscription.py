@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -47,6 +48,7 @@ MATCHES = 4096
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_TOPICS = re.compile(r"(?:[a-zA-Z0-9._-]{1,249}/)*[a-zA-Z0-9._-]{1,249}")
 _WILDCARD = re.compile(r"([*!])([0-9]{1,9})\1(.*)", re.DOTALL)
 
 
@@ -169,9 +171,10 @@ def named(streams: Mapping[str, int]) -> Named:
     """A subscription to these topics; `InvalidSubscription` says which of them is wrong."""
     if not streams:
         raise InvalidSubscription('no topic is named; write {"topic": number of streams}')
-    for topic, count in streams.items():
-        _check_topic(topic)
-        _check_count(count, f"of topic {topic!r}")
+    if not _are_fine(streams):
+        for topic, count in streams.items():
+            _check_topic(topic)
+            _check_count(count, f"of topic {topic!r}")
     return Named(tuple(sorted(streams.items())))
 
 
@@ -263,12 +266,23 @@ def _why_refused(regex: str, why: str) -> str:
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON, which may not name one topic twice: one of the two would be lost."""
-    counts: dict[str, object] = {}
-    for topic, count in pairs:
-        if topic in counts:
-            raise InvalidSubscription(f"topic {topic!r} is named twice")
-        counts[topic] = count
+    counts = dict(pairs)
+    if len(counts) < len(pairs):
+        [(topic, _)] = Counter(topic for topic, _ in pairs).most_common(1)
+        raise InvalidSubscription(f"topic {topic!r} is named twice")
     return counts
+
+
+def _are_fine(streams: Mapping[str, int]) -> bool:
+    """Whether all names and numbers are as they should; at once, as a stranger names a thousand."""
+    names, counts = "/".join(streams), streams.values()
+    return (
+        names.count("/") == len(streams) - 1
+        and _TOPICS.fullmatch(names) is not None
+        and not {".", ".."} & streams.keys()
+        and set(map(type, counts)) == {int}
+        and 1 <= min(counts) <= max(counts) <= MAX_STREAMS
+    )
 
 
 def _check_topic(topic: str) -> None:

@@ -100,6 +100,7 @@ WRONG = {
     '{"a": "1"}': "the number of streams of topic 'a' is '1'",
     '{"a": NaN}': "the number of streams of topic 'a' is 'nan'",
     '{"a": 1, "a": 2}': "topic 'a' is named twice",
+    '{"b": 1, "a/b": 1}': "'a/b' cannot be a topic's name",
     '{"": 1}': "'' cannot be a topic's name",
     '{"..": 1}': "'..' cannot be a topic's name",
     '{"a/b": 1}': "'a/b' cannot be a topic's name",
