@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from herdproof.consuming.assignment import assign, range_assign
+from herdproof.consuming.assignment import range_assign, shares
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from properties.protocols.central_coordinator.held.central_mutants import MUTANTS, Change, Mutant
 from properties.protocols.central_coordinator.held.central_suites import (
@@ -155,7 +155,7 @@ def test_a_change_whose_words_are_not_there_once_is_refused(old: str) -> None:
 
 def test_what_a_core_raises_is_no_run() -> None:
     """A core that raises an error is caught, by that error."""
-    change = Change(assign, "threads[streams] = [", "threads[0] = threads[0] = [")
+    change = Change(shares, "threads[streams] = [", "threads[0] = threads[0] = [")
     broken = Mutant("raises", "", change, runs=1)
 
     caught = hunted(broken)
