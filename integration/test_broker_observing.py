@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from kafka.protocol.metadata import FindCoordinatorRequest
 from typer.testing import CliRunner, Result
 
 from herdproof.cli import app
@@ -80,6 +81,9 @@ async def steal(address: str) -> None:
     """Two members, of which one commits what is the other's."""
     host, _, port = address.rpartition(":")
     each = [WireClient(*await asyncio.open_connection(host, int(port))) for _ in range(2)]
+    wanted = FindCoordinatorRequest(version=1, key="g", key_type=0)
+    while (await each[0].ask(wanted, 1)).error_code:  # the first to ask has the log of groups made
+        await asyncio.sleep(0.1)
     await two_of_which_one_steals([WireMember(client) for client in each])
     for client in each:
         await client.hang_up()

@@ -1,5 +1,7 @@
 """Answers about offsets, in every version: read again, they say what was meant."""
 
+from typing import Any
+
 import pytest
 from kafka.protocol.api_key import ApiKey
 
@@ -10,12 +12,12 @@ from herdproof.protocols.group_protocol.server.translation import VERSIONS, writ
 PARTITIONS = range(3)
 
 
-def written(api: ApiKey, version: int, response: object) -> dict[str, object]:
+def written(api: ApiKey, version: int, response: object) -> dict[str, Any]:
     """An answer of the coordinator's, as a client of this version reads it."""
     head = RequestHead(api, version, 7)
     answer = write(KafkaRequest(head, "c", "h", None), response)
     frame = write_answer(head, answer)[4:]
-    found: dict[str, object] = read_answer(head, frame).to_dict(json=False)
+    found: dict[str, Any] = read_answer(head, frame).to_dict(json=False)
     return found
 
 

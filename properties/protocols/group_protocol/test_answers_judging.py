@@ -136,3 +136,14 @@ def test_the_audit_reads_what_was_observed(tmp_path: Path) -> None:
 
     assert done.exit_code == 1, done.output
     assert "exclusive fenced" in done.output
+
+
+def test_answers_are_no_steps_to_replay(tmp_path: Path) -> None:
+    """Exit code 3: what Kafka does between its answers is unknown, and whom to ask is said."""
+    file = tmp_path / "seen.ndjson"
+    file.write_text("\n".join(stolen()) + "\n")
+
+    done = CliRunner().invoke(app, ["conform", str(file)])
+
+    assert done.exit_code == 3, done.output
+    assert "herdproof audit" in done.output

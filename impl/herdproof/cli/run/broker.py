@@ -24,7 +24,6 @@ from herdspec.language.errors import UsageError
 if TYPE_CHECKING:
     from herdproof.broker.answering import GroupApis
     from herdproof.broker.metrics import BrokerMetrics
-    from herdproof.broker.observing import SeenAnswer
     from herdproof.broker.server import BrokerServer
     from herdproof.broker.upstream import Address
     from herdproof.protocols.group_protocol.server.configuration import BrokerConfiguration
@@ -81,7 +80,6 @@ def broker(
     """Coordinate consumer groups for any Kafka client: by itself, or in front of a real Kafka."""
     from herdproof.broker.metrics import BrokerMetrics
     from herdproof.protocols.group_protocol.server.configuration import read_broker
-    from herdproof.protocols.group_protocol.tracing import AnswersTracer
 
     check_together(in_front_of, topic, observe, zookeeper, trace or bug)
     kafka = None if in_front_of is None else addresses_of(in_front_of)
@@ -97,7 +95,7 @@ def broker(
         prepare(stack, configuration, metrics)
         if kafka is not None and observe is not None:
             stream = stack.enter_context(appended(observe))
-            serving = serve_observed(configuration, metrics, kafka, AnswersTracer(run, stream))
+            serving = serve_observed(configuration, metrics, kafka, run, stream)
         else:
             core = stack.enter_context(core_of(bug, trace, configuration.broker_id, run))
             serving = serve(configuration, metrics, kafka, topics, core)
@@ -184,13 +182,15 @@ async def serve(
 
 async def serve_observed(
     configuration: BrokerConfiguration, metrics: BrokerMetrics, kafka: list[Address],
-    see: Callable[[SeenAnswer], None],
+    run: str, stream: TextIO,
 ) -> None:  # fmt: skip
-    """Serve in front of a Kafka that coordinates, and tell what it answers."""
+    """Serve in front of a Kafka that coordinates, and write down what it answers."""
     from herdproof.broker.observing import ObservedFront
     from herdproof.broker.server import BrokerServer
     from herdproof.protocols.group_protocol.server.translation import VERSIONS
+    from herdproof.protocols.group_protocol.tracing import AnswersTracer
 
+    see = AnswersTracer(run, stream)
     listener = configuration.listener
     async with BrokerServer(listener, configuration.tls, metrics) as server:
         front = ObservedFront(server, kafka, listener, VERSIONS, see, configuration.kafka)

@@ -233,21 +233,22 @@ class CoordinatorFields(StoredEntries):
             self.seen.amend("accepted", p, 0)
 
 
+C = CoordinatorFields
 Fills = Callable[[CoordinatorFields, TraceLine], None]
 OF_BROKERS: Mapping[str, Fills] = {
-    START: CoordinatorFields.start, "load_group": CoordinatorFields.load_group,
-    "step_down": CoordinatorFields.step_down,
+    START: C.start, "load_group": C.load_group,
+    "step_down": C.step_down,
 }  # fmt: skip
 """Lines of who need not coordinate."""
 OF_COORDINATORS: Mapping[str, Fills] = {
-    "handle_join_group": CoordinatorFields.handle_join_group, "expire": CoordinatorFields.expire,
-    "handle_leave_group": CoordinatorFields.handle_leave_group,
-    "replace_member": CoordinatorFields.replace_member, "complete_join": CoordinatorFields.complete_join,
-    "answer_syncs": CoordinatorFields.told_assignments,
-    "handle_sync_group": CoordinatorFields.told_assignments,
-    "handle_offset_commit": CoordinatorFields.handle_offset_commit,
-    "commit_from_outside": CoordinatorFields.commit_from_outside,
-    "handle_offset_fetch": CoordinatorFields.handle_offset_fetch,
+    "handle_join_group": C.handle_join_group, "expire": C.expire,
+    "handle_leave_group": C.handle_leave_group,
+    "replace_member": C.replace_member, "complete_join": C.complete_join,
+    "answer_syncs": C.told_assignments,
+    "handle_sync_group": C.told_assignments,
+    "handle_offset_commit": C.handle_offset_commit,
+    "commit_from_outside": C.commit_from_outside,
+    "handle_offset_fetch": C.handle_offset_fetch,
 }  # fmt: skip
 CHANGES = frozenset({
     "complete_join", "share_out", "replace_member", "flush_offsets", "delete_offsets",
