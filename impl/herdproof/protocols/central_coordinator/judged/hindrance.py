@@ -293,10 +293,10 @@ class Hindrance:
 
     def _is_sent(self, line: CentralStep) -> bool:
         start = self._sent.get((line.consumer, line.connection))
-        return start is not None and start.generation == line.generation
+        return start is not None and bool(start.generation == line.generation)
 
     def _has_begun(self, start: CentralStep) -> bool:
-        return self._begun.get((start.consumer, start.connection)) == start.generation
+        return bool(self._begun.get((start.consumer, start.connection)) == start.generation)
 
     def _on_handle_start_response(self, line: CentralStep) -> None:
         """It has begun: if it has not told so, lines of it are missing."""
