@@ -403,8 +403,13 @@ class Changes:
     def _awaits_a_reader(self, p: Partition) -> None:
         now = self._line.time_ns
         there = "consumes" in self._entries and p not in self.unread.open
-        if there and not self._held.get(p) and not self._may_be_read(p):
+        if there and not self._held.get(p) and self._is_wanted(p) and not self._may_be_read(p):
             self.unread.begin(p, now, now, UNASSIGNED)
+
+    def _is_wanted(self, p: Partition) -> bool:
+        """Whether a member has subscribed to it."""
+        interest = self._entries.get("interest", {})
+        return any(as_told(interest[m, p]) is True for m in self._joined) if interest else False
 
     def _suspect(self) -> None:
         """Who may read something, for all that is known: of whom one entry is lost, all are."""

@@ -7,7 +7,7 @@ without members, a partition that is given to nobody) is told, but is no outage 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -78,7 +78,7 @@ def availability_of(tables: Tables) -> Availability | None:
     if "unread" not in tables:
         return None
     rows = tables.rows("unread", pc.field("from_ns").is_valid(), most=MOST)
-    causes: Counter[str] = Counter()
+    causes: dict[str, float] = defaultdict(float)
     of: dict[tuple[str, str], dict[tuple[str, int], list[Part]]] = defaultdict(dict)
     for row in rows:
         causes[str(row["why"])] += row["seconds"] or 0
@@ -89,7 +89,7 @@ def availability_of(tables: Tables) -> Availability | None:
     found.sort(key=lambda o: (-o.seconds, o.from_ns, o.run, o.group))
     return Availability(
         found[:OUTAGES], len(found), max((o.seconds for o in found), default=0.0),
-        dict(causes.most_common()), len(rows) == MOST,
+        _most_first(causes), len(rows) == MOST,
     )  # fmt: skip
 
 
@@ -123,15 +123,19 @@ def _outages(
 
 def _outage(run: str, group: str, together: Mapping[str, list[Part]]) -> Outage:
     ordered = sorted(together.items(), key=lambda item: (-wanted_s(item[1]), item[0]))
-    causes: Counter[str] = Counter()
+    causes: dict[str, float] = defaultdict(float)
     for part in ordered[0][1]:
         causes[part.why] += (part.until_ns - part.from_ns) / 1e9
     return Outage(
         run, group, min(parts[0].from_ns for parts in together.values()),
         max(parts[-1].until_ns for parts in together.values()), wanted_s(ordered[0][1]),
-        len(together), dict(ordered[:ROWS]), dict(causes.most_common()),
+        len(together), dict(ordered[:ROWS]), _most_first(causes),
         sorted({name for part in ordered[0][1] if part.who for name in part.who.split(", ")}),
     )  # fmt: skip
+
+
+def _most_first(causes: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(causes.items(), key=lambda item: -item[1]))
 
 
 def wanted_s(parts: Sequence[Part]) -> float:

@@ -41,7 +41,19 @@ class What(StrEnum):
     OWNERS_WRITTEN = "owners_written"
     """Details: generation, partitions, parts, ms (since the Stops)."""
     REBALANCE_DONE = "rebalance_done"
-    """Every Start is acknowledged. Details: generation, members, partitions, ms."""
+    """
+    Every Start is acknowledged. Details: generation, members, partitions, ms (since the Stops),
+    whole_ms (since it was asked for).
+    """
+    REBALANCE_WAITS = "rebalance_waits"
+    """
+    Partitions have no reader, and it cannot go on. Details: why, who (a registration, or a
+    consumer), left_ms (of its lease), partitions.
+    """
+    UNREAD = "unread"
+    """So long some partitions had no reader for one cause. Details: why, ms."""
+    READ_AGAIN = "read_again"
+    """All have a reader again. Details: ms, partitions, of (which), causes (how long each)."""
     REBALANCE_FAILED = "rebalance_failed"
     """Details: why, failures (in a row), again_in_ms."""
     REBALANCE_EXHAUSTED = "ConsumerRebalanceFailedException"
@@ -63,6 +75,7 @@ class What(StrEnum):
 LEVELS: Mapping[str, int] = {
     What.PING_RETRIED: logging.DEBUG,
     What.OFFSETS_STORED: logging.DEBUG,
+    What.UNREAD: logging.DEBUG,
     What.REBALANCE_UNNECESSARY: logging.DEBUG,
     What.STEPPED_DOWN: logging.WARNING,
     What.CHANNEL_REFUSED: logging.WARNING,
@@ -93,7 +106,12 @@ SENTENCES: Mapping[str, str] = {
     What.REBALANCE_STARTED: "group {group} is rebalanced: {why}",
     What.REBALANCE_UNNECESSARY: "group {group} need not be rebalanced",
     What.OWNERS_WRITTEN: "the owners of group {group} are written, of {partitions} partitions",
-    What.REBALANCE_DONE: "group {group} is rebalanced, of {members} members, in {ms} ms",
+    What.REBALANCE_DONE: "group {group} is rebalanced, of {members} members, {whole_ms} ms after"
+    " that was asked for",
+    What.REBALANCE_WAITS: "group {group} waits for {why}; {partitions} partitions have no reader",
+    What.UNREAD: "partitions of group {group} had no reader for {ms} ms: {why}",
+    What.READ_AGAIN: "group {group} is read again: {partitions} partitions had no reader for {ms}"
+    " ms ({causes}): {of}",
     What.REBALANCE_FAILED: "a rebalance of group {group} failed: {why}; again in {again_in_ms} ms",
     What.REBALANCE_EXHAUSTED: "group {group} cannot be rebalanced, {failures} times: {why}",
     What.OFFSETS_STORED: "{offsets} offsets of group {group} are stored",

@@ -254,7 +254,7 @@ def test_the_metrics_are_served() -> None:
     metrics, other = Metrics(), Metrics()
     metrics.received(Frame(Consult()))
     metrics.asked(Get("/x"), Refusal(Why.CONNECTION_LOSS), 0.2)
-    metrics.reported(Report(What.REBALANCE_DONE, "g", (("ms", 2_500),)))
+    metrics.reported(Report(What.REBALANCE_DONE, "g", (("ms", 2_500), ("whole_ms", 4_000))))
     metrics.cut("slow reader")
 
     with (
@@ -270,6 +270,7 @@ def test_the_metrics_are_served() -> None:
     assert 'herdproof_zookeeper_refusals_total{why="connection loss"} 1.0' in lines
     assert 'herdproof_zookeeper_seconds_sum{operation="Get"} 0.2' in lines
     assert "herdproof_rebalance_seconds_sum 2.5" in lines
+    assert "herdproof_rebalance_whole_seconds_sum 4.0" in lines
     assert 'herdproof_connections_cut_total{reason="slow reader"} 1.0' in lines
     assert other.registry.get_sample_value("herdproof_rebalance_seconds_sum") == 0
 

@@ -140,6 +140,20 @@ class Making:
 
 
 @dataclass(slots=True, eq=False)
+class Outage:
+    """A time in which partitions of a group have no reader; see `availability.py`."""
+
+    since_ms: int
+    partitions: set[Partition]
+    why: str
+    """What is in the way …"""
+    why_ms: int
+    """… and since when."""
+    past_ms: dict[str, int] = field(default_factory=dict)
+    """By what was in the way before, for how long."""
+
+
+@dataclass(slots=True, eq=False)
 class Group:
     """A group that has members, or has had some that are not known to be gone."""
 
@@ -188,6 +202,9 @@ class Group:
     """When the rebalance was asked for; from STOPPING on, when the Stops were sent."""
     failures: int = 0
     """How many rebalances have failed in a row."""
+    triggered_ms: int | None = None
+    """When it was asked for what has not come to an end, over all attempts."""
+    outage: Outage | None = None
 
     def holds(self, consumer_id: str) -> bool:
         """Whether any registration of this consumer id lives, joins, or may still fetch."""

@@ -28,6 +28,13 @@ from typing import TypeAlias
 
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.offsets import NO_OFFSET, Offset
+from herdproof.protocols.central_coordinator.coordinator.availability import (
+    FAILURE,
+    REBALANCE,
+    START,
+    STOP,
+    Availability,
+)
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import (
     NEXT,
@@ -82,6 +89,7 @@ class Rebalancer(CorePart):
         self._topics = context.topics
         self._recovery = recovery
         self._reopened = reopened
+        self._availability = Availability(context)
 
     def clear(self) -> None:
         """No group is rebalanced, or waits for it."""
@@ -104,6 +112,8 @@ class Rebalancer(CorePart):
         if flag.compare_and_set():
             self._purgatory.clear(("rebalance", group.name))
             group.began_ms = self._outbox.now_ms
+            if group.triggered_ms is None:
+                group.triggered_ms = group.began_ms
             self._queue(group)
         else:
             flag.dirty = True
@@ -159,6 +169,7 @@ class Rebalancer(CorePart):
             self._recovery.load(group)
             return
         if group.ghosts or group.expected or (group.members and not self._topics.are_read):
+            self._availability.waits(group)
             return
         if group.members and not self.planner.is_planned(group):
             self._queue(group)
@@ -204,6 +215,7 @@ class Rebalancer(CorePart):
         group.plan = plan
         for member in group.members.values():
             self._stop(group, member)
+        self._availability.hinders(group, STOP)
         self._check_stopped(group)
 
     def _stop(self, group: Group, member: Member) -> None:
@@ -223,8 +235,11 @@ class Rebalancer(CorePart):
         """The barrier: go on once nobody fetches any more."""
         if self._nobody_fetches(group):
             group.waiting.clear()
+            self._availability.hinders(group, REBALANCE)
             self._enter(group, Phase.FLUSHING)
             self._prepare(group)
+        elif not group.waiting:
+            self._availability.waits(group)
 
     def _nobody_fetches(self, group: Group) -> bool:
         """Every member has answered its Stop, and of nobody who is gone the lease still runs."""
@@ -315,6 +330,7 @@ class Rebalancer(CorePart):
 
     def _start_all(self, group: Group) -> None:
         self._enter(group, Phase.STARTING)
+        self._availability.hinders(group, START)
         shares: dict[str, list[Offset]] = {name: [] for name in group.members}
         offsets = self._first_offsets(group)
         for (topic, number), owner in group.owners.items():
@@ -383,13 +399,15 @@ class Rebalancer(CorePart):
             What.REBALANCE_DONE, group.name, generation=group.generation,
             members=len(group.members), partitions=len(group.owners),
             ms=self._outbox.now_ms - group.began_ms,
+            whole_ms=self._outbox.now_ms - (group.triggered_ms or group.began_ms),
         )  # fmt: skip
         self._finish(group)
 
     def _finish(self, group: Group) -> None:
         """The group is as it should be: reset the flag, and begin again if it was dirty."""
         self._leave(group)
-        group.failures = 0
+        self._availability.ends(group)
+        group.failures, group.triggered_ms = 0, None
         if self.groups_being_rebalanced[group.name].reset():
             self.request(group)
         self._reopened(group)
@@ -400,6 +418,7 @@ class Rebalancer(CorePart):
         for member in group.members.values():
             self._server.withdraw(member.channel)  # a Start that waits behind a ping
         self._leave(group)
+        self._availability.hinders(group, FAILURE)
         group.failures += 1
         exhausted = group.failures > self._settings.max_rebalance_retries
         again_ms = self._settings.rebalance_backoff_after(group.failures)

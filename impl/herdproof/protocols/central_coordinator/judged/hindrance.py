@@ -27,6 +27,7 @@ from herdproof.pipeline.judging.unread import (
     UNKNOWN,
     Unread,
 )
+from herdproof.protocols.central_coordinator.judged.partners import MISSING
 from herdproof.protocols.central_coordinator.steps import LEFT, OVER
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
@@ -205,6 +206,8 @@ class Hindrance:
         for name in line.former:
             self._ghosts.pop(name, None)
             self._fetching.discard(name)
+        if line.place.startswith(MISSING):  # whom it names as former ones nobody tells
+            self._owners = None
         self._changes()
         if self._phase in (STOPPING, STARTING):
             self._awaited[line.member] = line.consumer
@@ -293,10 +296,10 @@ class Hindrance:
 
     def _is_sent(self, line: CentralStep) -> bool:
         start = self._sent.get((line.consumer, line.connection))
-        return start is not None and start.generation == line.generation
+        return start is not None and bool(start.generation == line.generation)
 
     def _has_begun(self, start: CentralStep) -> bool:
-        return self._begun.get((start.consumer, start.connection)) == start.generation
+        return bool(self._begun.get((start.consumer, start.connection)) == start.generation)
 
     def _on_handle_start_response(self, line: CentralStep) -> None:
         """It has begun: if it has not told so, lines of it are missing."""

@@ -32,6 +32,8 @@ PARTS: Mapping[str, tuple[str, int]] = {
 }  # fmt: skip
 """Which part of which exchange a line is: the request, what was done, the answer."""
 REQUEST, DEED, ANSWER = range(3)
+MISSING = "missing, as "
+"""How the place of a line begins of which others tell: they do not tell all that it said."""
 Line = tuple[int, CentralStep]
 """A line, and its index."""
 
@@ -129,7 +131,7 @@ def _inserted(
             _, new = waiting.popleft()
             time_ns = found[-1].time_ns if found else new.time_ns
             lease = time_ns if new.action == "handle_stop" else until.get(new.node, time_ns)
-            told_by = f"missing, as {new.place} tells"
+            told_by = f"{MISSING}{new.place} tells"
             found.append(replace(
                 new, time_ns=time_ns, place=told_by,
                 until_ns=lease if new.role == CONSUMER else 0,

@@ -2,7 +2,8 @@
 A coordinator's counters and measurements, as Prometheus reads them.
 
 Each server has a registry of its own, so that two of them can live in one process (tests do that).
-Nothing is labelled by group or consumer: their number has no bound that a monitoring system likes.
+Nothing is labelled by consumer, and by group only what the first `GROUPS` of them wait for: their
+number has no bound that a monitoring system likes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from herdproof.zookeeper.operations import Answer, Operation, Refusal
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """The buckets of waits: for ZooKeeper, for a rebalance."""
+GROUPS = 100
+"""So many groups have a label of their own; of the others all is told together, as of ""."""
 MOMENTS = (0.000_01, 0.000_1, 0.001, 0.01, 0.1, 1.0)
 """The buckets of what the core itself takes for one event."""
 
@@ -74,6 +77,15 @@ class Metrics:
             "herdproof_rebalance_seconds", "From the Stops of a rebalance to its last answer.",
             buckets=SECONDS, registry=registry,
         )  # fmt: skip
+        self._whole_rebalances = Histogram(
+            "herdproof_rebalance_whole_seconds", "From asking for a rebalance to its last answer.",
+            buckets=SECONDS, registry=registry,
+        )  # fmt: skip
+        self._unread = Counter(
+            "herdproof_unread_seconds", "While some partitions of a group had no reader.",
+            ["group", "why"], registry=registry,
+        )  # fmt: skip
+        self._groups: set[str] = set()
 
     def cut(self, reason: str) -> None:
         """A connection was ended for a reason of this end's own."""
@@ -110,6 +122,16 @@ class Metrics:
                 self._members.dec()
             case What.STEPPED_DOWN:
                 self._members.set(0)
-        took_ms = dict(report.details).get("ms")
-        if report.what == What.REBALANCE_DONE and took_ms is not None:
-            self._rebalances.observe(float(took_ms) / 1000)
+            case What.UNREAD:
+                self._was_unread(report.group, **dict(report.details))
+            case What.REBALANCE_DONE:
+                self._rebalanced(**dict(report.details))
+
+    def _was_unread(self, group: str, why: str | int = "", ms: str | int = 0) -> None:
+        if len(self._groups) < GROUPS:
+            self._groups.add(group)
+        self._unread.labels(group if group in self._groups else "", why).inc(float(ms) / 1000)
+
+    def _rebalanced(self, ms: str | int, whole_ms: str | int, **_: str | int) -> None:
+        self._rebalances.observe(float(ms) / 1000)
+        self._whole_rebalances.observe(float(whole_ms) / 1000)

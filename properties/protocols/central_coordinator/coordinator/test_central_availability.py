@@ -1,0 +1,78 @@
+"""
+A coordinator says how long which partitions have no reader, and what it waits for.
+
+Reference: docs/coordinator.md, "Partitions without a reader".
+"""
+
+from __future__ import annotations
+
+from herdproof.protocols.central_coordinator.events import Report
+from herdproof.protocols.central_coordinator.reports import What, sentence
+from herdproof.protocols.central_coordinator.server.metrics import GROUPS, Metrics
+from properties.protocols.central_coordinator.coordinator.core_world import (
+    LEASE_MS,
+    elected,
+    settled,
+)
+
+
+def test_a_lease_is_waited_for_with_a_sentence() -> None:
+    """Who is waited for, and how long is left; then how long which partitions had no reader."""
+    w = elected()
+    a, b = w.register("a"), w.register("b")
+    assert settled(w, a, b)
+    w.reports.clear()
+
+    w.close(b)
+    b.fetches = {}
+    [waits] = w.told(What.REBALANCE_WAITS)
+    w.advance(LEASE_MS)
+
+    assert settled(w, a)
+    assert (waits["who"], waits["left_ms"], waits["partitions"]) == ("1-2", LEASE_MS, 2)
+    said = sentence(What.REBALANCE_WAITS, {"group": "g", **waits})
+    assert said.startswith("group g waits for the lease of consumer b (1-2), 5.2 s left; 2 ")
+    [again] = w.told(What.READ_AGAIN)
+    assert (again["ms"], again["partitions"]) == (LEASE_MS, 2)
+    assert "lease 5.2 s" in str(again["causes"])
+    assert str(again["of"]).count("t-") == 2
+    assert {r["why"]: r["ms"] for r in w.told(What.UNREAD)}["lease"] == LEASE_MS
+    [done] = w.told(What.REBALANCE_DONE)
+    assert (done["ms"], done["whole_ms"]) == (0, LEASE_MS)
+
+
+def test_who_leaves_is_not_waited_for() -> None:
+    """A member that had nothing to read, or says goodbye, makes nobody wait."""
+    w = elected(partitions=1)
+    a, b = w.register("a"), w.register("b")
+    w.reports.clear()
+
+    w.close(b if not b.fetches else a)
+
+    assert w.told(What.REBALANCE_WAITS) == []
+
+
+def test_a_member_that_does_not_answer_its_stop_is_named_as_the_cause() -> None:
+    """The others have stopped, and nobody reads anything until it has answered."""
+    w = elected()
+    a = w.register("a")
+    w.reports.clear()
+    a.mute = True
+    b = w.register("b")
+    w.advance(700)
+
+    w.speak(a)
+
+    assert settled(w, a, b)
+    assert {r["why"]: r["ms"] for r in w.told(What.UNREAD)}["stop"] == 700
+
+
+def test_the_metrics_have_a_bounded_number_of_groups() -> None:
+    """Who can name groups cannot make the figures grow without end."""
+    metrics = Metrics()
+    for number in range(GROUPS + 5):
+        metrics.reported(Report(What.UNREAD, f"g{number}", (("why", "lease"), ("ms", 4_200))))
+
+    value = metrics.registry.get_sample_value
+    assert value("herdproof_unread_seconds_total", {"group": "g7", "why": "lease"}) == 4.2
+    assert value("herdproof_unread_seconds_total", {"group": "", "why": "lease"}) == 21.0
