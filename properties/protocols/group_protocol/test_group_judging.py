@@ -18,6 +18,7 @@ from herdproof.protocols.group_protocol.campaign import MIXES
 from herdproof.protocols.group_protocol.held.flawed import FLAWS
 from herdproof.protocols.group_protocol.judged.judge import WATCHES, GroupJudge
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
+from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdproof.protocols.implementation import auditors
 from properties.protocols.group_protocol.group_hunts import ALL_MUTANTS
 from properties.protocols.group_protocol.group_world import GROUP, TracedAlone, join_of
@@ -83,6 +84,26 @@ def test_what_a_coordinator_sees_holds(seed: int) -> None:
     assert unseen >= OF_MEMBERS
     assert {found[name] for name in found.keys() - unseen} == {"holds"}
     assert len(found.keys() - unseen) >= 8
+
+
+def test_lines_of_clients_change_no_verdict() -> None:
+    """What is judged is what coordinators say; clients' lines are replayed beside theirs."""
+    lines = traced_groups(0, clients=True)
+    coordinators = [line for line in lines if line.role != CONSUMER]
+
+    found = verdicts(lines)
+
+    assert len(coordinators) < len(lines)
+    assert found == verdicts(coordinators)
+
+
+def test_lines_of_clients_alone_decide_nothing() -> None:
+    """Nobody who coordinates tells anything: no sentence holds, and none is violated."""
+    lines = [line for line in traced_groups(0, clients=True) if line.role == CONSUMER]
+
+    found = verdicts(lines)
+
+    assert set(found.values()) == {"not observable", "unknown"}
 
 
 @pytest.mark.parametrize("name", SEEN)

@@ -25,7 +25,7 @@ from herdproof.protocols.group_protocol.judged.judge import (
     AnswersJudge,
     GroupJudge,
 )
-from herdproof.protocols.group_protocol.tracing import KAFKA, UNSEEN_STEPS
+from herdproof.protocols.group_protocol.tracing import CONSUMER, KAFKA, UNSEEN_STEPS
 
 
 class GroupLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
@@ -70,7 +70,11 @@ class GroupsAuditor(MapAuditor):
 
 
 class WhoseLines:
-    """Judges lines of our coordinators, or answers of Kafka's, whichever comes first."""
+    """
+    Judges lines of our coordinators, or answers of Kafka's, whichever comes first.
+
+    Lines of clients tell nothing of what is judged here; they are held to the others' in replays.
+    """
 
     def __init__(self, run: str, group: str, protocol: str) -> None:
         self._who = run, group, protocol
@@ -88,11 +92,15 @@ class WhoseLines:
 
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
-        if lines:
-            self._of(lines[0].role).foresee(lines, whole)
+        judged = [line for line in lines if line.role != CONSUMER]
+        if judged:
+            known = sum(line.role != CONSUMER for line in lines[:whole])
+            self._of(judged[0].role).foresee(judged, known)
 
     def take(self, line: Any) -> bool:
         """The next line; one of the other kind tells that somebody else coordinates, too."""
+        if line.role == CONSUMER:
+            return False
         judging = self._of(line.role)
         if line.role == self._role:
             return judging.take(line)
@@ -102,19 +110,23 @@ class WhoseLines:
 
     def lose(self, gap: Gap) -> None:
         """From here on, until they are found, these lines may have been."""
-        self._of(gap.role).lose(gap)
+        if gap.role != CONSUMER:
+            self._of(gap.role).lose(gap)
 
     def find(self, gap: Gap) -> None:
         """From here on, they can have been no more."""
-        self._of(gap.role).find(gap)
+        if gap.role != CONSUMER:
+            self._of(gap.role).find(gap)
 
     def knows(self, gap: Gap) -> None:
         """These lines are missing, and others tell what they said."""
-        self._of(gap.role).knows(gap)
+        if gap.role != CONSUMER:
+            self._of(gap.role).knows(gap)
 
     def leave(self, line: Any) -> None:
         """That was the last line of a process, as far as is known."""
-        self._of(line.role).leave(line)
+        if line.role != CONSUMER:
+            self._of(line.role).leave(line)
 
     def drain(self) -> Rows:
         """The rows that were finished since the last time."""
