@@ -90,7 +90,10 @@ class Hindrance:
             self._leader_ns, self._lost_ns = line.time_ns, None
         if line.action in TOLD and (line.role == CONSUMER or self._is_leaders(line)):
             getattr(self, f"_on_{line.action}")(line)
-            self._say(line.time_ns)
+            if line.place.startswith(MISSING):  # others tell that it was, and not when
+                self.unread.stands(line.time_ns, UNKNOWN)
+            else:
+                self._say(line.time_ns)
 
     def _is_leaders(self, line: CentralStep) -> bool:
         return line.node == self._leader or line.action in (
