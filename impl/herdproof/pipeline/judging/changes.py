@@ -408,8 +408,10 @@ class Changes:
 
     def _is_wanted(self, p: Partition) -> bool:
         """Whether a member has subscribed to it."""
-        interest = self._entries.get("interest", {})
-        return any(as_told(interest[m, p]) is True for m in self._joined) if interest else False
+        interest = self._entries.get("interest")
+        if interest is None:
+            return False
+        return any(as_told(interest[m, p]) is True for m in self._joined)
 
     def _suspect(self) -> None:
         """Who may read something, for all that is known: of whom one entry is lost, all are."""

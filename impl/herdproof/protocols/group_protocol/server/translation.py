@@ -280,7 +280,7 @@ class FetchedAnswer(Struct, kw_only=True, gc=False):
     partition_index: int
     committed_offset: int
     committed_leader_epoch: int
-    metadata: str
+    metadata: str | None
     error_code: int
     tags: None = None
     unknown_tags: None = None
