@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herdproof.pipeline.judging.unread import CAUSES, MOMENTS, NOT_OBSERVABLE, UNKNOWN, Unread
+from herdproof.pipeline.judging.unread import (
+    CAUSES,
+    MOMENTS,
+    NOT_OBSERVABLE,
+    UNKNOWN,
+    UnreadPartitions,
+)
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Fault, Kind
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from properties.pipeline.pipeline_traces import deleted, judged, numbers_of, of_group
@@ -186,7 +192,7 @@ def test_whole_intervals_are_cut_where_their_causes_change() -> None:
 
 def test_where_nobody_tells_causes_they_are_not_observable() -> None:
     """And never a guess."""
-    unread = Unread()
+    unread = UnreadPartitions()
     unread.begin(P, 10, 10, "reader")
 
     assert [(part.why, part.who) for part in unread.end(P, 30)] == [(NOT_OBSERVABLE, None)]
@@ -194,7 +200,7 @@ def test_where_nobody_tells_causes_they_are_not_observable() -> None:
 
 def test_a_doubt_lasts_until_it_is_over() -> None:
     """Whoever may read it makes that time unknown, and no other."""
-    unread = Unread()
+    unread = UnreadPartitions()
     unread.stands(0, "lease", ("c1",))
     unread.begin(P, 10, 10, "reader")
     unread.doubt(P, 20)
@@ -209,7 +215,7 @@ def test_a_doubt_lasts_until_it_is_over() -> None:
 
 def test_only_the_last_changes_are_remembered() -> None:
     """A partition that nobody reads for ever makes nothing grow; what is forgotten is unknown."""
-    unread = Unread()
+    unread = UnreadPartitions()
     unread.begin(P, 0, 0, "unassigned")
     sizes = []
     for turn in range(1, 3 * MOMENTS):

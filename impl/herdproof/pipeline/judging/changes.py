@@ -21,7 +21,7 @@ from herdproof.pipeline.judging.unread import (
     SILENT,
     UNASSIGNED,
     Stretch,
-    Unread,
+    UnreadPartitions,
 )
 from herdproof.pipeline.spark.tables import Row, Rows
 from herdspec.check.observation.doubt import UNKNOWN, Doubtful, as_told, is_lost, possible
@@ -77,7 +77,7 @@ class Changes:
         """How many intervals of a partition have not ended."""
         self._ended_ns: dict[Partition, int] = {}
         """When the last interval ended of a partition that nobody has."""
-        self.unread = Unread()
+        self.unread = UnreadPartitions()
         self._suspects: dict[Member, None] = {}
         """Members of whom it was not known, at some time, what they read."""
         self._ends: dict[Member, tuple[int, str, int | None, int]] = {}
@@ -409,9 +409,7 @@ class Changes:
     def _is_wanted(self, p: Partition) -> bool:
         """Whether a member has subscribed to it."""
         interest = self._entries.get("interest")
-        if interest is None:
-            return False
-        return any(as_told(interest[m, p]) is True for m in self._joined)
+        return interest is not None and any(as_told(interest[m, p]) is True for m in self._joined)
 
     def _suspect(self) -> None:
         """Who may read something, for all that is known: of whom one entry is lost, all are."""

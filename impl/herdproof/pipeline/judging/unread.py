@@ -60,7 +60,7 @@ class Stands(Struct):
     certain: bool = True
 
 
-class Interval(Struct):
+class UnreadInterval(Struct):
     """Since when a partition has no reader."""
 
     from_ns: int
@@ -86,12 +86,12 @@ class Stretch(NamedTuple):
     certain: bool
 
 
-class Unread:
+class UnreadPartitions:
     """The intervals without a reader of one group's partitions."""
 
     def __init__(self) -> None:
         self._past: deque[Stands] = deque(maxlen=MOMENTS)
-        self.open: dict[Partition, Interval] = {}
+        self.open: dict[Partition, UnreadInterval] = {}
 
     # ── What stands in the way ──────────────────────────────────────────────────────────────
 
@@ -120,7 +120,7 @@ class Unread:
         self, p: Partition, from_ns: int, sure_ns: int, at_first: str, who: Collection[str] = ()
     ) -> None:
         """Nobody reads a partition from then on."""
-        self.open.setdefault(p, Interval(from_ns, sure_ns, at_first, named(who), []))
+        self.open.setdefault(p, UnreadInterval(from_ns, sure_ns, at_first, named(who), []))
 
     def doubt(self, p: Partition, since_ns: int) -> None:
         """Somebody may read it, from then on until `is_sure`."""
@@ -156,7 +156,7 @@ class Unread:
         own = self.open.pop(p, None)
         return [] if own is None else self.stretches(own, until_ns)
 
-    def stretches(self, own: Interval, until_ns: int) -> list[Stretch]:
+    def stretches(self, own: UnreadInterval, until_ns: int) -> list[Stretch]:
         """An interval up to a moment, cut where its cause changed."""
         parts = _certain(own, _doubted(own, self._caused(own, until_ns), until_ns))
         found: list[Stretch] = []
@@ -170,7 +170,7 @@ class Unread:
                 found.append(part)
         return found
 
-    def _caused(self, own: Interval, until_ns: int) -> Iterator[Stretch]:
+    def _caused(self, own: UnreadInterval, until_ns: int) -> Iterator[Stretch]:
         """The causes as they were told."""
         before = UNKNOWN if self._past else NOT_OBSERVABLE
         at_first, at_ns = True, own.from_ns
@@ -191,7 +191,7 @@ class Unread:
             at_ns = end_ns
 
 
-def _doubted(own: Interval, parts: Iterable[Stretch], until_ns: int) -> Iterator[Stretch]:
+def _doubted(own: UnreadInterval, parts: Iterable[Stretch], until_ns: int) -> Iterator[Stretch]:
     """Stretches, unknown where somebody may have read it."""
     doubts = sorted((*own.doubts, (own.begun_ns, None)), key=itemgetter(0))
     for part in parts:
@@ -205,7 +205,7 @@ def _doubted(own: Interval, parts: Iterable[Stretch], until_ns: int) -> Iterator
         yield part._replace(from_ns=at_ns)
 
 
-def _certain(own: Interval, parts: Iterable[Stretch]) -> Iterator[Stretch]:
+def _certain(own: UnreadInterval, parts: Iterable[Stretch]) -> Iterator[Stretch]:
     """Stretches, uncertain as long as who read it may still have done so."""
     for part in parts:
         middle = min(max(own.sure_ns, part.from_ns), part.until_ns)

@@ -30,7 +30,7 @@ LEFT, WIDTH, RIGHT, BAR, GAP, TOP, AXIS = 110, 860, 30, 14, 5, 6, 24
 
 
 @dataclass(frozen=True)
-class Part:
+class CausedPart:
     """A stretch without a reader, with its cause."""
 
     from_ns: int
@@ -41,7 +41,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Outage:
+class GroupOutage:
     """A time in which some partitions of a group had no reader."""
 
     run: str
@@ -52,7 +52,7 @@ class Outage:
     """For how long that was so of one partition, at most, but for what nobody wanted."""
     many: int
     """Of how many partitions."""
-    partitions: Mapping[str, Sequence[Part]]
+    partitions: Mapping[str, Sequence[CausedPart]]
     """Some of these, the longest first."""
     causes: Mapping[str, float]
     """Of the longest, by cause the seconds."""
@@ -61,10 +61,10 @@ class Outage:
 
 
 @dataclass(frozen=True)
-class Availability:
+class UnreadFacts:
     """What is told of partitions without a reader."""
 
-    outages: Sequence[Outage]
+    outages: Sequence[GroupOutage]
     count: int
     longest_s: float
     causes: Mapping[str, float]
@@ -73,13 +73,13 @@ class Availability:
     """There were more stretches than were looked at."""
 
 
-def availability_of(tables: Tables) -> Availability | None:
+def availability_of(tables: Tables) -> UnreadFacts | None:
     """What the table says; None where it is not there."""
     if "unread" not in tables:
         return None
     rows = tables.rows("unread", pc.field("from_ns").is_valid(), most=MOST)
     causes: dict[str, float] = defaultdict(float)
-    of: dict[tuple[str, str], dict[tuple[str, int], list[Part]]] = defaultdict(dict)
+    of: dict[tuple[str, str], dict[tuple[str, int], list[CausedPart]]] = defaultdict(dict)
     for row in rows:
         causes[str(row["why"])] += row["seconds"] or 0
         name = f"{row['topic']}-{row['partition']}"
@@ -87,27 +87,27 @@ def availability_of(tables: Tables) -> Availability | None:
         intervals.setdefault((name, row["since_ns"]), []).append(_part(row))
     found = [outage for subject, own in of.items() for outage in _outages(*subject, own)]
     found.sort(key=lambda o: (-o.seconds, o.from_ns, o.run, o.group))
-    return Availability(
+    return UnreadFacts(
         found[:OUTAGES], len(found), max((o.seconds for o in found), default=0.0),
         _most_first(causes), len(rows) == MOST,
     )  # fmt: skip
 
 
-def _part(row: Mapping[str, Any]) -> Part:
+def _part(row: Mapping[str, Any]) -> CausedPart:
     until_ns = row["until_ns"]
     if until_ns is None:
         until_ns = row["from_ns"] + round((row["seconds"] or 0) * 1e9)
-    return Part(
+    return CausedPart(
         row["from_ns"], until_ns, str(row["why"]), row["who"] or "", row["certain"] is not False
     )
 
 
 def _outages(
-    run: str, group: str, intervals: Mapping[tuple[str, int], list[Part]]
-) -> Iterator[Outage]:
+    run: str, group: str, intervals: Mapping[tuple[str, int], list[CausedPart]]
+) -> Iterator[GroupOutage]:
     """Intervals that overlap are one outage; those of which nobody wanted anything are none."""
     ordered = sorted((parts[0].from_ns, name, parts) for (name, _), parts in intervals.items())
-    together: dict[str, list[Part]] = {}
+    together: dict[str, list[CausedPart]] = {}
     until_ns = 0
     for from_ns, name, parts in ordered:
         if not wanted_s(parts):
@@ -121,12 +121,12 @@ def _outages(
         yield _outage(run, group, together)
 
 
-def _outage(run: str, group: str, together: Mapping[str, list[Part]]) -> Outage:
+def _outage(run: str, group: str, together: Mapping[str, list[CausedPart]]) -> GroupOutage:
     ordered = sorted(together.items(), key=lambda item: (-wanted_s(item[1]), item[0]))
     causes: dict[str, float] = defaultdict(float)
     for part in ordered[0][1]:
         causes[part.why] += (part.until_ns - part.from_ns) / 1e9
-    return Outage(
+    return GroupOutage(
         run, group, min(parts[0].from_ns for parts in together.values()),
         max(parts[-1].until_ns for parts in together.values()), wanted_s(ordered[0][1]),
         len(together), dict(ordered[:ROWS]), _most_first(causes),
@@ -138,7 +138,7 @@ def _most_first(causes: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(causes.items(), key=lambda item: -item[1]))
 
 
-def wanted_s(parts: Sequence[Part]) -> float:
+def wanted_s(parts: Sequence[CausedPart]) -> float:
     """How long a partition had no reader that should have had one."""
     return sum(p.until_ns - p.from_ns for p in parts if p.why not in UNWANTED) / 1e9
 
@@ -147,7 +147,7 @@ def wanted_s(parts: Sequence[Part]) -> float:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class StretchBar:
     """A bar of a drawing."""
 
     x: float
@@ -159,19 +159,19 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class OutageDrawing:
     """An outage on an axis of clock time."""
 
     title: str
     names: Sequence[tuple[float, str]]
-    bars: Sequence[Stretch]
+    bars: Sequence[StretchBar]
     ticks: Sequence[tuple[float, str]]
     height: float
     width: int = LEFT + WIDTH + RIGHT
     left: int = LEFT
 
 
-def drawing_of(outage: Outage) -> Drawing:
+def drawing_of(outage: GroupOutage) -> OutageDrawing:
     """A row for each partition, a bar for each stretch."""
     low, high = outage.from_ns, max(outage.until_ns, outage.from_ns + 1_000_000)
 
@@ -183,7 +183,7 @@ def drawing_of(outage: Outage) -> Drawing:
     for name, parts in sorted(outage.partitions.items()):
         names.append((y + BAR - 3, name if len(name) <= 15 else f"{name[:14]}…"))
         bars += [
-            Stretch(
+            StretchBar(
                 x(p.from_ns), y, max(x(p.until_ns) - x(p.from_ns), 1.0), p.why, p.certain,
                 f"{name}: {p.why}{f' ({p.who})' if p.who else ''}, "
                 f"{(p.until_ns - p.from_ns) / 1e9:,.3f} s from {clock(p.from_ns)}"
@@ -193,7 +193,7 @@ def drawing_of(outage: Outage) -> Drawing:
         ]  # fmt: skip
         y += BAR + GAP
     title = f"Partitions of {outage.group} without a reader from {clock(low)} on"
-    return Drawing(title, names, bars, [*_ticks(low, high, x)], y + AXIS)
+    return OutageDrawing(title, names, bars, [*_ticks(low, high, x)], y + AXIS)
 
 
 def _ticks(low: int, high: int, x: Any) -> Iterator[tuple[float, str]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from herdproof.pipeline.report.availability import LONG_S, Availability, availability_of
+from herdproof.pipeline.report.availability import LONG_S, UnreadFacts, availability_of
 from herdproof.pipeline.report.campaigns import Campaign, campaign_of
 from herdproof.pipeline.report.figures import Figure, figures_of, unseen
 from herdproof.pipeline.report.reading import Subject, Tables, of_subjects
@@ -195,7 +195,7 @@ class Facts:
     coverage: Sequence[Action]
     quarantine: Sequence[Quarantined]
     campaign: Campaign | None = field(default=None)
-    availability: Availability | None = field(default=None)
+    availability: UnreadFacts | None = field(default=None)
 
     @property
     def outage_s(self) -> float:

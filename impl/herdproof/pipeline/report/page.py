@@ -79,7 +79,7 @@ def page(facts: Facts) -> str:
     )  # fmt: skip
 
 
-def _told_outages(facts: Facts) -> Sequence[availability.Outage]:
+def _told_outages(facts: Facts) -> Sequence[availability.GroupOutage]:
     return () if facts.availability is None else facts.availability.outages
 
 

@@ -9,7 +9,7 @@ or before the first member is back after it, is not counted here: an audit tells
 from __future__ import annotations
 
 from herdproof.protocols.central_coordinator.coordinator.context import CorePart
-from herdproof.protocols.central_coordinator.coordinator.groups import Group, Outage
+from herdproof.protocols.central_coordinator.coordinator.groups import Group, WithoutReader
 from herdproof.protocols.central_coordinator.reports import What
 
 LEASE, RETURN, STOP, REBALANCE, START = "lease", "return", "stop", "rebalance", "start"
@@ -51,7 +51,7 @@ class Availability(CorePart):
             unread = self._unread(group)
             if not unread:
                 return False
-            group.outage = Outage(now_ms, unread, why, now_ms)
+            group.outage = WithoutReader(now_ms, unread, why, now_ms)
             return True
         if outage.why == why:
             return False
@@ -74,7 +74,7 @@ class Availability(CorePart):
                 causes=", ".join(f"{why} {n / 1000:.1f} s" for why, n in outage.past_ms.items()),
             )  # fmt: skip
 
-    def _account(self, group: Group, outage: Outage, why: str) -> None:
+    def _account(self, group: Group, outage: WithoutReader, why: str) -> None:
         """What was in the way is over, and this begins."""
         now_ms = self._outbox.now_ms
         past_ms = now_ms - outage.why_ms

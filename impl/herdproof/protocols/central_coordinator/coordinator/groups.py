@@ -140,7 +140,7 @@ class Making:
 
 
 @dataclass(slots=True, eq=False)
-class Outage:
+class WithoutReader:
     """A time in which partitions of a group have no reader; see `availability.py`."""
 
     since_ms: int
@@ -204,7 +204,7 @@ class Group:
     """How many rebalances have failed in a row."""
     triggered_ms: int | None = None
     """When it was asked for what has not come to an end, over all attempts."""
-    outage: Outage | None = None
+    outage: WithoutReader | None = None
 
     def holds(self, consumer_id: str) -> bool:
         """Whether any registration of this consumer id lives, joins, or may still fetch."""

@@ -25,7 +25,7 @@ from herdproof.pipeline.judging.unread import (
     START,
     STOP,
     UNKNOWN,
-    Unread,
+    UnreadPartitions,
 )
 from herdproof.protocols.central_coordinator.judged.partners import MISSING
 from herdproof.protocols.central_coordinator.steps import LEFT, OVER
@@ -46,7 +46,7 @@ IDLE, FAILED, DOUBTFUL = "idle", "failed", "doubtful"
 class Hindrance:
     """What one group waits for; `unread` is told."""
 
-    def __init__(self, unread: Unread) -> None:
+    def __init__(self, unread: UnreadPartitions) -> None:
         self.unread = unread
         self._leader: str | None = None
         """Who is heard to lead; "" if nobody is, None where that is not known."""
