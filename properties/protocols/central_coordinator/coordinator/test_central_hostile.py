@@ -222,14 +222,14 @@ def test_a_crowd_that_vanishes_is_planned_for_once(monkeypatch: pytest.MonkeyPat
     crowd = [w.register(f"c{number:02}", "*1*.*") for number in range(30)]
     w.advance(1_000)
     planned: list[str] = []
-    go_on = planner.Planner._go_on
+    go_on = planner.GroupPlans._go_on
 
-    def counted(self: planner.Planner, group: Group, making: Making) -> None:
+    def counted(self: planner.GroupPlans, group: Group, making: Making) -> None:
         planned.append(group.name)
         go_on(self, group, making)
 
     monkeypatch.setattr(planner, "PORTION", 500)
-    monkeypatch.setattr(planner.Planner, "_go_on", counted)
+    monkeypatch.setattr(planner.GroupPlans, "_go_on", counted)
     w.give(Tick())
     for member in crowd[1:]:
         w.close(member)

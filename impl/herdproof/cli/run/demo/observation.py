@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
 
 
 @dataclass(slots=True)
-class Stretch:
+class TimeRead:
     """A time for which a partition was read without a pause by one consumer."""
 
     reader: str
@@ -85,7 +85,7 @@ class Observations:
         self._sent: dict[int, set[int]] = defaultdict(set)
         self._delivered: dict[int, set[int]] = defaultdict(set)
         self._had: dict[int, dict[Tenancy, Had]] = defaultdict(dict)
-        self._stretches: dict[int, dict[Tenancy, list[Stretch]]] = defaultdict(dict)
+        self._stretches: dict[int, dict[Tenancy, list[TimeRead]]] = defaultdict(dict)
         self._times: list[float] = []
 
     def sent(self, partition: int, number: int) -> None:
@@ -105,7 +105,7 @@ class Observations:
         if stretches and had_s - stretches[-1].until_s <= SILENT_S:
             stretches[-1].until_s = had_s
         else:
-            stretches.append(Stretch(delivery.reader, had_s, had_s))
+            stretches.append(TimeRead(delivery.reader, had_s, had_s))
 
     # ── What the contract cares about ───────────────────────────────────────────────────────
 
@@ -155,12 +155,12 @@ class Observations:
         self._times = [time for time in self._times if time > since]
         return len(self._times) / over_s
 
-    def stretches(self, partition: int) -> list[Stretch]:
+    def stretches(self, partition: int) -> list[TimeRead]:
         """Who read it when, by when that began."""
         found = [stretch for own in self._stretches[partition].values() for stretch in own]
         return sorted(found, key=lambda stretch: stretch.since_s)
 
-    def reader(self, partition: int, now_s: float) -> Stretch | None:
+    def reader(self, partition: int, now_s: float) -> TimeRead | None:
         """Who reads it now; None if nobody does."""
         last = max(self.stretches(partition), key=lambda s: s.until_s, default=None)
         return last if last is not None and now_s - last.until_s <= SILENT_S else None
@@ -171,7 +171,7 @@ class Observations:
 
 
 def _between(
-    partition: int, stretches: Iterable[Stretch], since_s: float, now_s: float
+    partition: int, stretches: Iterable[TimeRead], since_s: float, now_s: float
 ) -> Iterator[Silence]:
     """The silences before, between and after these, which come as they began."""
     covered = since_s

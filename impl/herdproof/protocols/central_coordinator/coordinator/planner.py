@@ -20,7 +20,7 @@ PORTION = 60_000
 """How many steps, of 50 to 150 ns each, are taken until the next tick: 3 to 10 ms."""
 
 
-class Planner(CorePart):
+class GroupPlans(CorePart):
     """The plans of all groups."""
 
     def __init__(self, context: Context) -> None:

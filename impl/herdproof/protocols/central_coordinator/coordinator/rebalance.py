@@ -45,7 +45,7 @@ from herdproof.protocols.central_coordinator.coordinator.groups import (
     Phase,
 )
 from herdproof.protocols.central_coordinator.coordinator.necessity import why_necessary
-from herdproof.protocols.central_coordinator.coordinator.planner import Planner
+from herdproof.protocols.central_coordinator.coordinator.planner import GroupPlans
 from herdproof.protocols.central_coordinator.coordinator.recovery import (
     Recovery,
     owner_data,
@@ -78,7 +78,7 @@ class Rebalancer(CorePart):
         self.rebalance_request_q: list[deque[Group]] = [
             deque() for _ in range(context.settings.request_handlers)
         ]
-        self.planner = Planner(context)
+        self.planner = GroupPlans(context)
         self._first = 0
         """The handler that works first: the one after that which used the last portion up."""
         self._preparing: deque[Group] = deque()
