@@ -33,7 +33,8 @@ if str(ROOT) not in sys.path:
 
 from benchmarks.measure import memory  # noqa: E402
 from herdproof.consuming.events import Resolved, StartFetchers, StopFetchers  # noqa: E402
-from herdproof.consuming.fetchers import Fetchers, Order  # noqa: E402
+from herdproof.consuming.fetching.fetchers import Fetchers, Order  # noqa: E402
+from herdproof.consuming.fetching.streams import RecordReader, Streams  # noqa: E402
 from herdproof.consuming.membership import (  # noqa: E402
     ConsumerArguments,
     GroupMembership,
@@ -41,7 +42,6 @@ from herdproof.consuming.membership import (  # noqa: E402
     joining,
 )
 from herdproof.consuming.offsets import NO_OFFSET, Offset, OffsetReset, number_of  # noqa: E402
-from herdproof.consuming.streams import RecordReader, Streams  # noqa: E402
 from herdproof.consuming.subscription import named  # noqa: E402
 from herdproof.record import Record  # noqa: E402
 

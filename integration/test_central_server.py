@@ -27,7 +27,10 @@ from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.protocols.central_coordinator import admin
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
+    owner_data,
+    point_data,
+)
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.stored_groups import StoredGroups
 from herdproof.protocols.central_coordinator.wire.messages import (

@@ -28,13 +28,15 @@ from typing import Any, Self, TextIO
 
 from herdproof.conformance.traces.tracer import open_trace
 from herdproof.consuming.configuration import consumer_arguments
-from herdproof.consuming.fetchers import (
+from herdproof.consuming.fetching.fetchers import (
     ApplicationAway,
     Fetchers,
     KafkaUnusable,
     Pause,
     Seek,
 )
+from herdproof.consuming.fetching.streams import Place, RecordReader, Streams
+from herdproof.consuming.fetching.watermarks import watermarks
 from herdproof.consuming.listener import (
     ListenerThread,
     RebalanceListener,
@@ -52,9 +54,7 @@ from herdproof.consuming.membership import (
     joining,
 )
 from herdproof.consuming.offsets import Offset, OffsetReset
-from herdproof.consuming.streams import Place, RecordReader, Streams
 from herdproof.consuming.subscription import Named, Subscription, named, wildcard
-from herdproof.consuming.watermarks import watermarks
 from herdproof.errors import CallerError, PeerError
 from herdproof.record import Record, TopicPartition
 

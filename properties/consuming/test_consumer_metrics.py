@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from prometheus_client import generate_latest
 
+from herdproof.consuming.fetching.watermarks import KafkaUnreachable
 from herdproof.consuming.metrics import ConsumerMetrics
-from herdproof.consuming.watermarks import KafkaUnreachable
 from herdproof.record import TopicPartition
 
 ORDERS, LOGS = TopicPartition("orders", 0), TopicPartition("logs", 3)

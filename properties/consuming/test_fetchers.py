@@ -20,8 +20,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from herdproof import Consumer
 from herdproof.consumer import ApplicationAway, BadArgument, KafkaUnusable, Misused, Record
-from herdproof.consuming import fetchers, session
-from herdproof.consuming.fetchers import Fetchers
+from herdproof.consuming import session
+from herdproof.consuming.fetching import fetchers
+from herdproof.consuming.fetching.fetchers import Fetchers
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase
 from herdproof.protocols.central_coordinator.events import ConsumerEffect, ConsumerEvent, Send

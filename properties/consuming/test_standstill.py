@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from herdproof.consuming.standstill import Standstill
+from herdproof.consuming.fetching.standstill import Standstill
 
 
 class Look:

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herdproof.consuming.events import Consumed, StartFetchers
+from herdproof.consuming.fetching.streams import RecordReader, Streams
 from herdproof.consuming.offsets import Offset
-from herdproof.consuming.streams import RecordReader, Streams
 from herdproof.errors import HerdError
 from herdproof.record import Record
 

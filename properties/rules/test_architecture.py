@@ -90,8 +90,10 @@ def test_the_answers_to_where_are_true() -> None:
 
     assert "`exclusive`" in answers
     assert "exclusive" in {promise.name for promise in CONTRACT.properties}
-    assert "coordinator/rebalance.py`" in answers
-    assert "Stop()" in (ROOM / "coordinator" / "rebalance.py").read_text(encoding="utf-8")
+    assert "coordinator/rebalancing/rebalance.py`" in answers
+    assert "Stop()" in (ROOM / "coordinator" / "rebalancing" / "rebalance.py").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_what_runs_in_production_loads_nothing_of_the_spec() -> None:

@@ -13,7 +13,10 @@ import pytest
 
 from herdproof.consuming.subscription import named
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
+    owner_data,
+    point_data,
+)
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.election import elector
 from herdproof.protocols.group_protocol.effects import StoredCommit

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from herdproof.consuming.events import StopFetchers
-from herdproof.consuming.streams import Streams
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.protocols.central_coordinator.client.session import ConsumerSession
 from herdproof.protocols.central_coordinator.events import CoordinatorEvent, Tick, WakeAt
 from herdproof.protocols.central_coordinator.server.configuration import Configuration

@@ -17,10 +17,10 @@ from typing import Any, Protocol, TextIO, TypeAlias, cast
 from herdproof.consuming.addresses import BadArgument as BadArgument
 from herdproof.consuming.addresses import host_ports as host_ports
 from herdproof.consuming.events import Resolved
-from herdproof.consuming.fetchers import Fetchers
+from herdproof.consuming.fetching.fetchers import Fetchers
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.offsets import NamedPartition, Offset, OffsetReset, number_of
-from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
 from herdproof.errors import HerdError, PeerError, WorldError
 from herdproof.record import TopicPartition

@@ -29,12 +29,12 @@ from herdproof.consuming.events import (
     StartFetchers,
     StopFetchers,
 )
-from herdproof.consuming.fetchers import Fetchers, KafkaUnusable
+from herdproof.consuming.fetching.fetchers import Fetchers, KafkaUnusable
+from herdproof.consuming.fetching.standstill import Standstill
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import Observe, SessionFailed, by_number
 from herdproof.consuming.offsets import NamedPartition, Offset, number_of
-from herdproof.consuming.standstill import Standstill
-from herdproof.consuming.streams import Streams
 from herdproof.errors import HerdError
 from herdproof.shells.clock import now_ms
 from herdproof.troubles import Troubles

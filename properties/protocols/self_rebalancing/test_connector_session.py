@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from herdproof.consuming.events import Tick, WakeAt
-from herdproof.consuming.streams import Streams
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.subscription import named
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.events import ConnectorEffect, ConnectorEvent

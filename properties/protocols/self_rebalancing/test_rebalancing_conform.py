@@ -8,9 +8,9 @@ import pytest
 from herdproof.conformance.traces.line import TraceLine, read_texts
 from herdproof.conformance.traces.replay import conform_lines
 from herdproof.consuming.events import Answered, Subscribe
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.membership import ConsumerArguments, ignore_event
 from herdproof.consuming.offsets import OffsetReset
-from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Named
 from herdproof.protocols.self_rebalancing.held.flawed import FLAWS, connector_with
 from herdproof.protocols.self_rebalancing.shell.joining import SelfRebalancingConsumer

@@ -14,7 +14,10 @@ from herdproof.consuming.stored_groups import (
 )
 from herdproof.consuming.subscription import Wildcard, named
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
+    owner_data,
+    point_data,
+)
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.self_rebalancing.admin import RebalancingGroups, in_words
 from herdproof.protocols.self_rebalancing.registries.registrations import encoded, registration_of

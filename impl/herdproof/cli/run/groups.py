@@ -18,8 +18,8 @@ from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
     from herdproof.consuming.assignment import Partition
+    from herdproof.consuming.fetching.watermarks import OffsetRange
     from herdproof.consuming.stored_groups import AllGroups, FoundGroup
-    from herdproof.consuming.watermarks import OffsetRange
     from herdproof.zookeeper.client import Client
     from herdproof.zookeeper.operations import Answer, Operation
 
@@ -92,7 +92,7 @@ def lag(
     json: JsonOption = None,
 ) -> None:  # fmt: skip
     """Print how many records of each partition a group has not committed yet."""
-    from herdproof.consuming.watermarks import watermarks
+    from herdproof.consuming.fetching.watermarks import watermarks
 
     out, settings = Output(json), kafka_settings(kafka)
     with stored(zookeeper, config) as here:
@@ -222,7 +222,7 @@ def resolved(
     settings: Mapping[str, str],
 ) -> dict[Partition, int]:
     """The offset that each partition is to get."""
-    from herdproof.consuming.watermarks import watermarks
+    from herdproof.consuming.fetching.watermarks import watermarks
 
     if to not in ("earliest", "latest") and not to.isdecimal():
         raise UsageError(f"--to {to}: it is earliest, latest or an offset")

@@ -24,7 +24,7 @@ from herdproof.consuming.stored_groups import (
 from herdproof.consuming.subscription import InvalidSubscription, Named, Wildcard, parse
 from herdproof.errors import WorldError
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import read_owner
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.zookeeper.names import unquoted
 from herdproof.zookeeper.operations import (

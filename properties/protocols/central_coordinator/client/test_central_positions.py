@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from herdproof import Consumer
 from herdproof.consumer import BadArgument, Misused
 from herdproof.consuming.events import StartFetchers
+from herdproof.consuming.fetching.streams import RecordReader, Streams
 from herdproof.consuming.offsets import NO_OFFSET, Offset
-from herdproof.consuming.streams import RecordReader, Streams
 from herdproof.record import Record, TopicPartition
 
 P0, P1, LATER = (TopicPartition("t", number) for number in range(3))

@@ -30,8 +30,8 @@ from herdproof.consumer import (
     RegistrationRefused,
 )
 from herdproof.consuming.events import Deliver, Resolved, StopFetchers
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.offsets import NO_OFFSET, Offset
-from herdproof.consuming.streams import Streams
 from herdproof.errors import HerdError
 from herdproof.protocols.central_coordinator.events import ConsumerEvent, Received
 from herdproof.protocols.central_coordinator.wire.messages import (

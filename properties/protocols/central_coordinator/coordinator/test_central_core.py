@@ -12,7 +12,7 @@ import pytest
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner, Phase
-from herdproof.protocols.central_coordinator.coordinator.necessity import (
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import (
     Necessity,
     some_mismatch,
     why_necessary,

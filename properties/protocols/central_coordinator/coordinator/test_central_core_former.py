@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from herdproof.protocols.central_coordinator.coordinator.admission import FORMER_HEEDED
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase
+from herdproof.protocols.central_coordinator.coordinator.members.admission import FORMER_HEEDED
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,

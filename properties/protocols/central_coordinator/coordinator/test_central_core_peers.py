@@ -16,7 +16,7 @@ from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
 from herdproof.consuming.offsets import Offset
-from herdproof.protocols.central_coordinator.coordinator import admission
+from herdproof.protocols.central_coordinator.coordinator.members import admission
 from herdproof.protocols.central_coordinator.events import Close, Received, Send, StepDown
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings

@@ -17,7 +17,7 @@ from herdproof.consuming.kafka_nodes import read_offset, read_partitions
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.directory import read_broker
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.recovery import (
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
     owner_data,
     point_data,
     read_owner,

@@ -16,9 +16,10 @@ import pytest
 
 from herdproof.consuming.assignment import assign
 from herdproof.consuming.offsets import Offset
-from herdproof.protocols.central_coordinator.coordinator import matches, outbox, planner
+from herdproof.protocols.central_coordinator.coordinator import outbox
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Making, Phase
-from herdproof.protocols.central_coordinator.coordinator.planner import said_in
+from herdproof.protocols.central_coordinator.coordinator.rebalancing import matches, planner
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.planner import said_in
 from herdproof.protocols.central_coordinator.events import (
     CoordinatorEffect,
     CoordinatorEvent,

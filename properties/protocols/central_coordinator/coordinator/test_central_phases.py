@@ -20,7 +20,7 @@ import pytest
 from herdproof.conformance.graphs.graph import explored
 from herdproof.protocols.central_coordinator.coordinator import groups
 from herdproof.protocols.central_coordinator.coordinator.groups import NEXT, Group, Phase
-from herdproof.protocols.central_coordinator.coordinator.rebalance import Rebalancer
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance import Rebalancer
 from herdproof.protocols.central_coordinator.held.adapter import of_core
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT, Run
 from herdproof.zookeeper.operations import Multi, Operation, Refusal, Why
@@ -74,7 +74,7 @@ def test_phases_change_in_one_place() -> None:
     """Nothing in the coordinator's core gets round the table."""
     folder = Path(groups.__file__).parent
     found = [
-        file.name for file in folder.glob("*.py") for _ in changes_of_a_phase(file.read_text())
+        file.name for file in folder.rglob("*.py") for _ in changes_of_a_phase(file.read_text())
     ]
 
     assert found == ["rebalance.py"]

@@ -12,8 +12,8 @@ from collections import deque
 from time import thread_time
 
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
-from herdproof.protocols.central_coordinator.coordinator.rebalance import AT_ONCE
-from herdproof.protocols.central_coordinator.coordinator.walk import PAUSE_MS
+from herdproof.protocols.central_coordinator.coordinator.members.walk import PAUSE_MS
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance import AT_ONCE
 from herdproof.protocols.central_coordinator.events import (
     Answered,
     Ask,

@@ -19,7 +19,10 @@ from herdproof.consuming.stored_groups import (
 )
 from herdproof.protocols.central_coordinator import admin
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
+    owner_data,
+    point_data,
+)
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.stored_groups import (
     GroupRestless,

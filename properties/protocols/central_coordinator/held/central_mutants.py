@@ -24,10 +24,10 @@ from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.coordinator.groups import Flag, Interests
-from herdproof.protocols.central_coordinator.coordinator.membership import Membership
+from herdproof.protocols.central_coordinator.coordinator.members.membership import Membership
 from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
 from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
-from herdproof.protocols.central_coordinator.coordinator.rebalance import Rebalancer
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance import Rebalancer
 from herdproof.protocols.central_coordinator.coordinator.store import Store
 from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
 from herdproof.protocols.central_coordinator.simulated.chance import Config, Kind

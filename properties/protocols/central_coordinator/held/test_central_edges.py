@@ -19,7 +19,7 @@ from herdproof.conformance.graphs.edges import (
     cover,
 )
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
-from herdproof.protocols.central_coordinator.coordinator.membership import Membership
+from herdproof.protocols.central_coordinator.coordinator.members.membership import Membership
 from herdproof.protocols.central_coordinator.held.adapter import CentralEdges
 from herdproof.protocols.central_coordinator.held.flawed import NoStart
 from herdproof.protocols.central_coordinator.simulated.gated import GatedCentral

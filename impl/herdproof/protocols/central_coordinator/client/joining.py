@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import (
     MAX_POLL_INTERVAL_S,
@@ -18,7 +19,6 @@ from herdproof.consuming.membership import (
     poll_interval_of,
 )
 from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
-from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.client.server_cluster import Address

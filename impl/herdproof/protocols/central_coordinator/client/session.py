@@ -14,6 +14,7 @@ from functools import partial
 from typing import assert_never
 from weakref import WeakSet
 
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import (
     AllKnownBrokersNotAvailable,
@@ -23,7 +24,6 @@ from herdproof.consuming.membership import (
     ignore_event,
 )
 from herdproof.consuming.session import MemberSession
-from herdproof.consuming.streams import Streams
 from herdproof.errors import HerdError
 from herdproof.protocols.central_coordinator.client.client_channel import ClientChannel
 from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore, ConsumerPhase

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from herdproof.consuming.fetching.topic_info import PartitionTopicInfo
 from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
 from herdproof.consuming.subscription import Named, Subscription
-from herdproof.consuming.topic_info import PartitionTopicInfo
 from herdproof.protocols.central_coordinator.wire.partition import number_of
 
 Registry = dict[str, dict[str, PartitionTopicInfo]]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Interests
-from herdproof.protocols.central_coordinator.coordinator.matches import Matches
 from herdproof.protocols.central_coordinator.coordinator.outbox import Outbox
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.matches import Matches
 from herdproof.protocols.central_coordinator.paths import Paths
 from herdproof.protocols.central_coordinator.settings import Settings
 from herdproof.shells.expiry import Expired, Key, Purgatory

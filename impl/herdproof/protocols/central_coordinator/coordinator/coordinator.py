@@ -11,8 +11,8 @@ channels first, when it is `Deposed`. Its shell owes it what `events.py` says, a
 4. a `Tick` no later than `WakeAt` asked for: who is given none for `leadership_lease_ms` is taken
    for paused, and steps down.
 
-Here the parts are joined: what a part decides for itself stands in its own file (`rebalance.py`,
-`membership.py`, `admission.py`, `commits.py`, `offsets.py`, `topics.py`, `store.py`, …).
+Here the parts are joined: what a part decides for itself stands in its own file (below
+`members` and `rebalancing`, `commits.py`, `offsets.py`, `topics.py`, `store.py`, …).
 
 Source: `002`, `001` and `000`, as PROTOCOLS.md rules (section B).
 """
@@ -29,14 +29,14 @@ from herdproof.protocols.central_coordinator.coordinator.commits import Commits
 from herdproof.protocols.central_coordinator.coordinator.context import Context
 from herdproof.protocols.central_coordinator.coordinator.directory import Directory
 from herdproof.protocols.central_coordinator.coordinator.groups import Flag, Group
-from herdproof.protocols.central_coordinator.coordinator.membership import Membership
+from herdproof.protocols.central_coordinator.coordinator.members.membership import Membership
+from herdproof.protocols.central_coordinator.coordinator.members.walk import Walk
 from herdproof.protocols.central_coordinator.coordinator.offsets import Offsets
 from herdproof.protocols.central_coordinator.coordinator.outbox import ignore
 from herdproof.protocols.central_coordinator.coordinator.pings import PingScheduler
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel, SocketServer
 from herdproof.protocols.central_coordinator.coordinator.store import Store
 from herdproof.protocols.central_coordinator.coordinator.topics import TopicListeners
-from herdproof.protocols.central_coordinator.coordinator.walk import Walk
 from herdproof.protocols.central_coordinator.events import (
     Answered,
     Closed,

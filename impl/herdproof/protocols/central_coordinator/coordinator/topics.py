@@ -18,7 +18,7 @@ from herdproof.consuming.kafka_nodes import read_partitions
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
-from herdproof.protocols.central_coordinator.coordinator.matches import has_row
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.matches import has_row
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.zookeeper.names import unquoted

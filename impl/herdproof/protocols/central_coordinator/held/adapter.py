@@ -26,8 +26,11 @@ from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import Offset
 from herdproof.protocols.central_coordinator.coordinator.groups import Group
 from herdproof.protocols.central_coordinator.coordinator.groups import Phase as CorePhase
-from herdproof.protocols.central_coordinator.coordinator.necessity import Necessity
-from herdproof.protocols.central_coordinator.coordinator.recovery import read_owner, read_point
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
+    read_owner,
+    read_point,
+)
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import Necessity
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
 from herdproof.protocols.central_coordinator.held.flawed import (
     CONSUMERS,

@@ -24,15 +24,18 @@ from herdproof.protocols.central_coordinator.client.consumer import ConsumerCore
 from herdproof.protocols.central_coordinator.coordinator.commits import Commits
 from herdproof.protocols.central_coordinator.coordinator.coordinator import Coordinator
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member, Phase
-from herdproof.protocols.central_coordinator.coordinator.membership import Membership
-from herdproof.protocols.central_coordinator.coordinator.necessity import (
+from herdproof.protocols.central_coordinator.coordinator.members.membership import Membership
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import (
     Necessity,
     nothing_registered,
     some_gone,
     some_not_owned,
     why_necessary,
 )
-from herdproof.protocols.central_coordinator.coordinator.rebalance import Owners, Rebalancer
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance import (
+    Owners,
+    Rebalancer,
+)
 from herdproof.protocols.central_coordinator.coordinator.store import Job, Outcome, Store, Write
 from herdproof.protocols.central_coordinator.events import CoordinatorEvent
 from herdproof.protocols.central_coordinator.wire.messages import Frame

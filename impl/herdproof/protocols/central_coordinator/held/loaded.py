@@ -9,7 +9,10 @@ in the middle of a rebalance has more inside than the spec's state tells.
 from __future__ import annotations
 
 from herdproof.protocols.central_coordinator.coordinator.groups import Owner
-from herdproof.protocols.central_coordinator.coordinator.recovery import owner_data, point_data
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
+    owner_data,
+    point_data,
+)
 from herdproof.protocols.central_coordinator.simulated.gated import GatedCentral
 from herdproof.protocols.central_coordinator.simulated.gates import GROUP, topic_of
 from herdproof.zookeeper.operations import Set

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.fetching.topic_info import PartitionTopicInfo
 from herdproof.consuming.offsets import NO_OFFSET, NamedPartition, Offset
-from herdproof.consuming.topic_info import PartitionTopicInfo
 from herdproof.protocols.self_rebalancing.registries.registrations import ConsumerRegistration
 
 

@@ -6,6 +6,7 @@ import secrets
 import socket
 import time
 
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import (
     MAX_POLL_INTERVAL_S,
@@ -16,7 +17,6 @@ from herdproof.consuming.membership import (
     poll_interval_of,
 )
 from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
-from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.registries.paths import GroupDirs, is_name

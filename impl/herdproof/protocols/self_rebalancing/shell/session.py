@@ -22,11 +22,11 @@ from herdproof.consuming.events import (
     Tick,
     WakeAt,
 )
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import Observe, ignore_event
 from herdproof.consuming.offsets import NamedPartition
 from herdproof.consuming.session import MemberSession
-from herdproof.consuming.streams import Streams
 from herdproof.protocols.self_rebalancing.core.connector import ConsumerConnector
 from herdproof.protocols.self_rebalancing.core.events import (
     CommitOutcome,

@@ -6,9 +6,9 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both
-from herdproof.consuming.streams import Streams
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.group_protocol.client.assignors.assignor import (
     PartitionAssignor,

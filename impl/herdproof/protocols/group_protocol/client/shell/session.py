@@ -18,11 +18,11 @@ from typing import assert_never
 
 from herdproof.broker.sasl import LoginFailed
 from herdproof.consuming.events import Report, Shutdown, Tick, WakeAt
-from herdproof.consuming.fetchers import KafkaUnusable
+from herdproof.consuming.fetching.fetchers import KafkaUnusable
+from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import Observe, ignore_event
 from herdproof.consuming.session import MemberSession
-from herdproof.consuming.streams import Streams
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.client.core.events import (
     AssignTo,

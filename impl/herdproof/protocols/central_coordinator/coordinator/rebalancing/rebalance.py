@@ -28,13 +28,6 @@ from typing import TypeAlias
 
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.offsets import NO_OFFSET, Offset
-from herdproof.protocols.central_coordinator.coordinator.availability import (
-    FAILURE,
-    REBALANCE,
-    START,
-    STOP,
-    Availability,
-)
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
 from herdproof.protocols.central_coordinator.coordinator.groups import (
     NEXT,
@@ -44,13 +37,20 @@ from herdproof.protocols.central_coordinator.coordinator.groups import (
     Owner,
     Phase,
 )
-from herdproof.protocols.central_coordinator.coordinator.necessity import why_necessary
-from herdproof.protocols.central_coordinator.coordinator.planner import GroupPlans
-from herdproof.protocols.central_coordinator.coordinator.recovery import (
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import (
     Recovery,
     owner_data,
     point_data,
 )
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.availability import (
+    FAILURE,
+    REBALANCE,
+    START,
+    STOP,
+    Availability,
+)
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.necessity import why_necessary
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.planner import GroupPlans
 from herdproof.protocols.central_coordinator.coordinator.store import CommitPoint, Outcome
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step

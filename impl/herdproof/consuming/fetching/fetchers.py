@@ -32,11 +32,11 @@ from confluent_kafka import (
 )
 
 from herdproof.consuming.events import Deliver, Resolved, StartFetchers, StopFetchers
-from herdproof.consuming.kafka_watch import KafkaWatch
+from herdproof.consuming.fetching.kafka_watch import KafkaWatch
+from herdproof.consuming.fetching.standstill import Standstill
+from herdproof.consuming.fetching.streams import Place, Streams
+from herdproof.consuming.fetching.watermarks import silent
 from herdproof.consuming.offsets import NO_OFFSET, Offset, OffsetReset, number_of
-from herdproof.consuming.standstill import Standstill
-from herdproof.consuming.streams import Place, Streams
-from herdproof.consuming.watermarks import silent
 from herdproof.errors import CallerError, HerdError, PeerError
 from herdproof.record import Record
 from herdproof.troubles import Troubles

@@ -15,9 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from herdproof.protocols.central_coordinator.coordinator.admission import Admission
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
-from herdproof.protocols.central_coordinator.coordinator.expiry import Expiry
 from herdproof.protocols.central_coordinator.coordinator.groups import (
     Flag,
     Ghost,
@@ -25,9 +23,11 @@ from herdproof.protocols.central_coordinator.coordinator.groups import (
     Member,
     Phase,
 )
+from herdproof.protocols.central_coordinator.coordinator.members.admission import Admission
+from herdproof.protocols.central_coordinator.coordinator.members.expiry import Expiry
+from herdproof.protocols.central_coordinator.coordinator.members.recovery import Recovery, ghosts_of
 from herdproof.protocols.central_coordinator.coordinator.pings import PingScheduler
-from herdproof.protocols.central_coordinator.coordinator.rebalance import Rebalancer
-from herdproof.protocols.central_coordinator.coordinator.recovery import Recovery, ghosts_of
+from herdproof.protocols.central_coordinator.coordinator.rebalancing.rebalance import Rebalancer
 from herdproof.protocols.central_coordinator.coordinator.socket_server import Channel
 from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What

@@ -1,0 +1,1 @@
+"""Fetching: records of assigned partitions, from Kafka into the streams of the application."""

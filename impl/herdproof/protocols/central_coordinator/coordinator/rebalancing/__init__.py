@@ -1,0 +1,1 @@
+"""Rebalances: whether one is necessary, what is planned, and who waits for whom meanwhile."""
