@@ -18,7 +18,6 @@ CEILINGS = {
     "impl/herdproof/broker": 9,
     "impl/herdproof/cli/run/demo": 24,
     "impl/herdproof/conformance/traces": 16,
-    "impl/herdproof/consuming": 86,
     "impl/herdproof/pipeline/audit": 59,
     "impl/herdproof/pipeline/judging": 29,
     "impl/herdproof/pipeline/report": 28,
