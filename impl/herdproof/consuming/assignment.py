@@ -31,7 +31,7 @@ class Wants(Hashable, Protocol):
     """A subscription: how many streams of a topic are wanted (`consuming.subscription`)."""
 
     def streams(self, topic: str) -> int:
-        """How many streams of this topic are wanted; 0 if it is not subscribed to."""
+        """The number of streams of this topic that are wanted; 0 if it is not subscribed to."""
 
 
 Partition = tuple[str, str]
@@ -81,7 +81,7 @@ Share: TypeAlias = list[tuple[Partition, str]]
 
 
 def columns_of(subscriptions: Sequence[Wants], topics: Sequence[str]) -> Iterable[tuple[int, ...]]:
-    """How many streams these subscriptions want, topic by topic, each asked one by one."""
+    """The numbers of streams that these subscriptions want, by topic, each asked one by one."""
     return (tuple(wants.streams(topic) for wants in subscriptions) for topic in topics)
 
 
@@ -102,7 +102,7 @@ def shares(
     topics: Mapping[str, Sequence[str]], members: Iterable[Member], columns: Columns
 ) -> Iterator[Share]:
     """
-    What `assign` puts together, topic by topic, so that it can be done in portions.
+    The shares that `assign` puts together, topic by topic, so that it can be done in portions.
 
     No thread is made: a member may want a thousand of each topic. Topics that are wanted alike
     share who wants them, since most groups have one list of them.

@@ -60,7 +60,7 @@ _CALLED = {
 
 
 def kind_of(name: str) -> tuple[type, ...]:
-    """What the value of an argument is in a file, by its name."""
+    """The types that an argument's value may have in a file, by the argument's name."""
     if name in ("kafka", "tls"):
         return (dict,)
     if name in ("auto_commit", "gives_up"):

@@ -1,5 +1,5 @@
 """
-What consumers put into the group protocol, which is opaque to it: subscriptions and assignments.
+Subscriptions and assignments as consumers put them into the group protocol, opaque to it.
 
 Each begins with the version of its layout. Whatever cannot be read raises `Malformed`.
 
@@ -40,7 +40,7 @@ ASSIGNMENT = Layout(
 
 
 def read_subscription(data: bytes) -> Values:
-    """What a member wants; or `Malformed`."""
+    """A member's subscription; or `Malformed`."""
     return _embedded(SUBSCRIPTION, data)
 
 
@@ -56,7 +56,7 @@ def write_subscription(
     topics: Sequence[str], user_data: bytes | None = None,
     owned: Iterable[tuple[str, int]] | None = None, generation: int = -1,
 ) -> bytes:  # fmt: skip
-    """What a member wants, in version 0; with what it owns, and since when, in version 2."""
+    """A member's subscription, in version 0; with what it owns, and since when, in version 2."""
     names = b"".join(_string(topic) for topic in topics)
     wants = _INT32.pack(len(topics)) + names + _bytes(user_data)
     if owned is None:
@@ -65,7 +65,7 @@ def write_subscription(
 
 
 def write_assignment(partitions: Iterable[tuple[str, int]]) -> bytes:
-    """What a member is to have, in version 0; the partitions of a topic stand together."""
+    """A member's assignment, in version 0; the partitions of a topic stand together."""
     return _VERSION_0 + write_partitions(partitions) + _bytes(None)
 
 

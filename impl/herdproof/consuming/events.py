@@ -1,5 +1,5 @@
 """
-What a consumer's core, its fetchers and its rebalance listener tell each other: plain values.
+Values that a consumer's core, its fetchers and its rebalance listener exchange.
 
 Effects are the core's wishes, to be carried out in order; events are what came of them.
 """

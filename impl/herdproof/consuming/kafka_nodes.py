@@ -1,4 +1,4 @@
-"""What Kafka, and the consumers of its version 0.8, write into ZooKeeper: read, garbage and all."""
+"""Reads the ZooKeeper nodes of Kafka, and of its consumers of version 0.8, garbage and all."""
 
 from __future__ import annotations
 

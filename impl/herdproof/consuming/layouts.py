@@ -36,7 +36,7 @@ NEVER = 2**15
 
 
 class _Wrong(Exception):
-    """What is wrong, and in which field."""
+    """A fault in some bytes, and the field that it is in."""
 
     def __init__(self, why: str, field: str = "") -> None:
         super().__init__(why)
@@ -77,7 +77,7 @@ class Layout:
         return self._structs[struct]
 
     def is_flexible(self, version: int) -> bool:
-        """Whether that version has varints and tagged fields."""
+        """True if that version has varints and tagged fields."""
         return version >= self._flexible
 
     def read(self, data: bytes, at: int, version: int, *, longer: bool = False) -> Values:

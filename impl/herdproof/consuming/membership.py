@@ -60,7 +60,7 @@ def by_number(partition: NamedPartition) -> TopicPartition:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerArguments:
-    """What a consumer is asked to be; `options` are its protocol's own."""
+    """Arguments of a consumer; `options` are its protocol's own."""
 
     group: str
     consumer_id: str | None
@@ -97,7 +97,7 @@ class ConsumerArguments:
 
 
 def poll_interval_of(options: Mapping[str, Any]) -> float | None:
-    """How long an application may leave records waiting (None: for ever), or `BadArgument`."""
+    """Longest wait of records for an application (None: for ever), or `BadArgument`."""
     found = options["max_poll_interval_s"]
     if found is not None and not 0 < found < float("inf"):
         raise BadArgument(f"max_poll_interval_s is {found}: it must be above 0, or None for ever")
@@ -127,19 +127,19 @@ class GroupMembership(Protocol):
 
     @property
     def stale(self) -> Enum:
-        """What comes of a commit of a partition that is not this consumer's."""
+        """The outcome of a commit of a partition that is not this consumer's."""
 
     def close(self, timeout_s: float) -> None:
         """Leave the group, with a last commit; after `timeout_s` seconds just end."""
 
     def partitions(self) -> tuple[NamedPartition, ...]:
-        """What is consumed here, in order."""
+        """The partitions that are consumed here, in order."""
 
     def name_of(self, topic: str, number: int) -> str | None:
         """The text of a partition by its number; None if it is not consumed here."""
 
     def stream_count(self) -> int:
-        """How many streams, and so queues, the subscription has."""
+        """The number of streams, and so of queues, that the subscription has."""
 
 
 class JoiningConsumer(Protocol):
@@ -147,7 +147,7 @@ class JoiningConsumer(Protocol):
 
     consumer_id: str
     max_poll_interval_s: float | None
-    """How long the application may leave records waiting; None: its own core sees to that."""
+    """Longest wait of records for the application; None: its own core sees to that."""
 
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
@@ -161,7 +161,7 @@ Joining: TypeAlias = Callable[[ConsumerArguments], JoiningConsumer]
 
 
 def joining(protocol: str) -> Joining:
-    """How one joins a group of this protocol; `BadArgument` where nobody can."""
+    """The way to join a group of this protocol; `BadArgument` where nobody can."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if protocol not in found:
         known = ", ".join(map(repr, sorted(found))) or "none, since Herdproof is not installed here"

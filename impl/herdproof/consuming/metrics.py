@@ -16,7 +16,7 @@ from herdproof.shells.health import Condition
 
 
 class Measured(Protocol):
-    """What is measured of a consumer."""
+    """Measurements of a consumer."""
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -24,10 +24,10 @@ class Measured(Protocol):
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What is wrong at present, a sentence each."""
+        """The troubles at present, a sentence each."""
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """How far it is behind each partition's end; raises `HerdError` if nobody tells."""
+        """The lag behind each partition's end; raises `HerdError` if nobody tells."""
 
 
 class ConsumerMetrics(Collector):

@@ -42,19 +42,19 @@ from herdproof.troubles import Troubles
 log = logging.getLogger(__name__)
 
 STUCK_S = 30.0
-"""How long the fetchers may stand still; each of their requests is given up long before."""
+"""Longest standstill of the fetchers; each of their requests is given up long before."""
 LOOK_S = 10.0
-"""What counts between two looks at them, at most."""
+"""Most time that counts between two looks at the fetchers."""
 
 Outcome = TypeVar("Outcome", bound=Enum)
 
 
 class MemberCore(Protocol):
-    """What every protocol's core of a member has."""
+    """Interface of a member's core, in every protocol."""
 
     @property
     def consumer_id(self) -> str:
-        """What its group knows it by."""
+        """The id that its group knows it by."""
 
     @property
     def delivers_until_ms(self) -> int:
@@ -65,15 +65,15 @@ class MemberCore(Protocol):
 
 
 class Consuming(Protocol):
-    """What a member consumes at present."""
+    """Assignment of a member at present."""
 
     generation: int
 
     def partitions(self) -> tuple[NamedPartition, ...]:
-        """What is consumed here, in order."""
+        """The partitions that are consumed here, in order."""
 
     def stream_count(self) -> int:
-        """How many streams, and so queues, the subscription has."""
+        """The number of streams, and so of queues, that the subscription has."""
 
 
 Core = TypeVar("Core", bound=MemberCore)
@@ -87,11 +87,11 @@ class MemberSession(ABC, Generic[Core, Outcome]):
     """
 
     stale: Outcome
-    """What comes of a commit of a partition that is not this consumer's."""
+    """Outcome of a commit of a partition that is not this consumer's."""
     unsent: Outcome
-    """What comes of a commit after the end."""
+    """Outcome of a commit after the end."""
     unanswered: Outcome
-    """What comes of a commit that the end has overtaken."""
+    """Outcome of a commit that the end has overtaken."""
 
     def __init__(
         self, core: Core, streams: Streams, listener: ListenerThread | None, observe: Observe
@@ -117,7 +117,7 @@ class MemberSession(ABC, Generic[Core, Outcome]):
     @property
     @abstractmethod
     def consumption(self) -> Consuming:
-        """What is consumed here."""
+        """The assignment that is consumed here."""
 
     @abstractmethod
     def _hand_over(self, event: Any) -> None:
@@ -183,7 +183,7 @@ class MemberSession(ABC, Generic[Core, Outcome]):
             self._thread.join(1.0)
 
     def partitions(self) -> tuple[NamedPartition, ...]:
-        """What is consumed here, in order."""
+        """The partitions that are consumed here, in order."""
         return self.consumption.partitions()
 
     def name_of(self, topic: str, number: int) -> str | None:
@@ -192,7 +192,7 @@ class MemberSession(ABC, Generic[Core, Outcome]):
         return next((name for name in of_topic if number_of(name) == number), None)
 
     def stream_count(self) -> int:
-        """How many streams, and so queues, the subscription has."""
+        """The number of streams, and so of queues, that the subscription has."""
         return self.consumption.stream_count()
 
     # ── The thread ──────────────────────────────────────────────────────────────────────────

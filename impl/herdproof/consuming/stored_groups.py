@@ -40,7 +40,7 @@ Write: TypeAlias = Create | Delete | Set
 MAX_TRANSACTION_BYTES = 512 * 1024
 """A larger transaction is split; ZooKeeper's own limit is just below 1 MiB."""
 OPERATION_BYTES = 128
-"""What an operation takes in a transaction beside its path and data, generously."""
+"""Bytes of an operation in a transaction beside its path and data, generously."""
 
 
 class NoSuchGroup(CallerError):
@@ -56,7 +56,7 @@ class UnknownTopic(CallerError):
 
 
 class GroupHasMembers(CallerError):
-    """What was asked for is not done to a group that somebody consumes in."""
+    """Refusal to change a group that somebody consumes in."""
 
 
 class GroupChanged(WorldError):
@@ -72,11 +72,11 @@ class SeenGroup(Protocol):
 
     @property
     def members(self) -> Mapping[str, str]:
-        """What each member wants, as it is written."""
+        """The subscription of each member, as it is written."""
 
     @property
     def subscriptions(self) -> Mapping[str, str]:
-        """What each member wants, in words."""
+        """The subscription of each member, in words."""
 
     @property
     def owner_names(self) -> Mapping[Partition, str]:
@@ -84,7 +84,7 @@ class SeenGroup(Protocol):
 
     @property
     def offsets(self) -> Mapping[Partition, int]:
-        """What is stored of each partition."""
+        """The stored offset of each partition."""
 
     @property
     def partitions(self) -> list[Partition]:
@@ -92,7 +92,7 @@ class SeenGroup(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What the protocol counts of the group, as its generation."""
+        """The numbers that the protocol counts of the group, as its generation."""
 
 
 class GroupsAdmin(Protocol):
@@ -195,7 +195,7 @@ class NodeReader:
         return [data_of(path, answer) for path, answer in zip(paths, answers, strict=True)]
 
     def stands(self, *paths: str) -> list[bool]:
-        """Whether each of these nodes stands."""
+        """For each of these nodes, True if it stands."""
         answers = self.ask_all([Exists(path) for path in paths])
         return [isinstance(answer, Found) and answer.stat is not None for answer in answers]
 
@@ -203,7 +203,7 @@ class NodeReader:
         self, top: str, path_of: Callable[[Partition], str],
         name_of: Callable[[str], str] = str,
     ) -> dict[Partition, Data]:  # fmt: skip
-        """What stands of each partition, two levels below `top`; `name_of` reads names of nodes."""
+        """The data of each partition, two levels below `top`; `name_of` reads names of nodes."""
         topics = self.children(top)
         below = self.ask_all([Children(f"{top}/{topic}") for topic in topics])
         found = [
@@ -250,7 +250,7 @@ def data_of(path: str, answer: Answer) -> Data | None:
 
 
 def unanswered(path: str, answer: Answer) -> NotAnswered:
-    """What to say of an answer that is none."""
+    """The error that tells of an answer that is none."""
     why = answer.why.value if isinstance(answer, Refusal) else str(answer)
     return NotAnswered(
         f"ZooKeeper did not tell what stands at {path} ({why}): check that most of its servers run."
@@ -309,7 +309,7 @@ def require_empty(group: SeenGroup) -> None:
 
 def emptied(paths: Sequence[str]) -> list[Write]:
     """
-    What ZooKeeper refuses if anybody has registered below one of these nodes, which stand.
+    Writes that ZooKeeper refuses if anybody has registered below one of these nodes, which stand.
 
     It deletes no node that has children.
     """
@@ -345,7 +345,7 @@ def split(writes: Sequence[Write]) -> Iterator[list[Write]]:
 
 
 def refused(group: SeenGroup, answer: Answer, done: int, parts: int) -> HerdError:
-    """What to say of a transaction that was not done."""
+    """The error that tells why a transaction was not done."""
     so_far = f"{done} of {parts} parts are done" if done else "nothing was done"
     match answer:
         case Refusal(why=Why.NOT_EMPTY | Why.BAD_VERSION | Why.NO_NODE | Why.NODE_EXISTS):

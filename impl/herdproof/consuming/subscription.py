@@ -36,11 +36,11 @@ MAX_REGEX = 1_024
 MAX_UNICODE_CLASSES = 8
 r"""The most classes like \pL in a regex: RE2 unfolds each of them, and topics' names are ASCII."""
 REGEX_BYTES = 2**17
-"""What RE2 may take for a regex: one with a larger program is refused."""
+"""Bytes that RE2 may take for a regex: one with a larger program is refused."""
 STEPS_OF_A_MATCH = 400
-"""What a match takes beside what RE2 does."""
+"""Steps that a match takes beside what RE2 does."""
 REFUSALS = 1_024
-"""How many refused regexes are remembered: to refuse one of them again costs nothing."""
+"""Number of refused regexes that are remembered: to refuse one of them again costs nothing."""
 
 MATCHES = 4096
 """Of so many topics a regex remembers whether it matches: the same ones are asked for often."""
@@ -77,13 +77,13 @@ class Named:
         return Named, (self.topics,)
 
     def streams(self, topic: str) -> int:
-        """How many streams of this topic are wanted; 0 if it is not subscribed to."""
+        """The number of streams of this topic that are wanted; 0 if it is not subscribed to."""
         at = bisect_left(self.topics, (topic,))
         found = self.topics[at : at + 1]
         return found[0][1] if found and found[0][0] == topic else 0
 
     def steps(self, _topic: str) -> int:
-        """How many steps it takes at most to look a topic up, of some 5 ns each."""
+        """The number of steps that it takes at most to look a topic up, of some 5 ns each."""
         return STEPS_OF_A_MATCH
 
     def text(self) -> str:
@@ -106,7 +106,7 @@ class Pattern:
         self._size: int = self._compiled.programsize
 
     def matches(self, topic: str) -> bool:
-        """Whether the whole name matches."""
+        """True if the whole name matches."""
         found = self._known.get(topic)
         if found is None:
             if len(self._known) == MATCHES:
@@ -115,7 +115,7 @@ class Pattern:
         return found
 
     def steps(self, topic: str) -> int:
-        """How many steps it takes at most to match a name, of some 5 ns each."""
+        """The number of steps that it takes at most to match a name, of some 5 ns each."""
         return STEPS_OF_A_MATCH + self._size * len(topic)
 
 
@@ -149,13 +149,13 @@ class Wildcard:
         return Wildcard, (self.regex, self.count, self.excluding)
 
     def streams(self, topic: str) -> int:
-        """How many streams of this topic are wanted; 0 if it is not subscribed to."""
+        """The number of streams of this topic that are wanted; 0 if it is not subscribed to."""
         if topic in INTERNAL_TOPICS:
             return 0
         return self.count if self.pattern.matches(topic) != self.excluding else 0
 
     def steps(self, topic: str) -> int:
-        """How many steps it takes at most to match a topic, of some 5 ns each."""
+        """The number of steps that it takes at most to match a topic, of some 5 ns each."""
         return self.pattern.steps(topic)
 
     def text(self) -> str:
@@ -252,7 +252,7 @@ def _check_regex(regex: str) -> None:
 
 
 def _why_refused(regex: str, why: str) -> str:
-    """What to say of a regex that RE2 does not compile."""
+    """The reason to give for a regex that RE2 does not compile."""
     if "too large" in why:
         return (
             f"the regex {_shown(regex)} is too large: compiled it takes more than "
@@ -274,7 +274,7 @@ def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _are_fine(streams: Mapping[str, int]) -> bool:
-    """Whether all names and numbers are as they should; at once, as a stranger names a thousand."""
+    """True if all names and numbers are as they should; at once, as a stranger names a thousand."""
     names, counts = "/".join(streams), streams.values()
     return (
         names.count("/") == len(streams) - 1

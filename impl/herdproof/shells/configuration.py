@@ -36,17 +36,17 @@ class Listener:
     port: int = 9192
     """0 chooses a free one."""
     advertised_host: str = ""
-    """What clients are told to connect to; "" is `host`."""
+    """Host that clients are told to connect to; "" is `host`."""
     advertised_port: int = 0
-    """What clients are told to connect to; 0 is the port that is listened on."""
+    """Port that clients are told to connect to; 0 is the port that is listened on."""
     max_frame_bytes: int = 1 << 20
     """A frame that says it is larger is refused, and its connection closed."""
     max_unsent_bytes: int = 4 << 20
     """A connection whose peer leaves more than this unread is closed."""
     frame_timeout_ms: int = 10_000
-    """How long a new connection may take to send a first frame, and any frame to become whole."""
+    """Longest wait for a new connection's first frame, and for any frame to become whole."""
     close_timeout_ms: int = 2_000
-    """How long a closed connection may take to send what is still unsent."""
+    """Longest time that a closed connection may take to send what is still unsent."""
 
     def __post_init__(self) -> None:
         least = {"port": 0, "advertised_port": 0}
@@ -72,7 +72,7 @@ class ZooKeeperSection:
     hosts: str = "127.0.0.1:2181"
     """"host:port,host:port", with the brokers' chroot if they have one."""
     session_timeout_ms: int = 10_000
-    """How long a dead process keeps its place; the server may grant another one."""
+    """Time for which a dead process keeps its place; the server may grant another one."""
     user: str = ""
     """With a user, the nodes that are created can be changed by nobody else."""
     password_file: str = ""
@@ -101,7 +101,7 @@ class ZooKeeperSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSection:
-    """What Prometheus reads."""
+    """Settings of the metrics that Prometheus reads."""
 
     port: int | None = None
     """None: no metrics are served; 0 takes a free one."""
@@ -114,7 +114,7 @@ class MetricsSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSection:
-    """How the process logs, on stderr."""
+    """Settings of the process's log, on stderr."""
 
     form: LogForm = LogForm.TEXT
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
@@ -159,7 +159,7 @@ def parsed(file: Path) -> dict[str, Any]:
 
 
 def explained(kind: type[BaseModel], problem: Mapping[str, Any]) -> str:
-    """What is wrong with one setting, in a sentence."""
+    """The fault of one setting, in a sentence."""
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         known = known_keys(kind, problem["loc"][:-1])

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, Gauge
 Result = TypeVar("Result")
 
 AT_ONCE = 20
-"""How many connections are taken up at a time: more than a process has timers due meanwhile."""
+"""Number of connections taken up at a time: more than a process has timers due meanwhile."""
 
 
 class Holds:
@@ -83,7 +83,7 @@ class _Few:
         self._poller = poller
 
     def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
-        """What has come: files, and their events."""
+        """The events that have come: files, and their masks."""
         found: list[tuple[int, int]] = self._poller.poll(timeout, min(most, AT_ONCE))
         return found
 

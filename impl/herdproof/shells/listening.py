@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 BACKLOG = 1024
 """Connections that wait to be accepted: after a failover all consumers come at once."""
 AT_ONCE = 32
-"""How many of them are taken on at a time, before others have their turn."""
+"""Number of connections that are taken on at a time, before others have their turn."""
 HANDSHAKES = 256
 """
 The number of TLS handshakes under way at once; each costs some 300 kB, whoever it is.

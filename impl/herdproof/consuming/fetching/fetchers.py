@@ -65,19 +65,19 @@ class Seek:
 Order = StartFetchers | StopFetchers | Deliver | Pause | Seek
 
 POLL_S = 0.05
-"""How long a poll waits for a record; an order waits as long."""
+"""Longest wait of a poll for a record; an order waits as long."""
 FULL_S = 0.005
-"""How long to wait while queues are full: they may be emptied at any time."""
+"""Wait while queues are full: they may be emptied at any time."""
 BATCH = 2_000
-"""How many records are taken at once, or as many as a queue holds."""
+"""Number of records that are taken at once, or as many as a queue holds."""
 LOOK_UP_S = 2.0
-"""How long Kafka may take to say where a partition begins and ends."""
+"""Longest time that Kafka may take to say where a partition begins and ends."""
 AGAIN_S = 0.5
-"""How long to wait before it is asked again."""
+"""Wait before Kafka is asked again."""
 LOOK_S = 1.0
-"""What counts between two looks at what the application does, at most."""
+"""Most time that counts between two looks at what the application does."""
 CLOSING_S = 10.0
-"""How long `close` waits; librdkafka may be in the middle of a request."""
+"""Longest wait of `close`; librdkafka may be in the middle of a request."""
 
 FATAL = frozenset(
     {
@@ -116,7 +116,7 @@ class Fetchers:
         max_poll_interval_s: float | None = None,
     ) -> None:  # fmt: skip
         self.rounds = 0
-        """How often the thread has come round; who stands still reads nothing."""
+        """Number of times that the thread has come round; who stands still reads nothing."""
         self._watch = KafkaWatch(settings, topics, troubles or Troubles(log))
         self._max_poll_interval_s = max_poll_interval_s
         self._neglected: dict[int, Standstill] = {}
@@ -149,7 +149,7 @@ class Fetchers:
         self._thread.start()
 
     def order(self, order: Order) -> None:
-        """What the core wants; carried out in order, soon."""
+        """Hand over an order of the core; orders are carried out in turn, soon."""
         self._orders.put(order)
 
     def close(self) -> None:
@@ -347,7 +347,7 @@ class Fetchers:
 
     def _has_room(self) -> bool:
         """
-        Whether any queue takes records; while only some do, fetching for the others is paused.
+        True if any queue takes records; while only some do, fetching for the others is paused.
 
         A pause throws away what was fetched ahead, so it is the last resort.
         """
@@ -390,7 +390,7 @@ _OURS: Mapping[str, str | int | bool] = {
     "enable.partition.eof": False,
     "allow.auto.create.topics": False,
 }
-"""What must be so, whatever the user sets beside."""
+"""Settings that must be so, whatever the user sets beside."""
 
 
 def record_of(message: Message, generation: int) -> Record:

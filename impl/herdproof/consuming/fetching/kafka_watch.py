@@ -19,15 +19,15 @@ from herdproof.troubles import Troubles
 from herdproof.who_listens import Listening, who_listens
 
 FIRST_LOOK_S = 0.5
-"""How long after its start a consumer's topics are looked for."""
+"""Time from a consumer's start until its topics are looked for."""
 LOOK_AGAIN_S = 2.0
-"""How long until that is done again, while something is wrong."""
+"""Time until topics are looked for again, while something is wrong."""
 ANSWER_S = 0.5
-"""How long Kafka may take to answer: fetching waits meanwhile."""
+"""Longest time that Kafka may take to answer: fetching waits meanwhile."""
 ASKED = 3
 """So many of the addresses are looked at, to find out why Kafka does not answer."""
 KAFKA = "kafka"
-"""What the trouble is called that no broker is reached."""
+"""Name of the trouble that no broker is reached."""
 
 UNREACHED = frozenset(
     {
@@ -38,14 +38,14 @@ UNREACHED = frozenset(
         KafkaError._TIMED_OUT,
     }
 )
-"""What librdkafka says where no broker answers it."""
+"""Errors that librdkafka reports where no broker answers it."""
 
 
 class AsksTopics(Protocol):
     """Kafka's client, as far as it is asked for topics."""
 
     def list_topics(self, topic: str | None, timeout: float, /) -> object:
-        """What is known of a topic, or of all; raises `KafkaException`."""
+        """The metadata of a topic, or of all; raises `KafkaException`."""
 
 
 class KafkaWatch:
@@ -95,7 +95,7 @@ class KafkaWatch:
         self._due = time.monotonic() + LOOK_AGAIN_S
 
     def _has(self, kafka: AsksTopics, topic: str) -> bool:
-        """Whether Kafka has a topic; tells that it has not, or that it has now."""
+        """True if Kafka has a topic; tells that it has not, or that it has now."""
         told = getattr(kafka.list_topics(topic, ANSWER_S), "topics", {}).get(topic)
         if told is not None and told.error is None:
             self._troubles.mend(f"topic {topic}", f"the topic {topic!r} is there")

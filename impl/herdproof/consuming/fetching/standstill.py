@@ -1,4 +1,4 @@
-"""How long something has stood still, as far as whoever looks at it was awake to see that."""
+"""Time for which something has stood still, as far as whoever looks at it was awake to see that."""
 
 from __future__ import annotations
 

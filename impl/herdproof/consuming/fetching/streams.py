@@ -68,12 +68,12 @@ class Streams:
         self._stored: dict[Place, int] = {}
         self._consumed: dict[tuple[str, str, int], int] = {}
         self._inside: Counter[int | None] = Counter()
-        """How many readers of each queue, or (None) of all, wait for a record at present."""
+        """Number of readers of each queue, or (None) of all, that wait for a record at present."""
         self._holding: Counter[int | None] = Counter()
-        """How many of them hold one."""
+        """Number of readers of each queue, or (None) of all, that hold a record."""
         self._asks: Counter[int | None] = Counter()
         self._asked = self._held = 0
-        """How often a record was asked for, and how many are held by readers."""
+        """Number of times that a record was asked for, and of records that readers hold."""
         self._ended = False
         self._error: HerdError | None = None
 
@@ -118,7 +118,7 @@ class Streams:
             self._changed.notify_all()  # what waited for a late ping may go on
 
     def consumed(self) -> list[Consumed]:
-        """What was finished since this was asked last: the core must be told before it answers."""
+        """Records finished since this was asked last: the core must be told before it answers."""
         with self._changed:
             consumed, self._consumed = self._consumed, {}
         return [
@@ -164,7 +164,7 @@ class Streams:
             self._sought.discard(place)
 
     def is_full(self, queue: int, share: float = 1.0) -> bool:
-        """Whether a queue holds as much as it may, or as this share of it."""
+        """True if a queue holds as much as it may, or as this share of it."""
         with self._changed:
             return (
                 len(self._queues.get(queue, ())) >= share * self.max_records
@@ -172,7 +172,7 @@ class Streams:
             )
 
     def waiting(self, queue: int) -> int:
-        """How many records a queue holds."""
+        """The number of records that a queue holds."""
         with self._changed:
             return len(self._queues.get(queue, ()))
 
@@ -211,7 +211,7 @@ class Streams:
             }
 
     def polls(self) -> tuple[int, bool]:
-        """How often a record was asked for, and whether the application is at work on any."""
+        """Number of requests for a record, and True while the application is at work on any."""
         with self._changed:
             return self._asked, self._held > 0
 
@@ -282,7 +282,7 @@ class Streams:
 
     @property
     def ended(self) -> bool:
-        """Whether no record comes any more."""
+        """True if no record comes any more."""
         return self._ended
 
     # ── Parts, under the lock ───────────────────────────────────────────────────────────────

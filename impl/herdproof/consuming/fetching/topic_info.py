@@ -1,4 +1,4 @@
-"""What a consumer knows of a partition that it consumes: PartitionTopicInfo of the documents."""
+"""State of a partition that a consumer consumes: PartitionTopicInfo of the documents."""
 
 from __future__ import annotations
 

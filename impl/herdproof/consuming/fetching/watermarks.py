@@ -14,7 +14,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.errors import WorldError
 
 PATIENCE_S = 10.0
-"""How long Kafka may take to answer."""
+"""Longest time that Kafka may take to answer."""
 
 silent = logging.getLogger("herdproof.librdkafka")
 silent.propagate = False

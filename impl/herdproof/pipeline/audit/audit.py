@@ -37,7 +37,7 @@ SETTINGS = {
     "spark.rdd.compress": "true",  # what is kept on disk between the stages
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",  # some megabytes of lines
 }
-"""What the session of an audit wants besides."""
+"""Settings that the session of an audit wants besides."""
 
 STORED = tuple(TABLES)
 
@@ -47,14 +47,14 @@ FEW_BYTES = 64 * 1024 * 1024
 
 @dataclass
 class Audit(TableJob):
-    """What one audit on Spark is asked, and how it goes."""
+    """An audit on Spark: its settings, and its run."""
 
     spark: Any
     work: Work
     tell: Tell = lambda _words, _fraction: None
     replay: bool = True
     run_name: str = "cluster"
-    """What Kafka's own log is told to be of; traces name their runs themselves."""
+    """Name of the run that Kafka's own log is told to be of; traces name their runs themselves."""
     seconds: dict[str, float] = field(default_factory=dict)
     few_bytes: int = FEW_BYTES
     """So many bytes of packed rows are written by the driver."""
@@ -62,7 +62,7 @@ class Audit(TableJob):
     """All tables, where their rows are that few."""
 
     def plan(self, sources: Sources) -> tuple[int, Any]:
-        """How many records there are, and the frame of all tables' rows that comes of them."""
+        """The number of records, and the frame of all tables' rows that comes of them."""
         frames, came = [], 0
         if sources.lines:
             raw, bases, count = records(self.spark, sources)
@@ -111,7 +111,7 @@ class Audit(TableJob):
 
     @property
     def buckets(self) -> int:
-        """How many tasks judge: as many as Spark would shuffle into."""
+        """The number of tasks that judge: as many as Spark would shuffle into."""
         return int(self.spark.conf.get("spark.sql.shuffle.partitions"))
 
     @contextmanager
@@ -133,7 +133,7 @@ class Audit(TableJob):
         return SparkTallies(self.spark, store.fresh)
 
     def counts(self, whole: Any) -> list[dict[str, Any]]:
-        """What was counted, by protocol and run: some hundred bytes for each."""
+        """The counts, by protocol and run: some hundred bytes for each."""
         from pyspark.sql import functions as f
 
         (size,) = whole.agg(f.sum(f.length("payload"))).first()

@@ -1,5 +1,5 @@
 """
-What an audit's workers do: packets of lines into groups, groups into rows of tables.
+Work of an audit's workers: packets of lines into groups, groups into rows of tables.
 
 Pure functions on Arrow batches. Every record passes through here once and is counted where it
 comes out: as a line that was judged, or as a row of the quarantine.
@@ -73,7 +73,7 @@ def _set_aside(records: Iterator[Bad], out: Outgoing) -> Iterator[pa.RecordBatch
 
 
 class Common:
-    """What all groups of a run share: lines of no group, and where numbers are missing."""
+    """Lines of no group, and where numbers are missing: all groups of a run share them."""
 
     def __init__(self, whose: tuple[str, str]) -> None:
         self.whose = whose

@@ -1,4 +1,4 @@
-"""What the pipeline wants to know of a protocol; `protocols.py` has those that there are."""
+"""Interface of a protocol for the pipeline; `protocols.py` has those that there are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from herdproof.pipeline.judging.judging import Judging
 
 @dataclass(frozen=True)
 class Replayed:
-    """What the replay of a group's lines in the spec came to."""
+    """The result of a group's replay in the spec."""
 
     verdict: str
     """conforms, differs or unknown; or not observable, where lines are of no steps."""
@@ -24,14 +24,14 @@ class Replayed:
     time_ns: int | None = None
     """When that was."""
     lines: int = 0
-    """How many lines were explained."""
+    """Number of lines that were explained."""
     taken: Mapping[str, int | None] = field(default_factory=dict)
     """By action of the spec, how often; None: it was taken, but nobody counts how often."""
 
 
 class Auditor(Protocol):
     """
-    What the pipeline knows of a protocol; lines have what `ordering.Numbered` names.
+    Interface of a protocol for the pipeline; lines have what `ordering.Numbered` names.
 
     Whoever writes one inherits what follows from the rest.
     """
@@ -42,11 +42,11 @@ class Auditor(Protocol):
 
     @property
     def grouped(self) -> bool:
-        """Whether its lines name groups; if not, a run is judged as one, whose name is empty."""
+        """True if its lines name groups; if not, a run is judged as one, whose name is empty."""
 
     @property
     def sentences(self) -> Mapping[str, str]:
-        """What the protocol promises, and traces are judged by: by name, in a sentence."""
+        """The properties that traces are judged by: a sentence of each, by name."""
 
     @property
     def undecided(self) -> Mapping[str, str]:

@@ -58,15 +58,15 @@ class Gaps:
         self._after: dict[Name, Gap] = {}
         """By line that waits: what is missing after it."""
         self._begin: list[Gap] = []
-        """What is missing from the next line on, whoever tells it."""
+        """Gaps that begin with the next line, whoever tells it."""
         self._open: dict[Node, Gap] = {}
-        """What is missing up to a node's next line."""
+        """Gaps that last up to a node's next line."""
         self._shared: dict[MissingNumbers, bool | None] = {}
-        """What is missing of all groups: whether that has begun; None: and has ended."""
+        """Gaps in numbers through all groups: True once one has begun, None once it has ended."""
         self._found: list[str] = []
 
     def miss(self, gaps: Iterable[MissingNumbers]) -> None:
-        """What is missing of those who number their lines through all groups."""
+        """Note the gaps of those who number their lines through all groups."""
         self._shared.update(dict.fromkeys(gaps, False))
 
     def whys(self) -> list[str]:
@@ -113,7 +113,7 @@ class Gaps:
 
     def place(self, coming: Sequence[Any], rest: Sequence[Any]) -> tuple[Passes, int]:
         """
-        What begins and ends to be missing in numbers through all groups, among lines that come.
+        The gaps in numbers through all groups that begin or end among lines that come.
 
         And how many of these come before anything is missing at all.
         """
@@ -137,7 +137,7 @@ class Gaps:
         return passes, whole
 
     def at(self, line: Any) -> Iterator[tuple[bool, Gap]]:
-        """What begins (or else ends) to be missing at the next line that is told."""
+        """The gaps that begin (True) or end (False) at the next line that is told."""
         node = (line.role, line.node)
         found = self._open.pop(node, None)
         if found is None and (found := _gap(self._last.get(node), line)) is not None:
@@ -153,7 +153,7 @@ class Gaps:
             self._opens(node, after)
 
     def end(self) -> Iterator[tuple[bool, Gap]]:
-        """What is missing after all lines."""
+        """The gaps that are left after all lines."""
         for missed, has_begun in self._shared.items():
             (gap,) = placed((), [missed])
             if has_begun is False:
@@ -171,7 +171,7 @@ Passes = dict[int, list[tuple[bool, Gap]]]
 
 
 def _gap(before: Any, line: Any) -> Gap | None:
-    """What is missing between two lines of a node (None: before its first one), if anything is."""
+    """The gap between two lines of a node (before: None for its first one), if there is one."""
     if line.sequence == 1 or not is_gap(line, alone=False):
         return None
     why = missing_between(before, line)
@@ -335,13 +335,13 @@ Name = tuple[str, str, int, int]
 
 
 def _name(line: Any) -> Name:
-    """What a line is known by."""
+    """The key that a line is known by."""
     return line.role, line.node, line.sequence, line.time_ns
 
 
 @dataclass
 class Part:
-    """What a group's rows are after a part of the stream: finished ones, and those still open."""
+    """A group's rows after a part of the stream: finished ones, and those still open."""
 
     group: str
     rows: Rows
@@ -351,7 +351,7 @@ class Part:
     waiting: list[Came] = field(default_factory=list)
     """The lines that would be told if nothing comes any more."""
     doubts: list[str] = field(default_factory=list)
-    """What is missing, or came too late, by then."""
+    """Lines that are missing, or came too late, by then."""
 
 
 class Bucket:

@@ -43,14 +43,14 @@ PACKED = frozenset({".bz2", ".deflate", ".lz4", ".snappy", ".zst"})
 """Of files that are packed, those that Spark alone reads."""
 
 MARK_OF_ORDER = b"\xef\xbb\xbf"
-"""What a text file may begin with; it is of no line."""
+"""Byte order mark that a text file may begin with; it is of no line."""
 
 
 # ── Records ─────────────────────────────────────────────────────────────────────────────────
 
 
 def fits_here(sources: Sources) -> bool:
-    """Whether these sources can be read here, and are small; raises `NoSource`."""
+    """True if these sources can be read here, and are small; raises `NoSource`."""
     if sources.topic or sources.folders or not all(map(_readable, sources.text)):
         return False
     if not all(map(_of_values, sources.parquet)):
@@ -69,12 +69,12 @@ def fits_here(sources: Sources) -> bool:
 
 
 def _readable(path: str) -> bool:
-    """Whether a file of lines is on this machine, and packed in no way but gzip's."""
+    """True if a file of lines is on this machine, and packed in no way but gzip's."""
     return "://" not in path and Path(path).suffix not in PACKED
 
 
 def _of_values(path: str) -> bool:
-    """Whether a Parquet file is here, and has lines; of columns Spark makes some."""
+    """True if a Parquet file is here, and has lines; of columns Spark makes some."""
     if "://" in path:
         return False
     with _told(path):
@@ -128,7 +128,7 @@ def _values(path: str) -> Iterator[bytes | None]:
 
 @dataclass
 class AuditHere(TableJob):
-    """What one audit in this process is asked, and how it goes."""
+    """An audit in this process: its settings, and its run."""
 
     work: Work
     tell: Tell = lambda _words, _fraction: None
@@ -138,7 +138,7 @@ class AuditHere(TableJob):
     seconds: dict[str, float] = field(default_factory=dict)
 
     def plan(self, sources: Sources) -> tuple[int, Whole]:
-        """How many records there are, and the rows that will come of them."""
+        """The number of records, and the rows that will come of them."""
         came = sum(1 for _ in records(sources))
         packets = packets_of(pack(records(sources), self.work, buckets=1))
         judged = judge_packets(sorted(packets, key=_order), self.work, self.replay)
@@ -150,7 +150,7 @@ class AuditHere(TableJob):
         return came + log, Whole(chain(judged, of_log))
 
     def counts(self, whole: Whole) -> list[dict[str, Any]]:
-        """What was counted, by protocol and run."""
+        """The counts, by protocol and run."""
         return counts_of(whole.tables["counted"].to_pylist())
 
     def write(self, store: Store, whole: Whole) -> TalliesHere:
@@ -221,13 +221,13 @@ def _each_once(quarantine: pa.Table) -> pa.Table:
 
 
 class TalliesHere:
-    """What a summary asks of tables in memory."""
+    """Figures that a summary asks of tables in memory."""
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self._tables = tables
 
     def counts(self, table: str, *by: str) -> Counter[tuple[Any, ...]]:
-        """How many rows there are for each value of these columns."""
+        """The number of rows for each value of these columns."""
         columns = (self._tables[table][column].to_pylist() for column in by)
         return Counter(zip(*columns, strict=True))
 
@@ -241,7 +241,7 @@ class TalliesHere:
         return sorted(reasons, key=lambda told: (-told[1], told[0] or ""))[:most]
 
     def violations(self, most: int) -> tuple[int, list[Row]]:
-        """How many violations there are, and the first of them."""
+        """The number of violations, and the first of them."""
         rows = self._tables["violations"].to_pylist()
         rows.sort(key=lambda row: [(row[column] is not None, row[column]) for column in FIRST])
         return len(rows), rows[:most]

@@ -22,7 +22,7 @@ Tell = Callable[[str, float | None], None]
 
 
 class RecordsLost(HerdError):
-    """What came out is not what went in: a fault of ours, never the trace's."""
+    """Loss of records between input and output: a fault of ours, never the trace's."""
 
 
 class TableJob(ABC):
@@ -33,7 +33,7 @@ class TableJob(ABC):
 
     @abstractmethod
     def plan(self, sources: Sources) -> tuple[int, Any]:
-        """How many records there are, and the rows of all tables that will come of them."""
+        """The number of records, and the rows of all tables that will come of them."""
 
     def kept(self, rows: Any) -> AbstractContextManager[Any]:
         """The same rows, each made once however often they are looked at."""
@@ -41,7 +41,7 @@ class TableJob(ABC):
 
     @abstractmethod
     def counts(self, whole: Any) -> list[dict[str, Any]]:
-        """What was counted, by protocol and run: some hundred bytes for each."""
+        """The counts, by protocol and run: some hundred bytes for each."""
 
     @abstractmethod
     def write(self, store: Store, whole: Any) -> Tallies:

@@ -58,7 +58,7 @@ class ReplayedAlone:
 
 
 class MapAuditor(Auditor):
-    """What the pipeline knows of traces that a map explains."""
+    """Auditor of traces that a map explains."""
 
     grouped = False
     """A run is judged as one: its replay looks at each group by itself."""

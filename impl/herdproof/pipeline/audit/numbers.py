@@ -53,13 +53,13 @@ class Numbers:
             of.append(Interval(time_ns, sequence, sequence, time_ns))
 
     def add(self, packed: bytes) -> None:
-        """What somebody else has noted."""
+        """Add the numbers that somebody else has noted."""
         for role, node, intervals in json.loads(packed):
             self.seen[role, node] += [Interval(*interval) for interval in intervals]
 
     @property
     def packed(self) -> bytes:
-        """What was noted, for somebody else to `add`."""
+        """The noted numbers, for somebody else to `add`."""
         told = [(role, node, intervals) for (role, node), intervals in sorted(self.seen.items())]
         return json.dumps(told).encode()
 

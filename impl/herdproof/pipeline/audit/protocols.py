@@ -15,7 +15,7 @@ __all__ = ["Auditor", "Malformed", "Replayed", "auditor", "auditors", "read_line
 
 
 def auditor(name: str) -> Auditor:
-    """What the pipeline knows of the protocol that lines name so."""
+    """The auditor of the protocol that lines name so."""
     return auditors()[name]
 
 

@@ -1,4 +1,4 @@
-"""What a replay in a spec came to, as the pipeline tells it."""
+"""Results of replays in a spec, as the pipeline tells them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def replayed(outcome: Outcome, spec: Specification, time_ns: int | None) -> Repl
 
 
 def taken(outcome: Outcome, actions: Iterable[str]) -> Mapping[str, int | None]:
-    """How often each action was taken; None for those that are supposed, which nobody counts."""
+    """The number of times that each action fired; None for silent ones, which nobody counts."""
     return {
         action: None if action in outcome.inferred else outcome.named.get(action, 0)
         for action in actions

@@ -86,7 +86,7 @@ class Follow:
     # ── The query ───────────────────────────────────────────────────────────────────────────
 
     def _remember(self) -> None:
-        """What a stream was asked binds those who resume it."""
+        """Bind those who resume a stream to the settings that it was begun with."""
         asked = {
             "buckets": self.audit.buckets, "late_ns": self.late_ns, "replay": self.replay,
             "sources": self.sources.words,
@@ -103,7 +103,7 @@ class Follow:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        """What a query takes from the session when it starts; whatever else runs there does not."""
+        """Give the session, while a query starts, the settings that the query takes from there."""
         wanted = {
             "spark.sql.files.maxPartitionBytes": WHOLE_FILES,
             "spark.sql.files.openCostInBytes": WHOLE_FILES,
@@ -164,7 +164,7 @@ class Follow:
             return write.start()
 
     def _write(self, batch: Any, number: int) -> None:
-        """What came of a part; of one that is repeated, again."""
+        """Write the rows that came of a part; of one that is repeated, again."""
         self._busy_at = time.monotonic()
         batch.write.mode("overwrite").parquet(self.place.of("rows", f"batch={number}"))
         self._busy_at = time.monotonic()
@@ -199,7 +199,7 @@ class Follow:
                 renewed_at = time.monotonic()
 
     def _note_progress(self, query: Any) -> None:
-        """How many records Spark has read, by part."""
+        """Note the number of records that Spark has read, by part."""
         for progress in query.recentProgress:
             if progress["numInputRows"]:
                 self._came[progress["batchId"]] = progress["numInputRows"]
@@ -280,5 +280,5 @@ class Follow:
 
 
 def _first_line(problem: Exception) -> str:
-    """What Spark says, without its stack."""
+    """The first line of Spark's message, without its stack."""
     return str(problem).strip().splitlines()[0]

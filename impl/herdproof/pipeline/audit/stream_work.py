@@ -1,5 +1,5 @@
 """
-What the workers of a streaming audit do: a part of the stream in, rows and a new state out.
+Work of a streaming audit's workers: a part of the stream in, rows and a new state out.
 
 Pure functions on frames. What comes out of a part is the same whenever it is made again, so that a
 part that was cut short can be repeated. A row holds some rows of a table, packed; `open` ones stand
@@ -49,7 +49,7 @@ def follow_part(
     key: Key, packets: Iterable[Packet], state: bytes | None, work: Work, late_ns: int, keep: bool
 ) -> tuple[list[Packed], bytes | None]:  # fmt: skip
     """
-    What a part brought for one bucket of a run, and its state after it.
+    The rows that a part brought for one bucket of a run, and its state after it.
 
     `keep` says that told lines are kept for the replay.
     """

@@ -1,4 +1,4 @@
-"""What an audit came to, in figures small enough for one screen: read from its tables."""
+"""Results of an audit, in figures small enough for one screen: read from its tables."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ class Summary:
 
 
 class Tallies(Protocol):
-    """What a summary wants to know of an audit's tables, wherever they are."""
+    """Figures that a summary wants of an audit's tables, wherever they are."""
 
     def counts(self, table: str, *by: str) -> Mapping[tuple[Any, ...], int]:
-        """How many rows there are for each value of these columns."""
+        """The number of rows for each value of these columns."""
 
     def unknown(self, most: int) -> list[tuple[str | None, int]]:
         """Why verdicts are unknown, and how often: the reasons that come most often."""
 
     def violations(self, most: int) -> tuple[int, list[Mapping[str, Any]]]:
-        """How many violations there are, and the first of them, in the order `FIRST`."""
+        """The number of violations, and the first of them, in the order `FIRST`."""
 
 
 FIRST = ("time_ns", "run", "group", "property", "place")
@@ -112,7 +112,7 @@ class SparkTallies:
         return self._spark.read.schema(TABLES[name].ddl).parquet(self._path_of(name))
 
     def counts(self, table: str, *by: str) -> Mapping[tuple[Any, ...], int]:
-        """How many rows there are for each value of these columns."""
+        """The number of rows for each value of these columns."""
         rows = self._table(table).groupBy(*by).count().collect()
         return {tuple(values): n for *values, n in rows}
 
@@ -124,7 +124,7 @@ class SparkTallies:
         return [tuple(row) for row in why.orderBy(f.desc("count"), "why").limit(most).collect()]
 
     def violations(self, most: int) -> tuple[int, list[Mapping[str, Any]]]:
-        """How many violations there are, and the first of them."""
+        """The number of violations, and the first of them."""
         found = self._table("violations")
         first = found.orderBy(*FIRST).limit(most).collect()
         return found.count(), [row.asDict() for row in first]

@@ -1,4 +1,4 @@
-"""What an audit does with lines: how they are read, and how a group is judged."""
+"""Work of an audit on lines: the functions that read one, and that judge a group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from herdproof.pipeline.spark.tables import Rows
 
 @dataclass(frozen=True)
 class Work:
-    """How lines are read and judged; workers get it by pickle."""
+    """Functions that read lines and judge groups; workers get them by pickle."""
 
     read: Callable[[str, str], Any]
     """A line from its text and place; raises an exception with `reason` and `why`."""

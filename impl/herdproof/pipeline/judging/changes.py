@@ -60,7 +60,7 @@ class Interval(Struct, kw_only=True):
 
 
 class Changes:
-    """What changes in one group, as rows."""
+    """Changes in one group, as rows."""
 
     def __init__(self, run: str, group: str, seen: Observed) -> None:
         self._who = {"run": run, "group": group}
@@ -74,7 +74,7 @@ class Changes:
         """Who has written the next owners, and in which epoch, where that is told."""
         self._intervals: dict[Member, dict[Partition, Interval]] = {}
         self._held: dict[Partition, int] = {}
-        """How many intervals of a partition have not ended."""
+        """Number of intervals of a partition that have not ended."""
         self._ended_ns: dict[Partition, int] = {}
         """When the last interval ended of a partition that nobody has."""
         self.unread = UnreadPartitions()
@@ -115,7 +115,7 @@ class Changes:
         self._listen()
 
     def at(self, line: Any) -> None:
-        """What is told from now on, this line tells."""
+        """Take a line as the one that tells all that is told from now on."""
         self._line = line
         if line.time_ns > self.last_ns:
             self.last_ns = line.time_ns
@@ -178,7 +178,7 @@ class Changes:
         self._ends[member] = until_ns, how, silent_ns, self._line.time_ns
 
     def goes(self, how: str) -> None:
-        """How a member went that is counted as one no more."""
+        """Note the way in which a member went that is counted as one no more."""
         self._how = how
 
     def commits(
@@ -344,7 +344,7 @@ class Changes:
             )  # fmt: skip
 
     def _committed(self, p: Partition, _: Any, new: Any) -> None:
-        """How far an owner is at least."""
+        """Extend the owner's interval to the offset that is committed."""
         at, owner = as_told(new), self._told("owner", p)
         if not is_lost(at) and not is_lost(owner) and p in self._intervals.get(owner, {}):
             self._intervals[owner][p].to_offset = at - 1 if at else None
@@ -407,7 +407,7 @@ class Changes:
             self.unread.begin(p, now, now, UNASSIGNED)
 
     def _is_wanted(self, p: Partition) -> bool:
-        """Whether a member has subscribed to it."""
+        """True if a member has subscribed to the partition."""
         interest = self._entries.get("interest")
         return interest is not None and any(as_told(interest[m, p]) is True for m in self._joined)
 
@@ -420,7 +420,7 @@ class Changes:
             self._suspects.update((m, None) for m in members if is_lost(consumes[m, p]))
 
     def _may_be_read(self, p: Partition) -> bool:
-        """Whether there is somebody who may read it, for all that is known."""
+        """True if there is somebody who may read the partition, for all that is known."""
         consumes = self._entries["consumes"]
         return any(is_lost(consumes[m, p]) for m in self._suspects)
 

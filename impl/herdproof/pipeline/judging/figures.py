@@ -1,4 +1,4 @@
-"""What is measured of a group: the figures by name, with their units."""
+"""Figures that are measured of a group, by name, with their units."""
 
 from __future__ import annotations
 

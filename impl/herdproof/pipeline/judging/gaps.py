@@ -37,7 +37,7 @@ class Gap(NamedTuple):
     node: str
     lines: int
     exact: bool = True
-    """Whether no more than these can be missing."""
+    """True if no more than these can be missing."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ def placed(lines: Sequence[Any], missing: Iterable[MissingNumbers]) -> list[Gap]
 
 
 def is_gap(line: Any, *, alone: bool) -> bool:
-    """Whether numbers that are not there are missing, and not another group's."""
+    """True if numbers that are not there are missing, and not another group's."""
     return alone or not line.shared
 
 
 def lines_between(last: int, number: int) -> int:
-    """How many lines are missing before one of this number; who begins anew begins with 1."""
+    """The number of lines missing before one of this number; who begins anew begins with 1."""
     return number - 1 - (last if last < number else 0)
 
 

@@ -48,7 +48,7 @@ class Stated(Protocol):
 
     @property
     def sentence(self) -> str:
-        """What is promised."""
+        """The promise, in a sentence."""
 
 
 class Broken(Protocol):
@@ -64,7 +64,7 @@ class Broken(Protocol):
 
 
 class Ruled(Protocol):
-    """What came of a promise, as `Judgement` tells it."""
+    """The ruling on a promise, as `Judgement` tells it."""
 
     @property
     def promise(self) -> Stated:
@@ -76,11 +76,11 @@ class Ruled(Protocol):
 
     @property
     def held(self) -> int:
-        """How many of its instances held."""
+        """The number of its instances that held."""
 
     @property
     def open(self) -> int:
-        """How many stayed open."""
+        """The number of its instances that stayed open."""
 
     @property
     def why(self) -> str:
@@ -96,10 +96,10 @@ class Judge(Takes, Protocol):
         """From now on, tables are told what changes, and what the contract has no field for."""
 
     def judgements(self) -> Sequence[Ruled]:
-        """What came of each promise."""
+        """The ruling on each promise."""
 
     def broken(self) -> Sequence[Broken]:
-        """What was broken since this was asked last."""
+        """The violations since this was asked last."""
 
     def close(self, time_ns: int) -> None:
         """Nothing more comes; the last line was told then."""
@@ -144,7 +144,7 @@ def go_through(judge: T, filled: Filled, after: Callable[[Any], None] | None = N
 
 
 def _by_index(gaps: Sequence[Gap], end: int) -> dict[int, list[tuple[Any, Gap]]]:
-    """What begins and ends to be missing before a line: what ends comes first."""
+    """The gaps that begin and end before each line: those that end come first."""
     at: dict[int, list[tuple[Any, Gap]]] = defaultdict(list)
     wide = [gap for gap in gaps if gap.begin < gap.end]
     for gap in wide:

@@ -22,21 +22,21 @@ class PlainJudge:
         self.seen.hears = tells.hears
 
     def broken(self) -> list[Violation]:
-        """What was broken since this was asked last."""
+        """The violations since this was asked last."""
         return self.seen.broken()
 
     def judgements(self) -> list[Judgement]:
-        """What came of each promise."""
+        """The ruling on each promise."""
         return self.seen.judgements()
 
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
-        """What is told does not depend on what comes."""
+        """Ignore the lines that come: nothing that is told depends on them."""
 
     def lose(self, gap: Gap) -> None:
-        """What these lines would have told is not known."""
+        """Do nothing: what these lines would have told is not known."""
 
     def find(self, gap: Gap) -> None:
-        """What is told from now on is so."""
+        """Do nothing: what is told from now on is so."""
 
     def knows(self, gap: Gap) -> None:
         """Nobody tells of another's lines."""

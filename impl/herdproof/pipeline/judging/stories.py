@@ -1,4 +1,4 @@
-"""How a promise came to be broken: the last changes of what it speaks of, told in sentences."""
+"""Stories of broken promises: the last changes of what each speaks of, told in sentences."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Stories:
         self, line: Any, changed: Collection[tuple[str, Any, Any]],
         entries: Mapping[str, Mapping[Any, Any]],
     ) -> None:  # fmt: skip
-        """What has changed at a line."""
+        """Keep the changes at a line."""
         time_ns, node, kept = line.time_ns, line.node, self.kept
         self._number += 1
         for field, key, old in changed:
@@ -136,7 +136,7 @@ class Stories:
                 known.append(change)
 
     def of(self, line: Any, about: Mapping[str, Any]) -> tuple[str, list[str]]:
-        """What happened at a line that broke a promise, and the steps that led to it."""
+        """The events at a line that broke a promise, and the steps that led to it."""
         whose = {*about.values()}
         often = [c for c in self._often if whose.intersection(elements(c[4]))]
         in_order = (GROUP, *about.values())  # a set's order differs from process to process
@@ -158,4 +158,4 @@ _FIRST = itemgetter(0)
 OFTEN_KEPT = 48
 """So many of the last changes are kept of what changes all the time."""
 OFTEN = frozenset({"position", "finished", "reported", "committing", "accepted", "storing"})
-"""What changes all the time."""
+"""Fields that change all the time."""

@@ -51,7 +51,7 @@ NAMED = 3
 
 
 class Stands(Struct):
-    """What stands in the way of the group from a moment on."""
+    """An obstacle to the group's reading, from a moment on."""
 
     time_ns: int
     why: str
@@ -141,7 +141,7 @@ class UnreadPartitions:
             own.begun_ns = min(own.begun_ns, since_ns)
 
     def in_doubt(self, p: Partition) -> bool:
-        """Whether somebody may read it."""
+        """True if somebody may read the partition, for all that is known."""
         own = self.open.get(p)
         return own is not None and bool(own.doubts) and own.doubts[-1][1] is None
 

@@ -62,7 +62,7 @@ class GroupOutage:
 
 @dataclass(frozen=True)
 class UnreadFacts:
-    """What is told of partitions without a reader."""
+    """Facts of partitions without a reader."""
 
     outages: Sequence[GroupOutage]
     count: int
@@ -74,7 +74,7 @@ class UnreadFacts:
 
 
 def availability_of(tables: Tables) -> UnreadFacts | None:
-    """What the table says; None where it is not there."""
+    """The facts that the table holds; None where it is not there."""
     if "unread" not in tables:
         return None
     rows = tables.rows("unread", pc.field("from_ns").is_valid(), most=MOST)
@@ -139,7 +139,7 @@ def _most_first(causes: Mapping[str, float]) -> dict[str, float]:
 
 
 def wanted_s(parts: Sequence[CausedPart]) -> float:
-    """How long a partition had no reader that should have had one."""
+    """The time for which a partition had no reader that should have had one."""
     return sum(p.until_ns - p.from_ns for p in parts if p.why not in UNWANTED) / 1e9
 
 

@@ -58,7 +58,7 @@ class Line:
 
 
 def line(points: Sequence[Point]) -> Line:
-    """How many edges had been taken after so many runs."""
+    """The curve of visited edges, by the number of runs."""
     runs = max((p.runs for p in points), default=0) or 1
     edges = max((p.edges for p in points), default=0) or 1
     inner = HEIGHT - TOP - BOTTOM

@@ -47,7 +47,7 @@ class Story:
 
     @property
     def sentence(self) -> str:
-        """What the drawing is called."""
+        """The title of the drawing."""
         return self.violation.sentence or self.violation.property
 
 
@@ -72,7 +72,7 @@ def _step(line: str) -> Step:
 
 
 def _when(step: Step, zero: int) -> str:
-    """How long before the end of the story."""
+    """The time relative to the end of the story; empty where the step has none."""
     return "" if step.time_ns is None else f"{(step.time_ns - zero) / 1e9:.3f} s"
 
 

@@ -39,7 +39,7 @@ STORIES = 24
 INTERVALS, MARKS = 3_000, 100
 """Intervals and violations of one group that are drawn."""
 BEFORE_NS, AFTER_NS = 30 * 10**9, 15 * 10**9
-"""How far around its first violation a group is drawn that is too long to be drawn as a whole."""
+"""Time around its first violation that is drawn of a group too long to be drawn as a whole."""
 EXAMPLES = 3
 """Of each reason for quarantine."""
 RAW = 300
@@ -89,7 +89,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one property came to for one group."""
+    """The verdict on one property for one group."""
 
     verdict: str
     why: str
@@ -121,7 +121,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class History:
-    """What is drawn of one group."""
+    """Intervals that are drawn of one group."""
 
     run: str
     group: str
@@ -129,7 +129,7 @@ class History:
     generations: Sequence[Generation]
     violations_ns: Sequence[int]
     cut: str
-    """What of it is shown, where not all is."""
+    """The part of it that is shown, where not all is."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Action:
 
     @property
     def never(self) -> bool:
-        """Whether no replay took it."""
+        """True if no replay took the action."""
         return not self.taken and not self.supposed
 
 
@@ -205,7 +205,7 @@ class Facts:
 
     @property
     def worst(self) -> str:
-        """What all of it comes to; what cannot be observed is no doubt, and no proof either."""
+        """The verdict on all of it; what cannot be observed is no doubt, and no proof either."""
         if (
             self.violations
             or self.verdicts.get(VIOLATED)
@@ -216,7 +216,7 @@ class Facts:
 
 
 def facts_of(directory: Path) -> Facts:
-    """What the tables in a directory say; raises `NoTables`."""
+    """The facts in the tables of a directory; raises `NoTables`."""
     tables = Tables(directory)
     groups = _groups(tables)
     worst = sorted(groups, key=_badness)
@@ -342,7 +342,7 @@ def _promises(tables: Tables) -> list[Promise]:
 
 
 def _sentence(protocol: str, name: str, said: str) -> str:
-    """What a property promises; as long as that is of use, with the name that it had before."""
+    """The promise of a property; as long as that is of use, with the name that it had before."""
     if name in OLD_NAMES:
         return f"now: {', '.join(OLD_NAMES[name])}"
     text = said or promised(protocol).get(name, "")
@@ -352,7 +352,7 @@ def _sentence(protocol: str, name: str, said: str) -> str:
 
 @cache
 def promised(protocol: str) -> Mapping[str, str]:
-    """What a source's properties promise, where no violation says it."""
+    """The promises of a source's properties, where no violation says them."""
     from herdproof.pipeline.offsets import TOPIC
     from herdproof.protocols.implementation import auditors
 
@@ -367,7 +367,7 @@ def promised(protocol: str) -> Mapping[str, str]:
 def _matrix(
     tables: Tables, subjects: Sequence[Subject]
 ) -> dict[Subject, dict[tuple[str, str], Cell]]:
-    """What each property came to for each of these groups; the worst, where it is there twice."""
+    """The verdict on each property for each of these groups; the worst, where there are two."""
     matrix: dict[Subject, dict[tuple[str, str], Cell]] = {subject: {} for subject in subjects}
     for row in tables.rows("verdicts", of_subjects(subjects)):
         cells = matrix[row["run"], row["group"]]
@@ -379,7 +379,7 @@ def _matrix(
 
 
 def _rank(verdict: str) -> int:
-    """How bad a verdict is; one that is none is unknown."""
+    """The rank of a verdict, the worst first; one that is none is unknown."""
     return VERDICTS.index(verdict if verdict in VERDICTS else UNKNOWN)
 
 
@@ -414,7 +414,7 @@ def _violation(row: Mapping[str, Any]) -> Violation:
 
 
 def _histories(tables: Tables, subjects: Sequence[Subject]) -> list[History]:
-    """What is drawn of these groups: those of them that have something to draw."""
+    """The histories to draw of these groups: of those that have something to draw."""
     found = (_history(tables, subject) for subject in subjects)
     return [history for history in found if history.intervals]
 
@@ -466,7 +466,7 @@ def _interval(row: Mapping[str, Any]) -> Interval:
 
 
 def _coverage(tables: Tables) -> list[Action]:
-    """How often each action was taken in all replays together."""
+    """The number of times that each action was taken in all replays together."""
     taken = tables.sums("coverage", "taken", "protocol", "action")
     uncounted = tables.counts("coverage", "protocol", "action", where=~pc.field("taken").is_valid())
     found = [Action(str(at[0]), str(at[1]), int(n), at in uncounted) for at, n in taken.items()]

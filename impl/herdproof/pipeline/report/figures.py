@@ -22,7 +22,7 @@ STEPS = (1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class Bar:
-    """How many values lie from here (included) to there (not)."""
+    """Number of values that lie from here (included) to there (not)."""
 
     begin: float
     end: float
@@ -31,7 +31,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How values are spread."""
+    """Distribution of values."""
 
     count: int
     total: float
@@ -108,7 +108,7 @@ def _parted(batch: Any) -> dict[tuple[str, str, str], dict[str, Any]]:
 
 
 def spread(values: Any) -> Distribution:
-    """How these values are spread; bars of a logarithmic scale, as latencies want it."""
+    """The distribution of these values; bars of a logarithmic scale, as latencies want it."""
     ordered = np.sort(values)
     quantiles = np.quantile(ordered, QUANTILES, method="inverted_cdf")
     named = {f"{100 * q:g} %": float(v) for q, v in zip(QUANTILES, quantiles, strict=True)}

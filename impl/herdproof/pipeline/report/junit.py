@@ -63,7 +63,7 @@ def _name(run: str, group: str) -> str:
 
 
 def _numbers(verdicts: Counter[str]) -> dict[str, str]:
-    """What a suite says of its cases."""
+    """The numbers that a suite gives of its cases."""
     skipped = verdicts.total() - verdicts[VIOLATED] - verdicts[HOLDS]
     return {
         "tests": str(verdicts.total()), "failures": str(verdicts[VIOLATED]), "errors": "0",

@@ -34,7 +34,7 @@ from herdproof.pipeline.report.timelines import timelines_of
 from herdproof.report.render import spoken
 
 MARKS = {HOLDS: "●", VIOLATED: "✗", NOT_OBSERVABLE: "–", UNKNOWN: "?"}
-"""What tells verdicts apart where colours do not."""
+"""Marks that tell verdicts apart where colours do not."""
 TONES = {HOLDS: "holds", VIOLATED: "fails", NOT_OBSERVABLE: "unseen", UNKNOWN: "unknown"}
 ENDS = {
     HOLDS: "No violation was found.",
@@ -47,7 +47,7 @@ ROWS = {
     "violations": ("violation", "violations"),
     "quarantine": ("record in quarantine", "records in quarantine"),
 }  # fmt: skip
-"""What a table's rows are called, one and many."""
+"""Names of a table's rows, one and many."""
 OPEN = 3
 """Stories that are open from the start."""
 

@@ -87,7 +87,7 @@ class Tables:
         return found
 
     def counts(self, name: str, *by: str, where: Any = None) -> Counter[tuple[Any, ...]]:
-        """How many rows there are for each value of these columns."""
+        """The number of rows for each value of these columns."""
         found: Counter[tuple[Any, ...]] = Counter()
         for batch in self.batches(name, by, where):
             grouped = (

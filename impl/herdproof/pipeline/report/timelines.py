@@ -25,7 +25,7 @@ CHARACTER = 6.6
 LEAST = 1.5
 """The width of the shortest bar."""
 BEFORE_NS, AFTER_NS = 12 * 10**9, 6 * 10**9
-"""What is shown around a violation, where the whole time is much longer."""
+"""Time that is shown around a violation, where the whole time is much longer."""
 NAME = 15
 """Characters of a partition's name."""
 BETWEEN_MARKS = 16
@@ -106,7 +106,7 @@ def timelines_of(history: History, until_ns: int = 0) -> list[Timeline]:
 
 
 def _timeline(history: History, low: int, high: int, zero: int, about: str) -> Timeline:
-    """What happened between two moments; times are told from `zero` on."""
+    """The timeline between two moments; times are told from `zero` on."""
     high = max(high, low + 1_000_000)
     scale = _Scale(low, high, zero)
     colours = {

@@ -25,7 +25,7 @@ COUNTED = (
     ("shared", "long"), ("set_aside", "long"), ("seconds", "double"),
 )  # fmt: skip
 """
-What one group's judging came to: its own lines, those of no group that it was given too, its lines
+Counts of one group's judging: its own lines, those of no group that it was given too, its lines
 that went into quarantine, and how long it took. Lines of no group are counted in a row of no group,
 malformed records in one of no protocol.
 """

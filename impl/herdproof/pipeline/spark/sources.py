@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from herdproof.errors import CallerError
 
 LINES = frozenset({".ndjson", ".jsonl", ".json"})
-"""What files of trace lines in a directory are called; a file that is named itself may be
+"""Suffixes of files of trace lines in a directory; a file that is named itself may be
 called anything."""
 
 PARQUET = b"PAR1"

@@ -23,7 +23,7 @@ MARK = "_herdproof.json"
 
 
 ON_DISK = "file:"
-"""How the address of what is on a machine's own disk begins, to Spark."""
+"""Beginning of the address of what is on a machine's own disk, to Spark."""
 
 
 class Store:
@@ -80,7 +80,7 @@ class Store:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether it is on this machine's disk."""
+        """True if it is on this machine's disk."""
         return "://" not in self.path
 
     def of(self, *parts: str) -> str:

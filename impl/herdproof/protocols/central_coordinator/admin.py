@@ -91,7 +91,7 @@ def write_in_parts(
 def guarded(
     groups: StoredGroups, group: StoredGroup, version: int, is_made: bool, ends: bool
 ) -> list[Write]:
-    """What ZooKeeper refuses if the group was touched, or if somebody has registered."""
+    """Writes that ZooKeeper refuses if the group was touched, or if somebody has registered."""
     node, own = groups.paths.group(group.name), groups.paths.subscriptions(group.name)
     others = [path for path in group.registers if path != own]
     stands = own in group.registers or is_made

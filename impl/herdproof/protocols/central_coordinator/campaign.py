@@ -129,7 +129,7 @@ def _shrunk(seed: int, config: Config) -> Outcome | None:
 
 
 def broken(outcome: Outcome) -> Broken | None:
-    """What a run broke, with the last of what happened."""
+    """The promise that a run broke, with the last of what happened."""
     violation = outcome.violation
     if violation is None:
         return None

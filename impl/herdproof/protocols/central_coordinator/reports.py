@@ -88,7 +88,7 @@ LEVELS: Mapping[str, int] = {
     What.PARTITIONS_UNREAD: logging.ERROR,
     What.REBALANCE_EXHAUSTED: logging.ERROR,
 }
-"""How grave what the core reports is; INFO where it is not said."""
+"""Gravity of what the core reports; INFO where it is not said."""
 
 SENTENCES: Mapping[str, str] = {
     What.COORDINATOR_STARTUP: "elected: it leads in epoch {epoch}, and reads what is stored",
@@ -121,7 +121,7 @@ SENTENCES: Mapping[str, str] = {
     What.GROUP_EMPTY: "group {group} has no members any more",
     What.GROUP_EXPIRED: "group {group} was empty for too long: what was stored of it is deleted",
 }
-"""What a log says, with the details of a report."""
+"""Sentences of the log, with the details of a report."""
 
 
 class _Details(dict[str, object]):

@@ -43,11 +43,11 @@ class Settings:
 
     # Leases.
     drift: float = 0.05
-    """How much slower one clock may run than another: 0.05 is three minutes an hour."""
+    """Fraction by which one clock may run slower than another: 0.05 is three minutes an hour."""
     leadership_lease_ms: int = 4_000
     """Whoever was not heard of for so long was paused, and steps down before it does anything."""
     failover_grace_ms: int = 3_000
-    """How long a new coordinator waits for the known consumers of a group to reconnect."""
+    """Time for which a new coordinator waits for the known consumers of a group to reconnect."""
 
     # Rebalances.
     request_handlers: int = 4
@@ -55,12 +55,12 @@ class Settings:
     max_rebalance_retries: int = 4
     """After more failures in a row the operator is told, ConsumerRebalanceFailedException."""
     rebalance_backoff_ms: int = 200
-    """How long to wait before a failed rebalance is tried again; doubles with each failure."""
+    """Wait before a failed rebalance is tried again; doubles with each failure."""
     rebalance_backoff_max_ms: int = 10_000
     """The longest such wait, with which it goes on for ever."""
 
     max_start_bytes: int = 1_000_000
-    """What a Start may say of partitions; a member gets no more, and the rest is told of."""
+    """Bytes that a Start may say of partitions; a member gets no more, and the rest is told of."""
 
     # ZooKeeper.
     offset_flush_ms: int = 1_000
@@ -68,13 +68,13 @@ class Settings:
     max_transaction_bytes: int = 512 * 1024
     """A larger transaction is split; ZooKeeper's own limit (jute.maxbuffer) is just below 1 MiB."""
     max_loads: int = 32
-    """How many groups are read at once."""
+    """Number of groups that are read at once."""
     group_retention_ms: int = 7 * 24 * 3_600_000
     """A group that is empty for so long expires: what is stored of it is deleted; 0: never."""
     group_check_ms: int = 3_600_000
-    """How long after all stored groups have been gone through that begins again."""
+    """Time after all stored groups have been gone through until that begins again."""
     zookeeper_backoff_ms: int = 100
-    """How long to wait before an operation whose connection was lost is tried again."""
+    """Wait before an operation whose connection was lost is tried again."""
     zookeeper_retries: int = 5
     """After more of them in a row a commit is answered NOT_STORED."""
     consult_cache_ms: int = 2_000
@@ -98,11 +98,11 @@ class Settings:
             )
 
     def lease_ms(self, session_timeout_ms: int) -> int:
-        """How long, on this clock, a consumer may go on that stops by itself after a timeout."""
+        """The time, on this clock, for which a consumer goes on that stops after a timeout."""
         return math.ceil(session_timeout_ms * (1 + self.drift))
 
     def rebalance_backoff_after(self, failures: int) -> int:
-        """How long to wait after so many failures in a row, at least one."""
+        """The wait after so many failures in a row, at least one."""
         doubled = self.rebalance_backoff_ms << min(failures - 1, 24)
         return min(doubled, self.rebalance_backoff_max_ms)
 
@@ -111,7 +111,7 @@ _LEAST = {
     "drift": 0, "failover_grace_ms": 0, "max_rebalance_retries": 0, "zookeeper_retries": 0,
     "offset_flush_ms": 0, "group_retention_ms": 0, "max_transaction_bytes": 4096,
 }  # fmt: skip
-"""What a setting must at least be, where that is not 1."""
+"""Least value of a setting, where that is not 1."""
 
 _JUTE_MAX_BUFFER = 1_000_000
 """ZooKeeper takes packets below 0xfffff bytes; the rest is for the packet's own head."""

@@ -67,9 +67,9 @@ class Step(Struct, frozen=True, kw_only=True):
     connection: int = 0
     """The correlation id of the Register: its consumer's number for the connection."""
     subscription: str = ""
-    """What a Register asks for: its `topic_count`."""
+    """Subscription that a Register asks for: its `topic_count`."""
     partitions: tuple[Offset, ...] = ()
-    """What is assigned, reported, committed or written; of a topic, the partitions that it has."""
+    """Offsets assigned, reported, committed or written; of a topic, the partitions that it has."""
     owners: tuple[tuple[str, str, str], ...] = ()
     """Of `write_owners`: topic, partition and registration."""
     former: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ from herdproof.zookeeper.operations import (
 PATHS = Paths()
 
 LOOKS = 3
-"""How often a group is read that is changed while it is read."""
+"""Number of times that a group is read that is changed while it is read."""
 
 
 class GroupRestless(WorldError):
@@ -61,7 +61,7 @@ class StoredGroup:
 
     @property
     def subscriptions(self) -> Mapping[str, str]:
-        """What each member wants, in words."""
+        """The subscription of each member, in words."""
         return {consumer: in_words(text) for consumer, text in self.members.items()}
 
     @property

@@ -37,7 +37,7 @@ Clock = Callable[[], int]
 
 
 TOLD = {f.name: f.default for f in structs.fields(Step) if f.name not in ("action", "until_ms")}
-"""What a line tells beside who, when and which step; what has no meaning for that."""
+"""Fields of a line beside who, when and which step, with the values that mean none."""
 NAMES = (
     "schema", "protocol", "run", "node", "role", "sequence", "time_ns", "action", *TOLD,
     "until_ns",

@@ -32,9 +32,9 @@ from herdproof.zookeeper.proxy import FaultProxy
 TOPIC, GROUP, RUN = "orders", "demo", "demo"
 COORDINATORS = 3
 END_S = 8.0
-"""How long a process may take to end by itself."""
+"""Longest time that a process may take to end by itself."""
 STAYS_S = 2.0
-"""How long a connection through a proxy waits for a coordinator that starts."""
+"""Time that a connection through a proxy waits for a coordinator that starts."""
 
 HERDPROOF = (sys.executable, "-c", "from herdproof.cli import app; app()")
 MEMBER = (sys.executable, "-m", "herdproof.cli.run.demo.member")
@@ -80,7 +80,7 @@ class Child:
 
 
 class Cluster:
-    """What runs; `say` hears what is being started. `out` keeps traces and logs."""
+    """Processes that run; `say` hears what is being started. `out` keeps traces and logs."""
 
     def __init__(
         self, out: Path, consumers: int, partitions: int, say: Callable[[str], None]

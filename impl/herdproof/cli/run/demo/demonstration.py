@@ -20,16 +20,16 @@ from herdproof.errors import NotInTime
 LOOK_S = 0.1
 """So often everything is looked at."""
 READ_WITHIN_S = 60.0
-"""How long the first records may take, and an election at any time."""
+"""Longest time that the first records may take, and an election at any time."""
 DRAINED_WITHIN_S = 20.0
-"""How long the last records may take."""
+"""Longest time that the last records may take."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is demonstrated."""
+    """Size of a demonstration."""
 
     seconds: float
     consumers: int
@@ -172,7 +172,7 @@ class Demonstration:
         self._tell(f"{at}  {words}")
 
     def snapshot(self) -> Json:
-        """What the page shows now."""
+        """The snapshot that the page shows now."""
         with self._lock:
             now_s = self._ended_s or time.monotonic()
             began_s = self._began_s or now_s

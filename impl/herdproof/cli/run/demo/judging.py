@@ -18,7 +18,7 @@ REPORT, TABLES = "report.html", "tables"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a demonstration came to; `code` is its exit code."""
+    """Result of a demonstration; `code` is its exit code."""
 
     code: int
     sentence: str

@@ -19,7 +19,7 @@ from herdproof.cli.errors import sigterm_unwinds
 from herdproof.consumer import Consumer, RebalanceListener, TopicPartition
 
 ASK_S = 1.0
-"""How long it waits for a record before it asks again."""
+"""Longest wait for a record before the member asks again."""
 
 _one_line = threading.Lock()
 

@@ -1,5 +1,5 @@
 """
-What is seen of a demonstration, from the consumers' own deliveries and nothing else.
+Observations of a demonstration, from the consumers' own deliveries and nothing else.
 
 A consumer says of each record when it asked for it and when it had it, by the machine's monotonic
 clock, which all processes share. So a *tenure* (what one process had of a partition in one
@@ -18,7 +18,7 @@ from typing import NamedTuple
 SILENT_S = 0.5
 """A partition to which records flow, and of which none came for longer, has no reader."""
 BEFORE_S = 0.3
-"""How much earlier than its cause a silence may begin: at the last record before it."""
+"""Time by which a silence may begin earlier than its cause: at the last record before it."""
 
 
 class Delivery(NamedTuple):
@@ -77,7 +77,7 @@ Tenancy = tuple[str, int, int]
 
 
 class Observations:
-    """What was sent and what was delivered of each partition, so far."""
+    """Records that were sent and delivered of each partition, so far."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = range(partitions)
@@ -111,7 +111,7 @@ class Observations:
 
     @property
     def read_by_two(self) -> int:
-        """How often two processes surely had one partition at once."""
+        """The number of times that two processes surely had one partition at once."""
         return sum(
             a[:2] != b[:2] and had.overlaps(other)
             for of_one in self._had.values()
@@ -146,7 +146,7 @@ class Observations:
 
     @property
     def all_are_read(self) -> bool:
-        """Whether each partition was delivered to somebody."""
+        """True if each partition was delivered to somebody."""
         return all(self._delivered[partition] for partition in self.partitions)
 
     def rate(self, now_s: float, over_s: float = 2.0) -> float:

@@ -22,7 +22,7 @@ SETTLE_S = 5.0
 
 
 class Do(Enum):
-    """What is done to somebody; the value says what kind of mark it gets."""
+    """Acts that are done to somebody; the value says what kind of mark one gets."""
 
     KILL = "killed"
     STOP = "asked to end"
@@ -134,7 +134,7 @@ EPISODES = (
 LEAST_S = int(SETTLE_S + EPISODES[0].lasts_s)
 """A shorter demonstration would have nothing to show."""
 WHOLE_S = int(SETTLE_S + sum(episode.lasts_s for episode in EPISODES))
-"""How long it takes to play each once."""
+"""Time that it takes to play each episode once."""
 
 
 def planned(seconds: float) -> list[Act]:

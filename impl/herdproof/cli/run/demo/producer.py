@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, Producer
 EVERY_S = 0.05
 """A record is sent to each partition so often."""
 FLUSH_S = 20.0
-"""How long is waited for the last acknowledgements."""
+"""Longest wait for the last acknowledgements."""
 
 
 class NumberedRecords:

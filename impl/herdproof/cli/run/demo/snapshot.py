@@ -1,5 +1,5 @@
 """
-What the page shows at a moment, as JSON: made of what was observed and done, and of nothing else.
+Snapshot for the page, as JSON: made of what was observed and done, and of nothing else.
 
 Times are in seconds from when records first flowed from every partition.
 """
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class Chapter(Enum):
-    """How far a demonstration is."""
+    """Stage of a demonstration."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -43,12 +43,12 @@ class Scene:
 
     chapter: Chapter
     saying: str
-    """What is being done, in a few words."""
+    """Act that is being done, in a few words."""
     now_s: float
     began_s: float
     seconds: float
     next_s: float | None
-    """How long it is until the next act."""
+    """Seconds until the next act; None where none is to come."""
     coordinators: Sequence[Child]
     consumers: Sequence[Child]
     leader: int | None
@@ -104,7 +104,7 @@ def partition(scene: Scene, number: int, silences: Iterable[Silence]) -> Json:
 
 
 def acts(played: Sequence[Played], silences: Sequence[Silence], began_s: float) -> list[Json]:
-    """What was done, and how long a partition had no reader because of it, if one had none."""
+    """The acts that were done, each with the longest silence of a partition after it, if any."""
     times = [*(act.at_s for act in played), float("inf")]
     told = []
     for act, next_s in zip(played, times[1:], strict=True):
@@ -121,7 +121,7 @@ def acts(played: Sequence[Played], silences: Sequence[Silence], began_s: float) 
 
 
 def coordinator(child: Child, leader: int | None) -> Json:
-    """How a coordinator is, by what was done to it and by what ZooKeeper says of the leader."""
+    """The state of a coordinator, by what was done to it and by whom ZooKeeper names the leader."""
     leads = leader == child.number
     match child.done:
         case None:
@@ -138,7 +138,7 @@ def coordinator(child: Child, leader: int | None) -> Json:
 
 
 def consumer(child: Child) -> Json:
-    """How a consumer is, and what it says that it has."""
+    """The state of a consumer, and the partitions that it says it has."""
     numbers = ", ".join(map(str, child.has))
     words = f"partition{'s' * (len(child.has) != 1)} {numbers}" if child.has else ""
     match child.done:

@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.wire.framing import Form
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 
 LINGER_S = 2.0
-"""How long what was sent may take to leave after `close`."""
+"""Longest time that what was sent may take to leave after `close`."""
 
 
 class ClientOwner(Protocol):
@@ -53,7 +53,7 @@ class ClientChannel(asyncio.Protocol):
 
     @property
     def stands(self) -> bool:
-        """Whether it was connected: then, and only then, `closed` will be told."""
+        """True if it was connected: then, and only then, `closed` will be told."""
         return self._transport is not None
 
     def send(self, frame: Frame) -> None:

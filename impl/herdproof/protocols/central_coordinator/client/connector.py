@@ -88,7 +88,7 @@ class Pending:
     asked: int | None = None
     """The number of the application's `CommitAsked`."""
     resolved: bool = False
-    """Whether it stores a start that was resolved by reset."""
+    """True if it stores a start that was resolved by reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ _ADVICE = {
     ErrorCode.OTHER_PROTOCOL: " (the group has members that rebalance by themselves, as Kafka "
     "0.8's: close those first, or take another group)",
 }
-"""What a user can do about a refusal whose name does not say it."""
+"""Advice for a user about a refusal whose name does not say it."""
 
 
 class Connector:
@@ -127,7 +127,7 @@ class Connector:
         """The correlation id of its Register; None before that, and once it is given up."""
         self.registered = False
         self.member = ""
-        """What the coordinator calls this registration; empty where it has not said."""
+        """Name of this registration at the coordinator; empty where it has not said."""
         self.leaving = False
         self.answered_ms = now_ms
         self.lease_ends_ms = now_ms + settings.session_timeout_ms
@@ -371,7 +371,7 @@ class Connector:
         return [*step, *self._request(Leave(), self.consumption.generation)]
 
     def has_left(self) -> bool:
-        """Whether the coordinator has answered the Leave, or there is nobody to wait for."""
+        """True if the coordinator has answered the Leave, or there is nobody to wait for."""
         return self._left or not self.registered
 
     def stop_fetching(self) -> Effects:

@@ -58,7 +58,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
 
 
 class ConsumerPhase(Enum):
-    """How far a consumer has come."""
+    """Stages of a consumer's run."""
 
     IDLE = "idle"
     """Not started."""
@@ -130,7 +130,7 @@ class ConsumerCore:
     """
 
     connector_class: ClassVar[type[Connector]] = Connector
-    """What its connectors are made by; a subclass may name another."""
+    """Class that its connectors are made by; a subclass may name another."""
 
     def __init__(
         self, group: str, consumer_id: str, topic_count: str, settings: ConsumerSettings,
@@ -147,7 +147,7 @@ class ConsumerCore:
         self.channel: int | None = None
         """The connection of the present phase; None where it has none."""
         self.channels = 0
-        """How many connections were asked for: the number of the last one."""
+        """Number of connections that were asked for: the number of the last one."""
         self.failures = 0
         """Attempts in a row that did not end in a registration."""
         self.unavailable = 0
@@ -186,7 +186,7 @@ class ConsumerCore:
         return effects + self._wake()
 
     def may_deliver(self, now_ms: int) -> bool:
-        """Whether records may reach the application now: fetchers run, and the lease holds."""
+        """True if records may reach the application now: fetchers run, and the lease holds."""
         return now_ms < self.delivers_until_ms
 
     @property
@@ -198,12 +198,12 @@ class ConsumerCore:
 
     @property
     def fetcher_stopped(self) -> bool:
-        """Whether no fetcher runs."""
+        """True if no fetcher runs."""
         return self.consumption.fetcher_stopped
 
     @property
     def topic_registry(self) -> Registry:
-        """What is consumed: topic → partition → its queue and consumed offset."""
+        """The assignment that is consumed: topic → partition → its queue and consumed offset."""
         return self.consumption.topic_registry
 
     @property
@@ -388,7 +388,7 @@ class ConsumerCore:
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
 
     def _through(self, handle: Callable[[Connector, int], Effects], now_ms: int) -> Effects:
-        """What the connector makes of it; that may be the connection's end."""
+        """Effects of an event that the connector handles; that may be the connection's end."""
         if self.connector is None:
             return []
         try:

@@ -1,4 +1,4 @@
-"""How a consumer joins a group that is coordinated: its arguments, its core, its session."""
+"""Joining of a group that is coordinated: a consumer's arguments, its core, its session."""
 
 from __future__ import annotations
 

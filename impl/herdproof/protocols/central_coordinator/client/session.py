@@ -79,7 +79,7 @@ class ConsumerSession(MemberSession[ConsumerCore, ErrorCode]):
 
     @property
     def consumption(self) -> Consumption:
-        """What is consumed here."""
+        """The assignment that is consumed here."""
         return self.core.consumption
 
     def start(self) -> None:
@@ -244,10 +244,10 @@ _WHY_NOT = {
 HERE: WeakSet[ConsumerSession] = WeakSet()
 """The sessions of this process that run."""
 TWIN = "twin"
-"""What the trouble is called that two have one id."""
+"""Name of the trouble that two consumers have one id."""
 
 COORDINATOR = "coordinator"
-"""What the troubles are called that are over with a registration, and those that belong to it."""
+"""Name of the troubles that are over with a registration, and those that belong to it."""
 
 TROUBLES: Mapping[str, str] = {
     What.LOST_CONNECTION: "it consults the brokers again, since ",
@@ -255,7 +255,7 @@ TROUBLES: Mapping[str, str] = {
     What.ILLEGAL_STATE: "it was told to start while it fetches something else",
     What.START_NOT_STORED: "the start of a partition was refused, so it is not consumed",
 }
-"""What is told loudly, and how its sentence begins."""
+"""Reports that are told loudly, and the beginnings of their sentences."""
 EVENTS = (What.ILLEGAL_STATE, What.START_NOT_STORED)
 """Those that are nothing that lasts."""
 

@@ -21,15 +21,15 @@ class ConsumerSettings:
     auto_offset_reset: OffsetReset = OffsetReset.LARGEST
     """Where to begin where no offset is stored, or where it is out of range."""
     ping_interval_ms: int = 3_000
-    """How often the coordinator asks, and within which time each of its requests is answered."""
+    """Interval at which the coordinator asks, within which each of its requests is answered."""
     max_ping_retries: int = 3
     """After so many unanswered copies of a ping the coordinator takes this consumer for failed."""
     session_timeout_ms: int = 10_000
     """The lease: without a new request for so long, the consumer closes its fetchers by itself."""
     request_timeout_ms: int = 5_000
-    """How long to wait for a connection and the answer to a Consult, Register or Commit."""
+    """Longest wait for a connection and the answer to a Consult, Register or Commit."""
     backoff_ms: int = 100
-    """How long to wait before consulting again; it doubles with each failure in a row."""
+    """Wait before consulting again; it doubles with each failure in a row."""
     backoff_max_ms: int = 5_000
     """The longest wait before consulting again."""
     seek_ms: int = 300
@@ -63,7 +63,7 @@ class ConsumerSettings:
 
     def backoff_after(self, failures: int, spread: float, *, seeks: bool = False) -> int:
         """
-        How long to wait after so many failures in a row, at least one, in milliseconds.
+        The wait after so many failures in a row, at least one, in milliseconds.
 
         Who `seeks` a coordinator that others may find at any moment waits no longer than that.
         `spread`, in [0, 1), is this consumer's own: it keeps many who lost one coordinator from

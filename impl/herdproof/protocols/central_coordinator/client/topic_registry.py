@@ -25,7 +25,7 @@ Registry = dict[str, dict[str, PartitionTopicInfo]]
 
 @dataclass(slots=True)
 class Consumption:
-    """What a consumer consumes, and the latest epoch that it has seen: it outlives connections."""
+    """Assignment of a consumer, and the latest epoch that it has seen: it outlives connections."""
 
     subscription: Subscription
     consumer_id: str
@@ -33,7 +33,7 @@ class Consumption:
     generation: int = 0
     epoch: int = 0
     revocations: int = 0
-    """How many `Revoked` the rebalance listener has been told of and not returned from."""
+    """Number of `Revoked` that the rebalance listener has been told of and not returned from."""
     topic_registry: Registry = field(default_factory=dict)
     topic_thread_id_and_queues: dict[tuple[str, str], int] = field(default_factory=dict)
     """(topic, thread id) → the number of its queue."""
@@ -86,11 +86,11 @@ class Consumption:
         self.topic_registry = {}
 
     def find(self, topic: str, partition: str) -> PartitionTopicInfo | None:
-        """What is known of a partition; None if it is not consumed here."""
+        """The state of a partition; None if it is not consumed here."""
         return self.topic_registry.get(topic, {}).get(partition)
 
     def partitions(self) -> tuple[NamedPartition, ...]:
-        """What is consumed here, in order."""
+        """The partitions that are consumed here, in order."""
         return tuple(
             NamedPartition(topic, partition)
             for topic, infos in self.topic_registry.items()
@@ -98,7 +98,7 @@ class Consumption:
         )
 
     def stream_count(self) -> int:
-        """How many streams, and so queues, the subscription has."""
+        """The number of streams, and so of queues, that the subscription has."""
         if isinstance(self.subscription, Named):
             return sum(count for _, count in self.subscription.topics)
         return self.subscription.count

@@ -76,7 +76,7 @@ class Commits(CorePart):
         )
 
     def _may_say(self, group: Group, member: Member, partition: Partition, generation: int) -> bool:
-        """Whether what a member says of a partition is of its present owner."""
+        """True if what a member says of a partition is of its present owner."""
         return group.owns(member, partition, generation)
 
     def _committed(

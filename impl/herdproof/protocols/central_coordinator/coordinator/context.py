@@ -1,5 +1,5 @@
 """
-What the parts of a coordinator's core share: one `Context`, made by `coordinator.py` alone.
+Context that the parts of a coordinator's core share, made by `coordinator.py` alone.
 
 A part says in its `__init__` which of the other parts it uses; so those have to be made before it.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What every part of one broker's core knows, and the parts that several others use."""
+    """State that every part of one broker's core knows, and the parts that several others use."""
 
     server: SocketServer
     store: Store
@@ -39,7 +39,7 @@ class Context:
         self.epoch = 0
         """The last epoch that this broker was elected in; 0 before."""
         self.leads = False
-        """Whether it coordinates."""
+        """True if it coordinates."""
         self.groups: dict[str, Group] = {}
         self.interests = Interests()
         self.matches = Matches()

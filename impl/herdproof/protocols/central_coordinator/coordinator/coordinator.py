@@ -76,7 +76,7 @@ from herdproof.zookeeper.operations import (
 )
 
 EXPIRE = 32
-"""How many watchers expire in one event: most of them are members who are lost, or pinged again."""
+"""Number of watchers that expire in one event: most are members who are lost, or pinged again."""
 
 _SETTINGS = Settings()
 _PATHS = Paths()
@@ -100,7 +100,7 @@ class Coordinator:
     store_class: ClassVar[type[Store]] = Store
     commits_class: ClassVar[type[Commits]] = Commits
     membership_class: ClassVar[type[Membership]] = Membership
-    """What these parts are made by; a subclass may name others."""
+    """Classes that these parts are made by; a subclass may name others."""
 
     def __init__(
         self, broker_id: int, settings: Settings = _SETTINGS, paths: Paths = _PATHS
@@ -236,7 +236,7 @@ class Coordinator:
             self.outbox.emit(WakeAt(next_ms))
 
     def _is_busy(self) -> bool:
-        """Whether something waits for no more than the next tick."""
+        """True if something waits for no more than the next tick."""
         return (
             self.rebalancer.is_busy()
             or self.context.matches.is_busy()

@@ -27,7 +27,7 @@ from herdproof.protocols.election.elector import read_leader
 from herdproof.zookeeper.operations import Answer, Children, Data, Get, Names
 
 _IDS = range(2**15)
-"""What the wire's coordinator_id (int16) can hold."""
+"""Numbers that the wire's coordinator_id (int16) can hold."""
 
 
 class Directory(CorePart):

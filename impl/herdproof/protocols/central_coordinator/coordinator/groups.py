@@ -1,5 +1,5 @@
 """
-What a coordinator knows of its groups: members, who is gone but may still fetch, and interests.
+Groups as a coordinator knows them: members, who is gone but may still fetch, and interests.
 
 A member is a registration: a consumer over one connection. Two with one consumer id are two
 members, and a consumer that reconnects is another member than before, whose lease has to end.
@@ -21,7 +21,7 @@ from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Ste
 
 
 class Phase(Enum):
-    """How far a group's rebalance is; all but IDLE: its flag in groupsBeingRebalanced is set."""
+    """Stages of a group's rebalance; all but IDLE: its flag in groupsBeingRebalanced is set."""
 
     IDLE = "idle"
     QUEUED = "queued"
@@ -75,7 +75,7 @@ class Member:
     """Registrations of its consumer's process that have stopped for good, as that says."""
 
     def patience_ms(self) -> int:
-        """How long it may take to answer a Stop or a Start: as long as to fail its pings."""
+        """The longest wait for the answer to a Stop or a Start: as long as to fail its pings."""
         return min(self.ping_interval_ms * (self.max_ping_retries + 1), self.session_timeout_ms)
 
     def step(
@@ -133,9 +133,9 @@ class Making:
 
     members: tuple[str, ...]
     topics: int
-    """How often the topics had changed by then."""
+    """Number of times that the topics had changed by then."""
     rest: Iterator[Share] | None
-    """What is still to be planned, topic by topic; None: it is done."""
+    """Shares that are still to be planned, topic by topic; None: it is done."""
     plan: dict[Partition, str] = field(default_factory=dict)
 
 
@@ -146,7 +146,7 @@ class WithoutReader:
     since_ms: int
     partitions: set[Partition]
     why: str
-    """What is in the way …"""
+    """Cause that is in the way …"""
     why_ms: int
     """… and since when."""
     past_ms: dict[str, int] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Group:
     name: str
     phase: Phase = Phase.IDLE
     loaded: bool = False
-    """What ZooKeeper keeps of it was read, and nothing of that is in doubt since."""
+    """True if what ZooKeeper keeps of it was read, and nothing of that is in doubt since."""
     loading: int = 0
     """The number of reads of it that are under way."""
     visited: bool = False
@@ -197,17 +197,17 @@ class Group:
     making: Making | None = None
     """The plan that is being made, or was last."""
     unread: int = 0
-    """How many partitions the last plan gives to nobody: a Start would be too large."""
+    """Number of partitions that the last plan gives to nobody: a Start would be too large."""
     began_ms: int = 0
     """When the rebalance was asked for; from STOPPING on, when the Stops were sent."""
     failures: int = 0
-    """How many rebalances have failed in a row."""
+    """Number of rebalances that have failed in a row."""
     triggered_ms: int | None = None
     """When it was asked for what has not come to an end, over all attempts."""
     outage: WithoutReader | None = None
 
     def holds(self, consumer_id: str) -> bool:
-        """Whether any registration of this consumer id lives, joins, or may still fetch."""
+        """True if any registration of this consumer id lives, joins, or may still fetch."""
         return (
             consumer_id in self.expected
             or any(m.consumer_id == consumer_id for m in self.members.values())
@@ -220,11 +220,11 @@ class Group:
         return Step(action=action, group=self.name, generation=self.generation, outcome=outcome)
 
     def is_closed(self) -> bool:
-        """Whether nobody is admitted, and no offset taken: its owners are being written."""
+        """True if nobody is admitted, and no offset taken: its owners are being written."""
         return self.phase in (Phase.FLUSHING, Phase.WRITING)
 
     def owns(self, member: Member, partition: Partition, generation: int) -> bool:
-        """Whether a member may say, of this generation, what is consumed of this partition."""
+        """True if a member may say, of this generation, what is consumed of this partition."""
         owner = self.owners.get(partition)
         return (
             owner is not None

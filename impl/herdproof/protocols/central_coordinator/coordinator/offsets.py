@@ -37,11 +37,11 @@ class Offsets(CorePart):
         self.unwritten: dict[str, dict[Partition, int]] = {}
         """The offsets that are to be stored and are not on their way."""
         self._stored: dict[str, dict[Partition, int]] = {}
-        """What ZooKeeper is known to hold; `NO_OFFSET` where it holds none."""
+        """Offsets that ZooKeeper is known to hold; `NO_OFFSET` where it holds none."""
         self._store = context.store
 
     def forget(self, group: str) -> None:
-        """What was known of a group may have changed; what is unwritten will not be."""
+        """Forget what was known of a group, as it may have changed; drop what is unwritten."""
         self.known.pop(group, None)
         self.unwritten.pop(group, None)
         self._stored.pop(group, None)
@@ -98,11 +98,11 @@ class Offsets(CorePart):
             self._after(self._settings.offset_flush_ms, ("flush", 0), self._flush_all)
 
     def is_written(self, group: str) -> bool:
-        """Whether every offset that is to be stored is stored."""
+        """True if every offset that is to be stored is stored."""
         return not self.unwritten.get(group) and self._store.is_idle(group)
 
     def are_stored(self, group: str, offsets: Mapping[Partition, int]) -> bool:
-        """Whether ZooKeeper holds at least these offsets."""
+        """True if ZooKeeper holds at least these offsets."""
         stored = self._stored.get(group, {})
         return all(stored.get(p, NO_OFFSET) >= offset for p, offset in offsets.items())
 
@@ -139,7 +139,7 @@ class Offsets(CorePart):
 
 
 class _Reads:
-    """How many reads are still to be answered, and whether all were answered well."""
+    """Number of reads that are still to be answered, and whether all were answered well."""
 
     def __init__(self, open_reads: int, then: Then) -> None:
         self._open = open_reads

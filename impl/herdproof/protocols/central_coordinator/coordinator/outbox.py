@@ -49,7 +49,7 @@ class Outbox:
         self.effects.append(effect)
 
     def is_full(self) -> bool:
-        """Whether this event has led to so much that the rest is better done by the next tick."""
+        """True if this event has led to so much that the rest is better done by the next tick."""
         return len(self.effects) >= FULL
 
     def ask(self, operation: Operation, then: Then, step: Step | None = None) -> int:

@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.coordinator.context import Context,
 from herdproof.protocols.central_coordinator.wire.messages import Ping
 
 AT_ONCE = 16
-"""How many pings go out in one event: fewer than answers are read meanwhile, or none is in time."""
+"""Number of pings in one event: fewer than answers are read meanwhile, or none is in time."""
 MOMENT_MS = 10
 CROWD = 50
 """So many pings in a moment, with their answers, keep a coordinator busy for half of it."""
@@ -31,7 +31,7 @@ class PingScheduler(CorePart):
         self.queue: list[tuple[int, int]] = []
         """When (ms) which channel is pinged next; one that is closed stays until it is due."""
         self._due: Counter[int] = Counter()
-        """How many are pinged in which moment."""
+        """Number of members that are pinged, by moment."""
         self._server = context.server
 
     def schedule(self, channel: int, now_ms: int, interval_ms: int) -> None:

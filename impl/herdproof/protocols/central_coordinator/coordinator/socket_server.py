@@ -76,7 +76,7 @@ class Channel:
     queue: deque[Outstanding] = field(default_factory=deque)
 
     def is_busy(self) -> bool:
-        """Whether a request is outstanding, or waits; then no ping is sent."""
+        """True if a request is outstanding, or waits; then no ping is sent."""
         return self.outstanding is not None or bool(self.queue)
 
 
@@ -142,7 +142,7 @@ class SocketServer(CorePart):
         self._send_next(channel)
 
     def withdraw(self, number: int) -> None:
-        """What waits behind the outstanding request is not wanted any more."""
+        """Withdraw what waits behind the outstanding request."""
         channel = self.channels.get(number)
         if channel is not None:
             channel.queue.clear()

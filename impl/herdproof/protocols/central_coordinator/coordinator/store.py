@@ -1,5 +1,5 @@
 """
-What the coordinator writes to ZooKeeper: fenced by its epoch, split below 1 MB, idempotent.
+Writes of the coordinator to ZooKeeper: fenced by its epoch, split below 1 MB, idempotent.
 
 A write says what is to stand under which path; the store finds out what must be created for that.
 Writes of one group are done one after the other, and those that wait are done together; groups do
@@ -42,7 +42,7 @@ from herdproof.zookeeper.operations import (
 
 
 class Outcome(Enum):
-    """What became of a write."""
+    """Results of a write."""
 
     DONE = "done"
     CONFLICT = "conflict"
@@ -59,7 +59,7 @@ class CommitPoint:
     data: Callable[[int], bytes]
     """Its data, given the number of transactions."""
     step: Step | None = None
-    """What its write is of the protocol, if it is a step."""
+    """Step of the protocol that its write is, if it is one."""
 
 
 Write: TypeAlias = Create | Set | Delete
@@ -70,7 +70,7 @@ NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
 """A write that is refused so may or may not have been done."""
 
 REPAIRS = 64
-"""How often one transaction is built anew because ZooKeeper's tree is not what it was taken for."""
+"""Most times that a transaction is built anew because ZooKeeper's tree is not as was believed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +124,7 @@ class Store(CorePart):
             standing.add(above)
 
     def is_known(self, group: str, path: str) -> bool:
-        """Whether a node is known to stand."""
+        """True if a node is known to stand."""
         return path in self._standing(group, path)
 
     def forget(self, group: str) -> None:
@@ -164,7 +164,7 @@ class Store(CorePart):
             self._go_on(jobs[0])
 
     def is_idle(self, group: str) -> bool:
-        """Whether nothing is being written for the group."""
+        """True if nothing is being written for the group."""
         return not self.jobs.get(group)
 
     def _go_on(self, job: Job) -> None:
@@ -184,7 +184,7 @@ class Store(CorePart):
         self._finish(job, Outcome.DONE)
 
     def _step(self, job: Job) -> Step | None:
-        """What the transaction that is asked for now is of the protocol, if it is a step."""
+        """The step of the protocol that the transaction asked for now is, if it is one."""
         assert job.parts
         paths = [operation.path for operation in job.asked]
         if job.point is not None:
@@ -339,14 +339,14 @@ class Store(CorePart):
 
 
 _OVERHEAD = 128
-"""What an operation takes in a transaction beside path and data: its header, its ACL; generous."""
+"""Bytes of an operation beside its path and data: its header, its ACL; generous."""
 
 _NO_VERSION = 2**31 - 1
 """A version that no node has: for one whose version is not known, so that it is refused."""
 
 
 def outcome_of(answer: Answer) -> str:
-    """What a step's `answered` says of ZooKeeper's answer."""
+    """The word for ZooKeeper's answer in a step's `answered`."""
     if isinstance(answer, Refusal) and answer.why in NOBODY_KNOWS:
         return "unknown"
     return "done" if isinstance(answer, Done) else "refused"

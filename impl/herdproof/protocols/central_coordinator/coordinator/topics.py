@@ -36,9 +36,9 @@ class TopicListeners(CorePart):
         self.topics: dict[str, tuple[str, ...]] = {}
         """By name, the numbers of the partitions, as text, in order."""
         self.changes = 0
-        """How often anything of that has changed."""
+        """Number of times that the topics or their partitions have changed."""
         self.are_read = False
-        """Whether all topics have been read since startup; `read` is called when they are."""
+        """True if all topics have been read since startup; `read` is called when they are."""
         self.has_started = False
         self._reading: dict[str, bool] = {}
         """Paths that are being read, and whether a watch on them has fired since."""

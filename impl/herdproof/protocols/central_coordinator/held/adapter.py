@@ -153,7 +153,7 @@ class CentralCores(Adapter):
         world.begin_rebalance(b.index, uneven=uneven)
 
     def _is_only_uneven(self, b: Broker, group: Group) -> bool:
-        """Whether all have started what they own, and the plan is another; or it gives nothing."""
+        """True if all have started what they own, and the plan is another; or it gives nothing."""
         why = self.world.why_necessary(b.index)
         plan = self.world.brokers[b.index].core.rebalancer.plan(group)
         if why is not Necessity.MISMATCH:
@@ -166,7 +166,7 @@ class CentralCores(Adapter):
         )
 
     def flush_offsets(self, b: Broker, again: bool) -> None:
-        """What was told is written; no write is left undone."""
+        """Write what was told; no write is left undone."""
         if again:
             raise Refused("no write was left undone")
         self.world.flush_offsets(b.index)
@@ -256,7 +256,7 @@ class CentralCores(Adapter):
         return look
 
     def _see_consumers(self, look: dict[str, Any]) -> None:
-        """What travels, and what consumers know."""
+        """Look at what travels, and at what consumers know."""
         for m in Member:
             member = self.world.members[m.index]
             connection = member.connection
@@ -292,7 +292,7 @@ class CentralCores(Adapter):
                 look["begin"][m, p] = given[p.index]
 
     def _see_books(self, look: dict[str, Any]) -> None:
-        """What coordinators have in their books of their members."""
+        """Look at what coordinators have in their books of their members."""
         look["books"] = dict.fromkeys(Member)
         look["asked"] = dict.fromkeys(Member, Asked.NONE)
         look["heir"] = {(m, p): None for m in Member for p in Partition}
@@ -328,7 +328,7 @@ class CentralCores(Adapter):
                 look["noted"][b, p] = known[topic, "0"]
 
     def _see_write(self, look: dict[str, Any], b: Broker) -> None:
-        """What is on its way to ZooKeeper; what was sent before only while another write is."""
+        """Look at the write on its way to ZooKeeper; what was sent before only while another is."""
         request = self.world.brokers[b.index].request
         look["write"][b] = written(request)
         step = request.step if request and request.answer is None else None
@@ -342,7 +342,7 @@ class CentralCores(Adapter):
                 look["sent"][b, p] = sent.get(p.index, 0)
 
     def _heeds_all(self, b: Broker) -> bool:
-        """Whether a coordinator's group heeds all that comes: it is not new, nor backs off."""
+        """True if a coordinator's group heeds all that comes: it is not new, nor backs off."""
         group = self.world.brokers[b.index].group
         if group is None or group.phase is CorePhase.IDLE or self._is_new(b):
             return False
@@ -354,12 +354,12 @@ class CentralCores(Adapter):
         )
 
     def _is_new(self, b: Broker) -> bool:
-        """Whether nobody has looked yet if there is anything to consume for a new group."""
+        """True if nobody has looked yet if there is anything to consume for a new group."""
         broker = self.world.brokers[b.index]
         return broker.gates.new is not None and broker.gates.new is broker.group
 
     def _phase(self, b: Broker) -> Phase:
-        """How far a coordinator is; where nobody is in its group it is idle, but for what runs."""
+        """The phase of a coordinator; where nobody is in its group: idle, but for what runs."""
         group = self.world.brokers[b.index].group
         if group is None:
             return Phase.IDLE
@@ -414,7 +414,7 @@ def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) ->
 
 
 def written(request: Request | None) -> Write:
-    """How far a write is."""
+    """The stage of a write."""
     if request is None:
         return Write.NONE
     if request.answer is not None:
@@ -433,7 +433,7 @@ def message(frame: Frame) -> Message:
 
 
 def named(kinds: type[Kind | Asked], message: object) -> Any:
-    """What the spec calls a message; an answer as it calls the request."""
+    """The spec's name of a message; an answer as it calls the request."""
     return kinds[type(message).__name__.removesuffix("Response").upper()]
 
 
@@ -454,6 +454,6 @@ def numbers(offsets: tuple[Offset, ...]) -> dict[int, int]:
 
 
 def stops(channel: Channel) -> bool:
-    """Whether a Stop is outstanding, or waits: from then on the books say that none follows."""
+    """True if a Stop is outstanding, or waits: from then on the books say that none follows."""
     waiting = [*channel.queue, *([channel.outstanding] if channel.outstanding else [])]
     return any(isinstance(one.request, messages.Stop) for one in waiting)

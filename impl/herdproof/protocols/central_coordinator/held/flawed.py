@@ -52,7 +52,7 @@ class NoBarrier(Rebalancer):
 
 
 class LostTrigger(Rebalancer):
-    """What changes while the flag is set is dropped."""
+    """A trigger while the flag is set is lost: what changes then is dropped."""
 
     def request(self, group: Group) -> None:
         """Set the group's flag and queue it; if the flag is set already, do nothing."""
@@ -200,7 +200,7 @@ class PartialFailover(Membership):
 
 
 class NoLease(Membership):
-    """What a lost member had is given away at once."""
+    """A lost member's partitions are given away at once."""
 
     def _keep_lease(self, group: Group, member: Member, until_ms: int) -> None:
         """Whoever is gone is taken to fetch no more."""

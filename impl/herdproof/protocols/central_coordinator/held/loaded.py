@@ -51,7 +51,7 @@ def is_queued(s: CoordinatedGroup, b: Broker) -> bool:
 
 
 def is_there(s: CoordinatedGroup, p: Partition) -> bool:
-    """What is stored of a partition is of one that exists; of an owner who lives on it is old."""
+    """True if what is stored is of a partition that exists; of an owner who lives on it is old."""
     owner = s.owner[p]
     return (
         s.committed[p] <= s.finished[p] <= s.end[p]
@@ -115,7 +115,7 @@ def load(world: GatedCentral, state: CoordinatedGroup) -> None:
 
 
 def _store(world: GatedCentral, state: CoordinatedGroup) -> None:
-    """What ZooKeeper knows, and what only the properties look at."""
+    """Store what ZooKeeper knows, and what only the properties look at."""
     world.seat = None if state.seat is None else state.seat.index
     for _ in range(state.election.epoch):
         world.operate(Set(world.paths.election.epoch, b""))

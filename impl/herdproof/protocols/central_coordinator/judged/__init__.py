@@ -1,1 +1,1 @@
-"""What system B's traces, and its simulated world, tell of the contract's fields, judged by it."""
+"""Judges what system B's traces, and its simulated world, tell of the contract's fields."""

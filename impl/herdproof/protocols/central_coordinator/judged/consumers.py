@@ -1,5 +1,5 @@
 """
-What the lines of consumers say of the contract's fields: who consumes what, and how far it is.
+Consumers' lines as the contract's fields: who consumes what, and how far it is.
 
 A member is a connection: its consumer's id and its number. That a lease is over is taken where
 somebody relies on it; if its consumer renews it all the same, it has never ended.
@@ -24,9 +24,9 @@ Partition = tuple[str, str]
 Member = tuple[str, int]
 
 NOTHING_NEW = False
-"""What a line comes to that says what was said before."""
+"""Result of a line that says what was said before."""
 OF_CONSUMERS = ("consumes", "position", "resolved", "heeded", "interest")
-"""What the lines of consumers tell, each of its own members."""
+"""Fields that the lines of consumers tell, each of its own members."""
 
 DROPPED = 16
 """So many of the last members that have ended are known again if somebody speaks of them."""
@@ -44,13 +44,13 @@ class Consumers:
         """Offsets that were stored before the trace begins."""
         self._connection: dict[str, Member] = {}
         self._consumed: dict[str, dict[Partition, tuple[Member, int]]] = {}
-        """What it consumes, as which member, and from where on."""
+        """Partitions that it consumes, as which member, and from where on."""
         self._begun: dict[str, tuple[Member, int]] = {}
         """As which member, and in which generation, it began to."""
         self._asked: set[tuple[Member, Partition]] = set()
-        """What it has asked to be stored, since it resolved where to begin."""
+        """Offsets that it has asked to be stored, since it resolved where to begin."""
         self._had: dict[str, dict[Partition, tuple[Member, int]]] = {}
-        """What it consumed before lines of it were missing."""
+        """Partitions that it consumed before lines of it were missing."""
         self._lost: dict[str, bool] = {}
         """Of whom lines are missing since it was known last what it consumed."""
         self._until_ns: dict[str, int] = {}
@@ -64,9 +64,9 @@ class Consumers:
         self._dropped: dict[Member, tuple[Any, Subscription | None]] = {}
         """Members that have ended: what they had heeded, and what they had asked for."""
         self._at_least: dict[Partition, int] = {}
-        """How far a partition was finished at least, where nobody knows how far it was."""
+        """Offset up to which a partition was finished at least, where nobody knows more."""
         self._last: dict[str, tuple[Any, ...]] = {}
-        """What it, or its coordinator, has said last: heartbeats that say nothing new are most."""
+        """Words of it, or of its coordinator, that came last: most heartbeats say nothing new."""
 
     def partition(self, p: Partition) -> Partition:
         """A partition that is named; it was there before, and was nobody's."""
@@ -122,7 +122,7 @@ class Consumers:
                 self._leave_member(m)
 
     def _has_ended(self, m: Member) -> bool:
-        """Whether a connection is over, as its consumer tells, and nothing is consumed over it."""
+        """True if a connection is over, as its consumer tells, and nothing is consumed over it."""
         node = m[0]
         if node in self._had or m not in self._subscribed:
             return False
@@ -398,13 +398,13 @@ class Consumers:
 
 
 def may_have_resolved(start: int) -> Any:
-    """Whether who began there resolved that by itself: it need not have, where nobody knows."""
+    """False after a stored start; else a `Told`: who began may have resolved that by itself."""
     return False if start else Told(True)
 
 
 @cache
 def subscribed(text: str) -> Subscription | None:
-    """What a Register asks for; None where nobody can say."""
+    """The subscription that a Register asks for; None where nobody can say."""
     try:
         return parse(text)
     except InvalidSubscription:
@@ -413,10 +413,10 @@ def subscribed(text: str) -> Subscription | None:
 
 @lru_cache(maxsize=4096)
 def is_wanted(subscription: Subscription, topic: str) -> bool:
-    """Whether a subscription is for a topic."""
+    """True if a subscription is for a topic."""
     return subscription.streams(topic) > 0
 
 
 def is_known(value: Any, number: int) -> bool:
-    """Whether a value is known to be this number."""
+    """True if a value is known to be this number."""
     return type(value) is int and value == number

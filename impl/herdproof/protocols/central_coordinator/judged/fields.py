@@ -1,5 +1,5 @@
 """
-What each line of the central coordinator says of the contract's fields: no guard, no judgement.
+Lines of the central coordinator as the contract's fields: no guard, no judgement.
 
 - A `Member` is a connection (its consumer's id and its number): who registers anew is another one.
   A `Broker` is a node, a `Partition` a topic and a number.
@@ -44,13 +44,13 @@ OF_COORDINATORS = (
     "known", "live", "informed", "stage", "generation", "owner", "current", "reported",
     "committing", "accepted", "storing", "committed",
 )  # fmt: skip
-"""What the lines of the coordinator tell, whoever that is."""
+"""Fields that the lines of the coordinator tell, whoever that is."""
 
 FORGOTTEN: Mapping[str, Any] = {
     "known": False, "accepted": 0, "storing": 0, "live": False, "informed": False, "reported": 0,
     "committing": 0,
 }  # fmt: skip
-"""What a coordinator does not know yet when its epoch begins."""
+"""Values of what a coordinator does not know yet when its epoch begins."""
 
 
 class CentralFields(StoredFields):
@@ -63,7 +63,7 @@ class CentralFields(StoredFields):
         self._winner = ""
         """The node that has coordinated last."""
         self._is_whole = True
-        """Whether no line of a coordinator is missing."""
+        """True if no line of a coordinator is missing."""
         self._tells = {role: _methods(self, role) for role in (CONSUMER, COORDINATOR)}
 
     def take(self, line: CentralStep) -> bool:
@@ -215,7 +215,7 @@ class CentralFields(StoredFields):
             self.seen.set("accepted", p, offset)
 
     def _hears(self, line: CentralStep, m: Member, field: str) -> None:
-        """What a member has said counts in its generation alone; in that it has begun."""
+        """Hear what a member has said: it counts in its generation alone; in that it has begun."""
         generation = self._entries["generation"][()]
         is_of_now = UNKNOWN if is_unsure(generation) else generation == line.generation
         if is_of_now is True and self._entries["current"][m] is not True:

@@ -23,7 +23,7 @@ ACTS = frozenset({
     "handle_stop_response", "handle_start_response", "handle_commit", "flush_offsets",
     "write_owners", "finish_rebalance",
 })  # fmt: skip
-"""What only a coordinator does."""
+"""Actions that only a coordinator takes."""
 NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR.name
 
 
@@ -37,7 +37,7 @@ class Untold:
         self._idle: set[str] = set()
         """Who was told not to coordinate, where no line is missing: who acts then, should not."""
         self._is_strange = False
-        """Whether since the last election somebody has coordinated who never told that he began."""
+        """True if since the last election somebody has coordinated who never told that he began."""
         self._consumers: set[str] = set()
         self._accepted: set[str] = set()
 
@@ -65,7 +65,7 @@ class Untold:
         self._idle.clear()
 
     def consumers(self, ahead: Sequence[CentralStep]) -> bool:
-        """Whether a consumer registered, or will do so, of which there is no line."""
+        """True if a consumer registered, or will do so, of which there is no line."""
         told = self._consumers | {line.node for line in ahead if line.role == CONSUMER}
         accepted = {
             line.consumer
@@ -136,7 +136,7 @@ class _Process:
     """Before a line that says that it does not coordinate, if nothing else tells of another."""
 
     def takes(self, line: CentralStep, index: int) -> bool:
-        """Whether it can tell a line: it begins once, and hears who has registered there."""
+        """True if it can tell a line: it begins once, and hears who has registered there."""
         about = (line.consumer, line.connection)
         match line.action:
             case "handle_register":

@@ -1,5 +1,5 @@
 """
-What stands in the way of a group's readers at each moment, as lines of its coordinators tell it.
+Causes that stop a group's readers at each moment, as lines of its coordinators tell them.
 
 Nothing is guessed: who leads, who is a member, whose Stop or Start is not answered, and who is gone
 but may fetch until its lease is over, all follow from lines. Where some are missing, the cause is
@@ -40,11 +40,11 @@ OF_ANYBODY = frozenset({"coordinator_startup", "handle_register"})
 """Lines of coordinators that matter whoever leads."""
 QUEUED, STOPPING, WRITING, STARTING = "queued", "stopping", "writing", "starting"
 IDLE, FAILED, DOUBTFUL = "idle", "failed", "doubtful"
-"""How far a group's rebalance is; doubtful: lines are missing."""
+"""Stages of a group's rebalance; doubtful: lines are missing."""
 
 
 class Hindrance:
-    """What one group waits for; `unread` is told."""
+    """Obstacle that one group waits for; `unread` is told."""
 
     def __init__(self, unread: UnreadPartitions) -> None:
         self.unread = unread
@@ -53,9 +53,9 @@ class Hindrance:
         self._epoch = 0
         self._phase = DOUBTFUL
         self._is_dirty = False
-        """Whether a member has come or gone since a rebalance began."""
+        """True if a member has come or gone since a rebalance began."""
         self._is_new = False
-        """Whether owners were written since lines were missing: then all members are told."""
+        """True if owners were written since lines were missing: then all members are told."""
         self._members: Who = {}
         self._fetching: set[Registration] = set()
         """Who was sent a Start with partitions, and has answered no Stop since."""
@@ -74,7 +74,7 @@ class Hindrance:
         self._hazy = False
         """Lines of consumers are missing: who has registered is not known."""
         self._gaps = 0
-        """How many gaps in coordinators' lines have begun, and not ended."""
+        """Number of gaps in coordinators' lines that have begun, and not ended."""
         self._leader_ns = 0
         """When the leader was heard last …"""
         self._lost_ns: int | None = None
@@ -326,7 +326,7 @@ class Hindrance:
     # ── Lines that are missing ──────────────────────────────────────────────────────────────
 
     def _doubt(self) -> None:
-        """How far its rebalance is, and who owns what, is not known."""
+        """Doubt how far the group's rebalance is, and who owns what."""
         self._phase, self._owners, self._written, self._is_new = DOUBTFUL, None, None, False
         self._asked.clear()
 

@@ -56,13 +56,13 @@ SENTENCES = {
     **{p.name: p.sentence for p in (*PROMISED, *OF_REQUESTS.promises)},
     SHARES.name: SHARES.sentence,
 }
-"""What is promised, by name."""
+"""Sentences of the promises, by name."""
 UNDECIDED = {
     p.name: "a trace cannot show what is left undone for ever"
     for p in PROMISED
     if p.expectation not in JUDGED
 }
-"""What no trace can decide."""
+"""Promises that no trace can decide, and why."""
 
 UNTRACED = Gap(0, 0, "a coordinator has no trace here", COORDINATOR, "", 0)
 
@@ -72,7 +72,7 @@ Left = list[tuple[str, Any, Told]]
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a group: of each promise, and what broke it at which line first."""
+    """Result of a group: of each promise, and what broke it at which line first."""
 
     rulings: Mapping[str, Judgement | SharesRuled]
     violations: Mapping[str, tuple[CentralStep, Violation | Uneven]] = field(default_factory=dict)
@@ -154,13 +154,13 @@ class CentralJudge:
         self.seen.hears = tells.hears
 
     def judgements(self) -> list[Judgement | SharesRuled]:
-        """What came of each promise of the contract, and of the protocol's own."""
+        """The ruling on each promise of the contract, and of the protocol's own."""
         self._table.settle()
         own = self._requests.seen.judgements()
         return [*self.seen.judgements(), *own, self._shares.judgement()]
 
     def broken(self) -> list[Violation | Uneven]:
-        """What was broken since this was asked last."""
+        """The violations since this was asked last."""
         found: list[Violation | Uneven] = [*self.seen.broken(), *self._requests.seen.broken()]
         found += self._uneven
         self._uneven.clear()
@@ -217,7 +217,7 @@ class CentralJudge:
         self._taken.clear()
 
     def _learn_stored(self, lines: Sequence[CentralStep]) -> None:
-        """What was stored before the trace begins, as lines read it before they write it."""
+        """Learn what was stored before the trace begins, as lines read it before they write it."""
         for line in lines:
             if line.action == "begin_rebalance" and self._generation is None:
                 self._generation = line.generation
@@ -248,7 +248,7 @@ class CentralJudge:
     # ── Lines that are missing ──────────────────────────────────────────────────────────────
 
     def lose(self, gap: Gap) -> None:
-        """What these lines could have told, nobody knows from now on."""
+        """Take what these lines could have told as unknown from now on."""
         fields = OF_CONSUMERS if gap.role == CONSUMER else OF_COORDINATORS
         if gap.role == CONSUMER:
             members = self._table.members_of(gap.node)
@@ -280,7 +280,7 @@ class CentralJudge:
             self._requests.seen.gap(gap.lines, (BOOKS, LEADS), told=True)
 
     def find(self, gap: Gap) -> None:
-        """What is told from now on is so."""
+        """Take what is told from now on as known."""
         self._table.find(of_consumer=gap.role == CONSUMER)
         if gap.role == CONSUMER:
             for m in self._blind[gap.node].pop(0):

@@ -173,7 +173,7 @@ class Requests:
         self._entries["asked"][m] = Asked.NONE
 
     def _obeys(self, line: CentralStep) -> None:
-        """What it obeys was sent: if no line says so, by who has its connection all the same."""
+        """Take what it obeys as sent; if no line says so, by whoever has its connection."""
         m = (line.consumer, line.connection)
         what = line.action[7:]
         if what in self._sent.get(m, ()):
@@ -224,7 +224,7 @@ class Uneven(NamedTuple):
 
 
 class SharesRuled(NamedTuple):
-    """What came of such a sentence."""
+    """Ruling on the sentence of even shares."""
 
     promise: Unspecified
     ruling: Ruling
@@ -234,7 +234,7 @@ class SharesRuled(NamedTuple):
 
 
 class Shares:
-    """What the assignor promises, looked at whenever a group is stable."""
+    """Even shares, which the assignor promises, looked at whenever a group is stable."""
 
     def __init__(self, contract: Observed) -> None:
         self._entries = contract.entries
@@ -280,7 +280,7 @@ class Shares:
         return [*self._domains["Partition"]]
 
     def judgement(self) -> SharesRuled:
-        """What came of it."""
+        """The ruling on even shares."""
         ruling, why = Ruling.NOT_OBSERVABLE, "nothing of it has happened"
         if self._broken:
             ruling, why = Ruling.VIOLATED, ""

@@ -33,7 +33,7 @@ PARTS: Mapping[str, tuple[str, int]] = {
 """Which part of which exchange a line is: the request, what was done, the answer."""
 REQUEST, DEED, ANSWER = range(3)
 MISSING = "missing, as "
-"""How the place of a line begins of which others tell: they do not tell all that it said."""
+"""Beginning of the place of a line of which others tell: they do not tell all that it said."""
 Line = tuple[int, CentralStep]
 """A line, and its index."""
 
@@ -267,6 +267,6 @@ class _Dialogue:
 
 
 def _goes_on(request: str, parts: Mapping[int, Line], line: CentralStep) -> bool:
-    """Whether a line belongs to the same exchange as those before it."""
+    """True if a line belongs to the same exchange as those before it."""
     same, part = PARTS[line.action]
     return same == request and all(part > other for other in parts)

@@ -1,5 +1,5 @@
 """
-What lines tell beside the contract's fields, for tables: as they are read for these.
+Facts of lines beside the contract's fields, for tables: as they are read for these.
 
 That a rebalance begins, or fails; who wrote the owners; until when a lease lasts; which commits
 were refused; how a member went.
@@ -36,7 +36,7 @@ class TellingFields(CentralFields):
         self._heard: dict[Member, int] = {}
         """When a member was heard last: by its own lines, or by its coordinator."""
         self._answered: dict[Member, bool] = {}
-        """Whether a member has told of its last answer; if not, its lease is longer than told."""
+        """True if a member has told of its last answer; if not, its lease is longer than told."""
         self._leases: dict[str, int] = {}
         """Until when a consumer may deliver, unless it says before that it does no more."""
 
@@ -79,7 +79,7 @@ class TellingFields(CentralFields):
 
     @property
     def subscribed(self) -> Mapping[Member, Subscription | None]:
-        """What each member has subscribed to, as far as that can be read."""
+        """The subscription of each member, as far as that can be read."""
         return self._subscribed
 
     def _cease(self, node: str, had: Mapping[Partition, tuple[Member, int]]) -> None:
@@ -111,7 +111,7 @@ class TellingFields(CentralFields):
         super().coordinator_handle_register(line)
 
     def coordinator_handle_closed(self, line: CentralStep) -> None:
-        """How a member went."""
+        """Tell the way in which a member went."""
         if self.tells is not None:
             how = "failed" if line.action == "fail" else "closed"
             self.tells.goes("left" if line.outcome == LEFT else how)

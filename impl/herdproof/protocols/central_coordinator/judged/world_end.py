@@ -1,5 +1,5 @@
 """
-What must be true once everything has been quiet for long enough, as the contract's fields.
+Conditions that must hold once all has been quiet for long enough, as the contract's fields.
 
 The group is said to be stable where nothing changes any more and nobody has anything left to do;
 then `complete` and the goal of `settles` decide, and the assignor's promise of even shares.
@@ -88,7 +88,7 @@ class RunEnd:
             self._breaks(SETTLED.name, group, "; ".join(left) or "a partition is not known")
 
     def _left(self, group: GroupFields, members: Sequence[SimulatedConsumer]) -> Iterator[str]:
-        """What a group has not done yet: records to finish, offsets to commit by itself."""
+        """Work that a group has not done yet: records to finish, offsets to commit by itself."""
         for p, log in self._logs.items():
             if not any(_streams(m, p[0]) for m in members):
                 continue

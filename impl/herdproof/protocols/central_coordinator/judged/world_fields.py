@@ -1,5 +1,5 @@
 """
-What happens in a run, as the contract's fields: no guard, no judgement.
+Events of a run as the contract's fields: no guard, no judgement.
 
 The world tells what an outsider could see: ZooKeeper's tree, whose fetchers run, what is delivered,
 what is said over a connection; nothing of what a core believes. Each group's fields are filled from
@@ -47,7 +47,7 @@ class Consumes(Protocol):
     name: str
 
     def may_deliver(self) -> bool:
-        """Whether it could hand a record to its application at this moment."""
+        """True if it could hand a record to its application at this moment."""
 
 
 class Writes(Protocol):
@@ -80,7 +80,7 @@ class Fields:
         self.watches = watches
         self.groups: dict[str, GroupFields] = {}
         self.counts: Counter[str] = Counter()
-        """How often things happened which a run should see happen."""
+        """Number of times that things happened which a run should see happen."""
         self.last_change_ms = 0.0
         """When fetchers were last started or stopped."""
         self.terms: dict[str, int] = {}
@@ -161,14 +161,14 @@ class GroupFields:
         self._heard: dict[tuple[Writes, object, Partition, int], int] = {}
         """By whom it was heard from which owner how far that is: in which generation."""
         self._said: dict[tuple[Writes, Consumes, str], tuple[int, Sequence[Offset]]] = {}
-        """What a coordinator has heard last: most often it is told the same again."""
+        """Offsets that a coordinator has heard last: most often it is told the same again."""
 
     def get(self, field: str, key: Any = ()) -> Any:
         """An entry of a field."""
         return self.seen.entries[field][key]
 
     def step(self, *told: object) -> None:
-        """What was set is a step; `told` are the words that say what has happened."""
+        """Make a step of what was set; `told` are the words that say what has happened."""
         judge(self.seen, self._run.watches, *told, "in group", self.name)
 
     def _partition(self, at: Offset | NamedPartition) -> Partition:
@@ -210,7 +210,7 @@ class GroupFields:
                 self._look_at(other)
 
     def _look_at(self, consumer: Consumes) -> None:
-        """Whether a consumer whose fetchers run may deliver now; it does not begin anew."""
+        """Amend whether a consumer whose fetchers run may deliver now; it does not begin anew."""
         may, consumes = consumer.may_deliver(), self.seen.entries["consumes"]
         changed = [p for p in self.fetching.get(consumer, ()) if consumes[consumer, p] is not may]
         for p in changed:

@@ -1,5 +1,5 @@
 """
-What a run is held to: the contract's promises, this protocol's own, and the assignor's.
+Promises that a run is held to: the contract's, this protocol's own, and the assignor's.
 
 The fields that are filled (`world_fields.py`, `world_end.py`) are named here, and those that are
 not: a field that the contract has and this does not name is a mistake, of which a test tells.
@@ -43,7 +43,7 @@ NOT_FILLED: Mapping[str, str] = {
 SETTLES = next(p for p in CONTRACT.properties if p.name == "settles")
 assert SETTLES.goal is not None
 SETTLED = replace(SETTLES, expectation=Expectation.ALWAYS, formula=SETTLES.goal, goal=None)
-"""What `settles` says that a group comes to: it must be so at a run's end."""
+"""Goal of `settles`, as a property that must hold at a run's end."""
 
 PROMISES = [p for p in CONTRACT.properties if p.expectation in JUDGED and not p.lemma]
 WATCHES = watches_of(CONTRACT, {**INITIAL, **AT_THE_END}, [*PROMISES, SETTLED])

@@ -1,5 +1,5 @@
 """
-What coordinators' writes say of the contract's fields: sent, done, refused, or never answered.
+Writes of coordinators as the contract's fields: sent, done, refused, or never answered.
 
 Until its answer, or until somebody reads what it wrote, a write may have been done or not.
 """
@@ -17,7 +17,7 @@ from herdspec.protocols.contract.spec import Stage
 
 
 class StoredFields(Consumers):
-    """What is on its way to ZooKeeper, and what may be stored."""
+    """Writes that are on their way to ZooKeeper, and what may be stored."""
 
     def __init__(self, seen: Observed, stored: Mapping[Partition, int]) -> None:
         super().__init__(seen, stored)
@@ -28,7 +28,7 @@ class StoredFields(Consumers):
         self._missed: set[Partition] = set()
         """Partitions of which an answer of this generation may be missing."""
         self._said: dict[Partition, dict[Member, set[int]]] = {}
-        """What a member was heard to say in this generation, and was not yet stored."""
+        """Offsets that a member was heard to say in this generation, not stored yet."""
         self._writes: dict[tuple[str, int], CentralStep] = {}
         """Writes that are not answered, by node and number."""
         self._sending: CentralStep | None = None
@@ -48,10 +48,10 @@ class StoredFields(Consumers):
         self._settled: dict[Any, Any] = {}
         """By partition (or () for the generation), what was stored before these writes."""
         self._is_changed = True
-        """Whether anything has changed since the owners were chosen."""
+        """True if anything has changed since the owners were chosen."""
 
     def is_present(self, line: CentralStep) -> bool:
-        """Whether nobody is known to coordinate in a later epoch."""
+        """True if nobody is known to coordinate in a later epoch."""
         return self._epochs.get(line.node) == self._epoch != 0
 
     def settle(self) -> None:
@@ -86,7 +86,7 @@ class StoredFields(Consumers):
             self._late.add(name_of(write))
 
     def _is_author(self, write: CentralStep) -> None:
-        """What the step in hand stores is this write: done in its epoch, unless it came late."""
+        """Take this write for what the step in hand stores: done in its epoch, unless late."""
         self.seen.suppose("author", (), write.node)
         self.seen.suppose("term", write.node, write.epoch)
         if name_of(write) not in self._late:
@@ -125,7 +125,7 @@ class StoredFields(Consumers):
             self._maybe.setdefault((t, n), set()).add((write.node, o + 1))
 
     def _reads_offset(self, p: Partition, offset: int) -> None:
-        """What is stored is read: where that was sent in a write in doubt, this one was done."""
+        """Read what is stored: where that was sent in a write in doubt, this one was done."""
         committed = self._entries["committed"][p]
         if not is_unsure(committed):
             return
@@ -215,13 +215,13 @@ class StoredFields(Consumers):
                 self.seen.widen("committed", (t, n), x)
 
     def _forget_said(self, p: Partition, stored: int) -> None:
-        """What is stored need not be explained again."""
+        """Forget what is stored: it need not be explained again."""
         said = self._said.get(p, {})
         for m, offsets in said.items():
             said[m] = {x for x in offsets if x > stored}
 
     def _relearn(self, p: Partition, stored: int) -> None:
-        """What was finished at least, where lines that told of more may be missing."""
+        """Learn again what was finished at least, where lines that told of more may be missing."""
         if self._entries["finished"][p] is UNKNOWN:
             known = (self._entries["position"][m, p] for m in self._members)
             at = [x for x in known if not isinstance(x, Doubtful)]
@@ -300,5 +300,5 @@ def name_of(write: CentralStep) -> tuple[str, int]:
 
 
 def is_unsure(value: Any) -> bool:
-    """Whether it need not be what it was when it was told last."""
+    """True if it need not be what it was when it was told last."""
     return is_lost(value) or type(value) is Told

@@ -21,7 +21,7 @@ from herdproof.shells.connections import LimitedConnection
 from herdproof.who_listens import stranger
 
 PORTION = 64
-"""How many frames of one connection are taken before others have their turn."""
+"""Number of frames of one connection that are taken before others have their turn."""
 
 UNASKED_BYTES = 64 * 1024
 """The most of a frame that speaks of nothing that this peer was told: twice a Register."""
@@ -56,7 +56,7 @@ class ServerChannel(LimitedConnection):
         self._conversation = Conversation(None, limits.max_frame_bytes, UNASKED_BYTES)
         self._frames: Iterator[Frame] = iter(())
         self._first = b""
-        """What came first, as far as it tells who speaks."""
+        """First bytes that came, as far as they tell who speaks."""
 
     # ── What the owner asks for ─────────────────────────────────────────────────────────────
 

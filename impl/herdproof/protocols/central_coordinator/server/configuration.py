@@ -42,7 +42,7 @@ class Configuration(BaseModel):
 
 def check_lease(configuration: Configuration, granted_ms: int) -> None:
     """
-    Whether a paused coordinator notices in time, given the ZooKeeper session it was granted.
+    Check that a paused coordinator notices in time, given the ZooKeeper session it was granted.
 
     After the session's time-out another broker may have been elected: who was paused for longer
     must not believe that it still leads. Raises `BadConfiguration`.

@@ -71,11 +71,11 @@ Observe = Callable[[Coordinator, CoordinatorEvent, Sequence[CoordinatorEffect]],
 """Told after every event: the core as it is now, the event, and what it led to."""
 
 CONNECT_S = 30.0
-"""How long ZooKeeper may take to be reached at the start."""
+"""Longest time that ZooKeeper may take to be reached at the start."""
 HEAD_BYTES = 512
-"""What a frame has beside what a Start says of partitions; generous."""
+"""Bytes of a frame beside what a Start says of partitions; generous."""
 STAND_AGAIN_S = 1.0
-"""How long a coordinator that had to step down stays out of the election."""
+"""Time for which a coordinator that had to step down stays out of the election."""
 
 
 def ignore_event(
@@ -205,7 +205,7 @@ class Server:
         self.address = self._listening.sockets[0].getsockname()[:2]
 
     def _advertised(self) -> bytes:
-        """What consumers are to connect to."""
+        """The address that consumers are to connect to."""
         host = self._limits.advertised_host or self._limits.host
         port = self._limits.advertised_port or self.address[1]
         return json.dumps({"host": host, "port": port}).encode()
@@ -294,7 +294,7 @@ class Server:
         self._leader = broker
 
     def _condition(self) -> Condition:
-        """Whether consumers are served here, or told by whom."""
+        """The condition of the server: well if it leads, or can tell who does."""
         if not self._is_linked:
             return Condition(False, "ZooKeeper is not reached")
         if self._epoch:

@@ -59,21 +59,21 @@ from herdproof.simulator.session import (
 from herdproof.zookeeper.operations import Answer, Create, Link, Operation, Refusal, Watched, Why
 
 STAND_AGAIN_MS = 300.0
-"""How long a broker that stepped down waits before it stands again."""
+"""Time for which a broker that stepped down waits before it stands again."""
 
 SILENCE_MS = 10_000.0
-"""How long it may take to notice that a host is no more."""
+"""Longest time until it is noticed that a host is no more."""
 
 REGISTER_AGAIN_MS = 500.0
-"""How long it waits where another session holds the node that it wants."""
+"""Time until a broker tries again where another session holds the node that it wants."""
 
 
 Says: TypeAlias = PingResponse | StopResponse | Commit
-"""What tells a coordinator how far its sender is."""
+"""Messages that tell a coordinator how far their sender is."""
 
 
 class BrokerWorld(World, Protocol):
-    """What a broker needs of its world."""
+    """Interface of the world for a broker."""
 
     config: Config
     coordinator: type[Coordinator]
@@ -112,7 +112,7 @@ class SimulatedBroker(Process):
 
     @property
     def leads(self) -> bool:
-        """Whether it believes that it coordinates."""
+        """True if it believes that it coordinates."""
         return self.alive and self.election.core.leads
 
     def give(self, event: CoordinatorEvent) -> None:

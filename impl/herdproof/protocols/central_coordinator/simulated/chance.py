@@ -18,7 +18,7 @@ from herdproof.simulator.network import Lateness
 
 
 class Kind(Enum):
-    """What can go wrong, or change, in a run; each says how a story tells it."""
+    """Faults and changes that can come in a run; each says how a story tells it."""
 
     KILL_BROKER = "{broker} is killed, and started again after {ms} ms"
     CRASH_HOST = "{broker}'s host fails, and is back after {ms} ms"
@@ -43,7 +43,7 @@ class Kind(Enum):
 ALL = frozenset(Kind)
 
 TROUBLE = ALL - {Kind.ADD_TOPIC, Kind.ADD_PARTITIONS, Kind.JOIN, Kind.LEAVE, Kind.DRIFT}
-"""What is a fault, and no change that users make."""
+"""Kinds that are faults, and no changes that users make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a run is asked to be; times in true milliseconds."""
+    """Settings of a run; times in true milliseconds."""
 
     brokers: int = 2
     consumers: int = 3
@@ -98,7 +98,7 @@ class Config:
     """The promises that a run is held to: fewer, where two mistakes are to be told apart."""
     late_election_ms: int = 250
     """
-    How late a coordinator may hear what its election knows already: its threads can be starved.
+    Longest delay of what its election tells a coordinator: its threads can be starved.
 
     ZooKeeper's fence holds however late it is; until it is met, pings keep leases alive of which
     the successor does not know.
@@ -168,7 +168,7 @@ def draw_member(chance: Random, number: int, like: Member) -> Member:
 
 
 def draw_lateness(seed: int) -> Lateness:
-    """How late a run's messages are."""
+    """The lateness of a run's messages."""
     return Random(f"{seed}/lateness").choice((Lateness(), Lateness(), Lateness(0.1, 2_500.0)))
 
 

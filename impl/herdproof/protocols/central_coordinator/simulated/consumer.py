@@ -65,14 +65,14 @@ from herdproof.simulator.network import Connection
 from herdproof.simulator.process import Process, World
 
 THINKS_MS = (80.0, 420.0)
-"""How long the application thinks about a record, or waits before it asks again."""
+"""Time for which the application thinks about a record, or waits before it asks again."""
 
 COMMIT_EVERY = 5
 """Where nothing is committed by itself the application commits after so many records."""
 
 
 class ConsumerWorld(World, Protocol):
-    """What a consumer needs of its world."""
+    """Interface of the world for a consumer."""
 
     config: Config
     consumer: type[ConsumerCore]
@@ -135,7 +135,7 @@ class SimulatedConsumer(Process):
         self.give(Tick())
 
     def may_deliver(self) -> bool:
-        """Whether this process hands records to its application at this moment."""
+        """True if this process hands records to its application at this moment."""
         if not self.alive or self.paused:
             return False
         if self.here.config.checks_lease:
@@ -155,7 +155,7 @@ class SimulatedConsumer(Process):
         self.fields.stops(self)
 
     def woke(self) -> None:
-        """What it fetched when it was paused it fetches still, as far as it knows."""
+        """Go on after a pause with what it fetched before, as far as it knows."""
         self.fields.wakes(self)
 
     # ── The network ─────────────────────────────────────────────────────────────────────────

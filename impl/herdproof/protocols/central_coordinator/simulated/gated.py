@@ -71,7 +71,7 @@ from herdproof.zookeeper.operations import (
 )
 
 ROUNDS = 2
-"""How often everything that a broker does by itself is done, in one go."""
+"""Number of times that everything that a broker does by itself is done, in one go."""
 HIDDEN = (RegisterResponse, CommitResponse)
 """Frames that reach their consumer with the next request."""
 
@@ -241,7 +241,7 @@ class GatedCentral(CentralParts):
         return gates.why_necessary(group, gates.core.rebalancer.plan(group))
 
     def has_failed(self, b: int) -> bool:
-        """Whether a rebalance has failed, and is tried again for those who are left."""
+        """True if a rebalance has failed, and is tried again for those who are left."""
         broker = self.brokers[b]
         fails = ("rebalance", GROUP) in broker.core.purgatory.watchers
         return fails and broker.group is not None and bool(broker.group.members)
@@ -451,7 +451,7 @@ class GatedCentral(CentralParts):
                 act(b)
 
     def _write_on(self, b: int) -> None:
-        """What is on its way to ZooKeeper is done, or refused, and heard of."""
+        """Do or refuse what is on its way to ZooKeeper, and let its sender hear of it."""
         for act in (self.serve_owners, self.serve_offsets, self.refuse_stale):
             with suppress(Impossible):
                 act(b)

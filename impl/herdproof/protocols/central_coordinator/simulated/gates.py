@@ -1,4 +1,4 @@
-"""What the gated world of system B is made of: cores behind their gates, and connections."""
+"""Parts of the gated world of system B: cores behind their gates, and connections."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def topic_of(p: int) -> str:
 
 
 class Gates:
-    """What of a coordinator's core waits: its handlers' queues, barriers, and unsent requests."""
+    """Gates at which a coordinator's core waits: handlers' queues, barriers, unsent requests."""
 
     def __init__(self, core: Coordinator) -> None:
         self.core = core
@@ -69,7 +69,7 @@ class Gates:
         self.sends: int | None = None
         """The channel whose next request may be sent."""
         self.uneven = False
-        """Whether shares are taken for uneven, whatever they are."""
+        """True if shares are taken for uneven, whatever they are."""
         self.new: Group | None = None
         """A new group for which nothing was planned; nobody has looked yet if that is so."""
         vars(core.membership)["handle_new_group"] = self.handle_new_group
@@ -161,7 +161,7 @@ class Request:
 
     @property
     def is_done(self) -> bool:
-        """Whether ZooKeeper did it, and its sender does not know yet."""
+        """True if ZooKeeper did it, and its sender does not know yet."""
         return isinstance(self.answer, Done)
 
 
@@ -187,12 +187,12 @@ class Broker:
 
     @property
     def leads(self) -> bool:
-        """Whether it believes that it coordinates."""
+        """True if it believes that it coordinates."""
         return self.core.epoch is not None
 
     @property
     def group(self) -> Group | None:
-        """What it knows of the group."""
+        """The group as it knows it."""
         return self.core.groups.get(GROUP)
 
 
@@ -207,7 +207,7 @@ class Member:
         self.commits = 0
 
     def is_fetching(self, p: int) -> bool:
-        """Whether it fetches a partition."""
+        """True if it fetches a partition."""
         consumption = self.core.consumption
         return not consumption.fetcher_stopped and consumption.find(topic_of(p), "0") is not None
 
@@ -253,7 +253,7 @@ class CentralParts:
         self.make(self.paths.topic(topic_of(p)), b'{"partitions": {"0": [1]}}')
 
     def exists(self, p: int) -> bool:
-        """Whether a partition is there."""
+        """True if a partition is there."""
         return self.paths.topic(topic_of(p)) in self.zookeeper.snapshot().nodes
 
     def booked(self, b: int) -> Iterator[tuple[Connection, Channel]]:
@@ -266,7 +266,7 @@ class CentralParts:
     # ── Inside: ZooKeeper ───────────────────────────────────────────────────────────────────
 
     def _prepare(self) -> None:
-        """What an operator makes, and what is kept of a group that was there before."""
+        """Make what an operator makes, and what is kept of a group that was there before."""
         paths = self.paths
         known = (paths.group(GROUP), paths.offsets(GROUP), paths.topics, paths.election.epoch)
         for path in known:
@@ -348,7 +348,7 @@ class CentralParts:
             broker.connections.pop(event.channel).close_far()
 
     def _is_stored(self, step: Step) -> bool:
-        """Whether this writes offsets once more that are stored, as its answer was lost."""
+        """True if this writes offsets once more that are stored, as its answer was lost."""
         nodes = self.zookeeper.snapshot().nodes
         return step.action == "flush_offsets" and all(
             int(nodes[self.paths.offset(GROUP, o.topic, o.partition)].data) >= o.offset
@@ -356,7 +356,7 @@ class CentralParts:
         )
 
     def _is_awaited(self, broker: Broker, operation: Operation) -> bool:
-        """Whether this reads a topic of which the broker is told later."""
+        """True if this reads a topic of which the broker is told later."""
         above = f"{self.paths.topics}/"
         is_topic = isinstance(operation, Get) and operation.path.startswith(above)
         return is_topic and not broker.starts
@@ -402,7 +402,7 @@ class CentralParts:
         gates.handles = False
 
     def _is_gone(self, m: int) -> bool:
-        """Whether a member has let go, or fetches no more and gets no Start: its lease is over."""
+        """True if a member has let go, or fetches no more and gets no Start: its lease is over."""
         connection = self.members[m].connection
         if connection is None:
             return True

@@ -95,7 +95,7 @@ def sentence(line: Line) -> str | None:
 
 
 def _is_routine(what: object) -> bool:
-    """What goes on all the time."""
+    """True if such a thing goes on all the time."""
     if isinstance(what, Send | Received):
         return isinstance(what.frame.message, TALK)
     if isinstance(what, Ask):

@@ -18,7 +18,7 @@ from herdproof.simulator.traced import ProcessTracers
 
 @dataclass(frozen=True)
 class Traced:
-    """What came of a run, and its trace."""
+    """Result of a run, and its trace."""
 
     outcome: Outcome
     lines: list[CentralStep]

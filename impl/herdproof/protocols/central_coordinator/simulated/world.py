@@ -68,14 +68,14 @@ class Violation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """Result of a run."""
 
     seed: int
     config: Config
     faults: tuple[Fault, ...]
     violation: Violation | None
     counts: dict[str, int]
-    """How often things happened: "elected", "generations", "delivered again" and others."""
+    """Numbers of what happened, by name: "elected", "generations", "delivered again" …"""
     log: list[Line] = field(repr=False)
 
     @property
@@ -111,7 +111,7 @@ class Run:
         self.faults = draw_faults(config, seed) if faults is None else tuple(faults)
         self.chance = Random(f"{seed}/world")
         self.fate = Random(f"{seed}/fate")
-        """What is left to chance of the fault that strikes: its own, whichever struck before."""
+        """Random stream of the fault that strikes: its own, whichever struck before."""
         self.timeline = Timeline()
         self.network = Network(self.timeline, Random(f"{seed}/network"), draw_lateness(seed))
         self.service = SimulatedService(self.timeline, self.network, Random(f"{seed}/zookeeper"))

@@ -51,7 +51,7 @@ def _number(offset: int | str) -> int:
 
 
 class CentralAuditor(JudgedAuditor):
-    """What the pipeline knows of the central coordinator's traces."""
+    """Auditor of the central coordinator's traces."""
 
     grouped = True
     judge = CentralJudge

@@ -38,7 +38,7 @@ _TOLD: Any = defstruct(
     ],
     bases=(Line,), kw_only=True, gc=False,
 )  # fmt: skip
-"""What a core tells of a step, as a line has it."""
+"""Fields of a step that a core tells, as a line has them."""
 
 
 class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg]
@@ -51,12 +51,12 @@ class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg
 
     @property
     def shared(self) -> bool:
-        """Whether its process's numbers run through the lines of several groups."""
+        """True if its process's numbers run through the lines of several groups."""
         return self.role == COORDINATOR
 
     def follows(self, before: CentralStep, /) -> bool:
         """
-        Whether it can be the next line of the process that has told the other one.
+        True if it can be the next line of the process that has told the other one.
 
         A consumer speaks of one connection until it has lost it, and of no other before it
         registers there.
@@ -73,7 +73,7 @@ class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg
 
 
 FORMATS: Formats = {(VERSION, CENTRAL): CentralStep}
-"""What a reader of these traces reads."""
+"""Classes of lines that a reader of these traces reads."""
 
 
 def lines_of(texts: Iterable[str], name: str) -> list[CentralStep]:
@@ -92,7 +92,7 @@ def read_central_line(text: str) -> CentralStep:
 
 class Messages:
     """
-    What messages, and generations that were written, say of the order of lines.
+    Order of lines as messages, and generations that were written, say it.
 
     They are known by what they carry, not by their number: a line that is missing moves no other.
     """
@@ -102,7 +102,7 @@ class Messages:
         """By node and connection, the generation of the last Start."""
 
     def __call__(self, line: CentralStep) -> Link | None:
-        """What a line needs to have been said before, and what it says; told in a node's order."""
+        """The messages that a line needs, and those that it says; told in a node's order."""
         kind = _MESSAGES.get(line.action)
         if kind is None:
             return None

@@ -1,5 +1,5 @@
 """
-What the traces of system B are to the variant whose members say which registrations have stopped.
+Maps traces of system B to the variant whose members say which registrations have stopped.
 
 In the verified spec a former registration is over because its lease is assumed to be. Here that has
 to have been said: a coordinator's line names what a Register has said (`former`), and whoever is

@@ -1,5 +1,5 @@
 """
-What the traces of system B are to its spec: a table, and what a group's replay remembers.
+Maps the traces of system B to its spec: a table, and what a group's replay remembers.
 
 Coordinators and consumers tell every step that they take (`tracing.py`). What nobody tells is
 supposed where a line could not be without it: an election, a lost session, a connection that broke,
@@ -294,7 +294,7 @@ class CentralGroup:
     # ── Requests and answers ────────────────────────────────────────────────────────────────
 
     def sends(self, told: Told, s: State) -> Sequence[str]:
-        """What a request says; of what a deposed coordinator tells nothing is claimed."""
+        """The differences between a request and its line; none for a deposed coordinator."""
         m, line = told["m"], told.line
         if s.seat != told["b"]:
             return ()
@@ -330,7 +330,7 @@ class CentralGroup:
         })  # fmt: skip
 
     def reports(self, told: Told, s: State) -> Iterable[Way]:
-        """What is reported must have been produced and finished before."""
+        """The steps by which what is reported was produced and finished before."""
         m, action, calls = told["m"], told.line.action, list[Call]()
         places = self._places(told.line)
         if places:
@@ -352,7 +352,7 @@ class CentralGroup:
         return [("serve_offsets", (b,))] if s.write[b] is Write.OFFSETS else []
 
     def served(self, told: Told, s: State) -> Iterable[Way]:
-        """What any broker has sent may have been done by now; later it would be too late."""
+        """The candidate writes that may have been done by now; later it would be too late."""
         if told.line.role == CONSUMER or not self._written:
             return []
         ways: list[Way] = [[]]
@@ -447,7 +447,7 @@ class CentralGroup:
         })  # fmt: skip
 
     def is_written(self, told: Told) -> bool:
-        """Whether an answer is that of a write of this group."""
+        """True if an answer is that of a write of this group."""
         write = told["b"], told.line.number
         if write not in self._written:
             return False
@@ -485,7 +485,7 @@ def names(line: CentralStep) -> Iterator[tuple[str, int]]:
 
 @cache
 def subscribed(text: str) -> Subscription | None:
-    """What a Register asks for; None where nobody can say."""
+    """The subscription that a Register asks for; None where nobody can say."""
     try:
         return parse(text)
     except InvalidSubscription:
@@ -493,13 +493,13 @@ def subscribed(text: str) -> Subscription | None:
 
 
 def still_to_store(s: State, written: Mapping[Any, int] | None) -> dict[Any, int]:
-    """What a write of offsets says more than is stored."""
+    """The offsets of a write that say more than is stored."""
     stored = s.committed
     return {p: offset for p, offset in (written or {}).items() if offset > stored[p]}
 
 
 def holds(s: State, b: Any, written: Mapping[Any, int] | None) -> bool:
-    """Whether it is these offsets, as far as they are new, that a broker has sent."""
+    """True if it is these offsets, as far as they are new, that a broker has sent."""
     new, sent = still_to_store(s, written), s.sent
     return bool(new) and all(sent[b, p] >= offset for p, offset in new.items())
 
@@ -570,7 +570,7 @@ MAP = TraceMap(
     },
     spare=["Broker", "Partition"],
 )  # fmt: skip
-"""What the lines of its traces are to the verified spec, in which one commit is under way."""
+"""Map of the lines of its traces to the verified spec, in which one commit is under way."""
 
 ROOM = 4
 """So many messages of a channel are compiled; where there are more, plain Python goes on."""

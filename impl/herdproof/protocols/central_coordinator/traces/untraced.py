@@ -10,7 +10,7 @@ from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
 
 COMMANDED = frozenset({"handle_ping", "handle_stop", "handle_start"})
-"""What consumers do because a coordinator said so."""
+"""Actions that consumers take because a coordinator said so."""
 
 
 def untraced(lines: Sequence[CentralStep]) -> Iterator[Missing]:

@@ -47,7 +47,7 @@ class Conversation:
 
     @property
     def legacy(self) -> bool:
-        """Whether the peer speaks the legacy form (`Received.legacy`)."""
+        """True if the peer speaks the legacy form (`Received.legacy`)."""
         return self.form is Form.LEGACY
 
     def feed(self, data: bytes) -> Iterator[Frame]:
@@ -61,7 +61,7 @@ class Conversation:
 
     @property
     def begun(self) -> bool:
-        """Whether a frame has begun to come, and is not whole yet."""
+        """True if a frame has begun to come, and is not whole yet."""
         return self._splitter.begun
 
     def eof(self) -> None:
@@ -83,7 +83,7 @@ class Conversation:
         return data
 
     def refusal(self, error: WireError, epoch: int = 0) -> bytes:
-        """What to send before the connection is closed on this error; may be empty."""
+        """The bytes to send before the connection is closed on this error; may be empty."""
         if not self.legacy:
             return version1.refusal(error, epoch)
         return legacy.refusal(error.code) if error.answerable else b""

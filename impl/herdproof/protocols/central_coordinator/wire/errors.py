@@ -16,7 +16,7 @@ NO_TYPE = 0
 
 class FrameError(HerdError):
     """
-    What is wrong with a frame, of the peer's or of ours.
+    Fault of a frame, of the peer's or of ours.
 
     `offset` counts bytes from the first after the size; `path` names the field, from the body down
     to it. Of the header it holds what could be read: `type_id`, `correlation_id`. `answerable` is

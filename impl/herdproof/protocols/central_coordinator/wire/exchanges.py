@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.wire.messages import Message, Reque
 
 
 class Direction(IntEnum):
-    """Whether a frame of version 1 asks or answers."""
+    """Direction of a frame of version 1: it asks or answers."""
 
     REQUEST = 0
     RESPONSE = 1
@@ -55,5 +55,5 @@ DIRECTIONS: dict[type[Any], Direction] = {one.request: Direction.REQUEST for one
 
 
 def is_request(message: Message) -> bool:
-    """Whether a message asks."""
+    """True if a message asks."""
     return DIRECTIONS[type(message)] is Direction.REQUEST

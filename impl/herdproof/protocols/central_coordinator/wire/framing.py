@@ -20,7 +20,7 @@ MAX_FRAME_BYTES = 2**20
 """The default limit: a Start of some 30,000 partitions."""
 
 SIZE_BYTES = primitives.INT32.size
-"""What stands before a frame, and does not count itself."""
+"""Bytes of the size that stands before a frame, and does not count itself."""
 
 
 class Form(Enum):
@@ -50,7 +50,7 @@ class Splitter:
 
     @property
     def begun(self) -> bool:
-        """Whether bytes are kept that no frame given so far had in it."""
+        """True if bytes are kept that no frame given so far had in it."""
         return bool(self._buffer)
 
     def eof(self) -> None:

@@ -29,11 +29,11 @@ Member = TypeVar("Member", bound=Enum)
 
 
 class FieldKind(Protocol[T]):
-    """How values of one sort lie in a frame."""
+    """Layout of values of one sort in a frame."""
 
     @property
     def label(self) -> str:
-        """What docs/wire.md calls it."""
+        """The name of this kind in docs/wire.md."""
 
     @property
     def least_bytes(self) -> int:

@@ -78,7 +78,7 @@ BODIES: dict[type[Any], Struct[Any]] = {
     Start: Struct(Start, (StructField("partitions", OFFSETS),)),
     StartResponse: Struct(StartResponse, (StructField("error_code", ERROR_CODE),)),
 }
-"""What follows the size and a request's type id."""
+"""Layouts of what follows the size and a request's type id."""
 
 ANSWERED: dict[type[Any], type[Response]] = {
     Consult: ConsultResponse,

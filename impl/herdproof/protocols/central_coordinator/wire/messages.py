@@ -20,7 +20,7 @@ NO_COORDINATOR = -1
 
 
 class ErrorCode(IntEnum):
-    """What went wrong with a request; 0 where nothing did."""
+    """Reason why a request failed; 0 where it did not."""
 
     NONE = 0
     NOT_COORDINATOR = 1
@@ -98,7 +98,7 @@ class RegisterResponse:
 
     error_code: ErrorCode
     member: str | None = None
-    """What the coordinator calls the registration; None before version 2, and where it is none."""
+    """Name of the registration at the coordinator; None before version 2, and where it is none."""
 
 
 @dataclass(frozen=True, slots=True)

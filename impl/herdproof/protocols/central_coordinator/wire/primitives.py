@@ -43,7 +43,7 @@ class ByteReader:
 
     @property
     def left(self) -> int:
-        """How many bytes have not been read."""
+        """The number of bytes that have not been read."""
         return len(self._data) - self.offset
 
     def number(self, layout: struct.Struct) -> int:

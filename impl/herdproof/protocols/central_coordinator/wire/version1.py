@@ -100,7 +100,7 @@ REGISTER_FIELDS = (
     StructField("ping_interval_ms", MILLISECONDS),
     StructField("max_ping_retries", RETRIES),
 )
-"""What both forms send; version 1 adds the session timeout."""
+"""Fields that both forms send; version 1 adds the session timeout."""
 
 BODIES: dict[type[Any], Struct[Any]] = {
     Consult: Struct(Consult),
@@ -124,13 +124,13 @@ BODIES: dict[type[Any], Struct[Any]] = {
     Leave: Struct(Leave),
     LeaveResponse: Struct(LeaveResponse),
 }
-"""What follows the header; an `error_code` is in the header, hence in no body."""
+"""Layouts of what follows the header; an `error_code` is in the header, hence in no body."""
 
 ADDED: dict[type[Any], StructField] = {
     Register: StructField("former", Array(STRING, INT32)),
     RegisterResponse: StructField("member", STRING),
 }
-"""What follows that in version 2: None in a message that says no more than version 1 can."""
+"""Field that follows that in version 2: None in a message that says no more than version 1 can."""
 LATER_BODIES = {of: Struct(of, (*BODIES[of].fields, field)) for of, field in ADDED.items()}
 
 
@@ -163,7 +163,7 @@ AFTER: dict[int, Struct[Any]] = {
     Direction.REQUEST: Struct(dict, AFTER_OF_A_REQUEST),
     Direction.RESPONSE: Struct(dict, AFTER_OF_A_RESPONSE),
 }
-"""What follows the common part of the header, and is followed by the body."""
+"""Layouts of what follows the common part of the header, and is followed by the body."""
 
 
 def encode(frame: Frame) -> bytes:
@@ -303,7 +303,7 @@ def _body(
 
 
 def _unknown_response(type_id: int, error: ErrorCode) -> WireError:
-    """What a response is that belongs to no request of ours: mostly the peer's complaint."""
+    """The error for a response that belongs to no request of ours: mostly the peer's complaint."""
     if not error:
         return WireError(ErrorCode.UNKNOWN_TYPE, f"there is no type {type_id}", 1)
     wrong = WireError(error, "the peer could not read a frame of ours", None)

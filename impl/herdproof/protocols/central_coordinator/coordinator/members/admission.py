@@ -78,7 +78,7 @@ class Admission(CorePart):
     ) -> None:  # fmt: skip
         super().__init__(context)
         self.registrations = 0
-        """How many there were; it goes on, as a broker may be elected again in the same epoch."""
+        """Number of registrations; it goes on, as a broker may be re-elected in the same epoch."""
         self.applicants: dict[int, Applicant] = {}
         """By channel."""
         self.reopening: deque[Group] = deque()
@@ -174,7 +174,7 @@ class Admission(CorePart):
         return self._misfit(register) or self._full(register)
 
     def _misfit(self, register: Register) -> Rejected | None:
-        """What is wrong with the registration's own values, if anything."""
+        """The fault in the registration's own values, if there is one."""
         settings = self._settings
         for name in (register.group_id, register.consumer_id):
             if not 0 < len(name.encode()) <= settings.max_name_bytes:
@@ -213,7 +213,7 @@ class Admission(CorePart):
         return None
 
     def _read(self, register: Register) -> Subscription | Rejected:
-        """What a registration subscribes to, or why it may not."""
+        """The subscription of a registration, or the reason why it may not have it."""
         try:
             subscription = parse(register.topic_count)
         except InvalidSubscription as problem:
@@ -328,7 +328,7 @@ class Admission(CorePart):
 
 
 def name_told(applicant: Applicant) -> str | None:
-    """What an applicant is told of its registration: its name, if its version has room for that."""
+    """The name of its registration that an applicant is told, if its version has room for that."""
     register = applicant.frame.message
     assert isinstance(register, Register)
     return None if register.former is None else applicant.member.registration

@@ -39,7 +39,7 @@ Told: TypeAlias = Callable[[Group], None]
 
 
 class Look:
-    """What is found out of an empty group before it expires."""
+    """Findings about an empty group before it expires."""
 
     def __init__(self, group: Group, newest_ms: int) -> None:
         self.group = group
@@ -74,7 +74,7 @@ class Expiry(CorePart):
         self._elected_then_ms = None
 
     def takes(self, group: Group) -> bool:
-        """Whether an empty group may have to expire; then one of the two is told later."""
+        """True if an empty group may have to expire; then one of the two is told later."""
         if not self._settings.group_retention_ms or not group.modified_ms:
             return False
         if self._elected_then_ms is not None and self._is_young(group.modified_ms):
@@ -151,7 +151,7 @@ class Expiry(CorePart):
         self._store.write(group.name, nodes, partial(self._deleted, group))
 
     def _nodes(self, name: str) -> list[str]:
-        """What stands of a group, each after those below it; but where strangers come, first."""
+        """The nodes of a group, each after those below it; but where strangers come, first."""
         paths, ids = self._paths, self._paths.ids(name)
         tops = (paths.group(name), paths.owners(name), paths.offsets(name), ids)
         standing = self._store.standing.get(name, set())

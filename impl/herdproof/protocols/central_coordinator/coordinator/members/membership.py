@@ -39,7 +39,7 @@ class Membership(CorePart):
     """All groups."""
 
     rebalancer_class: ClassVar[type[Rebalancer]] = Rebalancer
-    """What its rebalancer is made by; a subclass may name another."""
+    """Class that its rebalancer is made by; a subclass may name another."""
 
     def __init__(self, context: Context, pings: PingScheduler) -> None:
         super().__init__(context)
@@ -278,5 +278,5 @@ class Membership(CorePart):
 
 
 def lease_of(group: Group, ghost: Ghost) -> Key:
-    """What the end of a lease is waited for by."""
+    """The key by which the end of a lease is waited for."""
     return ("lease", f"{group.name} {ghost.registration}")

@@ -62,7 +62,7 @@ class Recovery(CorePart):
         self._go_on()
 
     def has_room(self) -> bool:
-        """Whether one more group would be read at once."""
+        """True if one more group would be read at once."""
         return not self.queue and len(self.under_way) < self._settings.max_loads
 
     def clear(self) -> None:

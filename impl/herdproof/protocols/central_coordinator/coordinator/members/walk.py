@@ -39,7 +39,7 @@ class Walk(CorePart):
         self.names: deque[str] = deque()
         """The groups' nodes that are still to be visited."""
         self.number: int | None = None
-        """How many groups there were when they were listed last; None before."""
+        """Number of groups when they were listed last; None before."""
         self._visit = visit
         self._has_room = has_room
         self._listed = listed

@@ -21,7 +21,7 @@ NAMED = 5
 
 
 class Availability(CorePart):
-    """How long partitions of each group have had no reader, and what stood in the way."""
+    """Time for which partitions of each group have had no reader, and what stood in the way."""
 
     def waits(self, group: Group) -> None:
         """A group's rebalance cannot go on: for a lease, or for who is expected back."""
@@ -75,7 +75,7 @@ class Availability(CorePart):
             )  # fmt: skip
 
     def _account(self, group: Group, outage: WithoutReader, why: str) -> None:
-        """What was in the way is over, and this begins."""
+        """Account for the time that the last cause has taken, and begin with this one."""
         now_ms = self._outbox.now_ms
         past_ms = now_ms - outage.why_ms
         outage.past_ms[outage.why] = outage.past_ms.get(outage.why, 0) + past_ms

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from herdproof.consuming.subscription import Named, Subscription, Wildcard
 
 PORTION = 500_000
-"""How many steps of matching (`Pattern.steps`) are taken until the next tick: 3 to 10 ms."""
+"""Number of steps of matching (`Pattern.steps`) taken until the next tick: 3 to 10 ms."""
 MANY = 64
 """Who names so many topics has a row, like a wildcard."""
 
@@ -74,7 +74,7 @@ class Matches:
     # ── What was found ──────────────────────────────────────────────────────────────────────
 
     def wants(self, subscription: Subscription, topic: str) -> bool:
-        """Whether a topic is wanted; of what is not matched yet it is assumed."""
+        """True if a topic is wanted; of what is not matched yet it is assumed."""
         row = self.rows.get(subscription)
         place = self.topics.get(topic, -1)
         return row is None or not 0 <= place < len(row) or row[place] > 0
@@ -106,7 +106,7 @@ class Matches:
     # ── In portions ─────────────────────────────────────────────────────────────────────────
 
     def is_busy(self) -> bool:
-        """Whether something is to be matched: the next tick goes on."""
+        """True if something is to be matched: the next tick goes on."""
         return bool(self._open)
 
     def run(self) -> None:
@@ -142,5 +142,5 @@ class Matches:
 
 
 def has_row(subscription: Subscription) -> bool:
-    """Whether what a subscription means is remembered topic by topic."""
+    """True if what a subscription means is remembered topic by topic."""
     return isinstance(subscription, Wildcard) or len(subscription.topics) >= MANY

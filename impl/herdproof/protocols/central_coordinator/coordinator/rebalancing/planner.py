@@ -17,7 +17,7 @@ from herdproof.protocols.central_coordinator.coordinator.context import Context,
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Making
 
 PORTION = 60_000
-"""How many steps, of 50 to 150 ns each, are taken until the next tick: 3 to 10 ms."""
+"""Number of steps, of 50 to 150 ns each, taken until the next tick: 3 to 10 ms."""
 
 
 class GroupPlans(CorePart):
@@ -36,7 +36,7 @@ class GroupPlans(CorePart):
         self._left = PORTION
 
     def is_used_up(self) -> bool:
-        """Whether this portion is used up: the next tick goes on."""
+        """True if this portion is used up: the next tick goes on."""
         return self._left <= 0
 
     def spend(self, steps: int) -> bool:
@@ -63,7 +63,7 @@ class GroupPlans(CorePart):
         return making.plan
 
     def plans_any(self, group: Group) -> bool:
-        """Whether there is anything for a group's members to consume."""
+        """True if there is anything for a group's members to consume."""
         making = self._making(group)
         while making.rest is not None and not (making.plan and self.is_used_up()):
             self._go_on(group, making)
@@ -114,6 +114,6 @@ class GroupPlans(CorePart):
 
 
 def said_in(partition: Partition) -> int:
-    """How many bytes of a Start say a partition: two strings, and an offset."""
+    """The number of bytes of a Start that say a partition: two strings, and an offset."""
     topic, number = partition
     return len(topic.encode()) + len(number) + 12

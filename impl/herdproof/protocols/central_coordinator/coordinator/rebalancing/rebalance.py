@@ -60,9 +60,9 @@ Told: TypeAlias = Callable[[Group], None]
 Owners: TypeAlias = dict[Partition, Owner]
 
 AT_ONCE = 64
-"""How many rebalances a handler begins in one event: all of a large crowd's would hold up all."""
+"""Number of rebalances that a handler begins in one event; a large crowd's would hold up all."""
 STEPS_OF_AN_OWNER = 150
-"""What it takes to write a partition's owner, in the steps of a plan."""
+"""Cost of writing a partition's owner, in the steps of a plan."""
 
 
 class Rebalancer(CorePart):
@@ -146,7 +146,7 @@ class Rebalancer(CorePart):
             self.rebalance(queue.popleft())
 
     def is_busy(self) -> bool:
-        """Whether something is left to be done: the next tick goes on."""
+        """True if something is left to be done: the next tick goes on."""
         return any(self.rebalance_request_q) or bool(self._preparing)
 
     def _queue(self, group: Group) -> None:
