@@ -14,16 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HALVES = ("What ", "How ", "Whether ")
 CEILINGS = {
-    "impl/herdproof": 4,
-    "impl/herdproof/broker": 9,
     "impl/herdproof/cli/run/demo": 24,
-    "impl/herdproof/conformance/traces": 16,
     "impl/herdproof/consuming": 86,
     "impl/herdproof/pipeline/audit": 59,
     "impl/herdproof/pipeline/judging": 29,
     "impl/herdproof/pipeline/report": 28,
     "impl/herdproof/pipeline/spark": 4,
-    "impl/herdproof/protocols": 1,
     "impl/herdproof/protocols/central_coordinator": 19,
     "impl/herdproof/protocols/central_coordinator/client": 27,
     "impl/herdproof/protocols/central_coordinator/coordinator": 65,
@@ -33,8 +29,6 @@ CEILINGS = {
     "impl/herdproof/protocols/central_coordinator/simulated": 35,
     "impl/herdproof/protocols/central_coordinator/traces": 18,
     "impl/herdproof/protocols/central_coordinator/wire": 19,
-    "impl/herdproof/protocols/election": 3,
-    "impl/herdproof/protocols/self_rebalancing/simulated": 1,
     "impl/herdproof/shells": 11,
     "spec/herdspec/protocols/central_coordinator": 2,
     "spec/herdspec/protocols/contract": 1,
