@@ -69,5 +69,5 @@ class Timer:
         return cls(now_ms + timeout_ms)
 
     def remaining_time_at_least_zero(self, now_ms: int) -> int:
-        """The milliseconds that are left of it."""
+        """The milliseconds that are left of the budget."""
         return max(0, self.ends_ms - now_ms)

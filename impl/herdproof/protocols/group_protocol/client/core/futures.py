@@ -21,7 +21,7 @@ class RequestFuture(Generic[T]):
 
     @property
     def succeeded(self) -> bool:
-        """True if it has a value."""
+        """True if the future has a value."""
         return self.is_done and self.error is None
 
     @property
