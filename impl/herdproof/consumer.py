@@ -83,7 +83,7 @@ RESETS: Mapping[str, OffsetReset | None] = {
     "latest": OffsetReset.LARGEST,
     "none": None,
 }
-"""What `auto_offset_reset` may be: the documents' names, and those of today's Kafka."""
+"""Values that `auto_offset_reset` may have: the documents' names, and those of today's Kafka."""
 
 OURS = {
     "bootstrap.servers": "bootstrap_servers", "group.id": "group", "client.id": "consumer_id",
@@ -94,7 +94,7 @@ OURS = {
 """Settings of librdkafka's that say nothing here, and the argument that does."""
 
 CLOSE_S = 10.0
-"""How long `close` waits for the listener, the last commit and the coordinator's farewell."""
+"""Time that `close` waits for the listener, the last commit and the coordinator's farewell."""
 
 KafkaSettings = Mapping[str, str | int | float | bool]
 Topics = str | re.Pattern[str] | Iterable[str] | Mapping[str, int]
@@ -309,7 +309,7 @@ class Consumer:
     @property
     def troubles(self) -> tuple[str, ...]:
         """
-        What is wrong at present, a sentence each; empty where all is well.
+        Problems at present, a sentence each; empty where all is well.
 
         As that no coordinator answers, or that a topic is not there. It is logged as well: at once,
         again ever more seldom while it lasts, and when it is over.
@@ -385,7 +385,7 @@ class Consumer:
 
     def lags(self) -> dict[TopicPartition, int]:
         """
-        How far `position` is behind each assigned partition's end, which Kafka is asked for.
+        Distance of `position` from each assigned partition's end, which Kafka is asked for.
 
         Those are left out whose position is not known yet. Raises `KafkaUnreachable`.
         """

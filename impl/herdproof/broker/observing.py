@@ -76,7 +76,7 @@ class ObservedFront(FrontBroker):
         self._see = see
 
     def _in_common(self, theirs: Versions) -> Versions:
-        """What both sides speak, of groups too."""
+        """The versions that both sides speak; of groups' requests, those that are read here."""
         spoken = dict(super()._in_common(theirs))
         for api, (oldest, newest) in self._read.items():
             first, last = theirs.get(api, (0, -1))

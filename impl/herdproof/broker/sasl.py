@@ -74,7 +74,7 @@ class LoginExchange(Protocol):
     """Who has logged in, once that is so."""
 
     def answer(self, token: bytes) -> bytes:
-        """What is said to what the client says; raises `LoginFailed`."""
+        """The answer to a token of the client's; raises `LoginFailed`."""
 
 
 @dataclass
@@ -149,7 +149,7 @@ class SaslUsers:
         names: list[str] = []
 
         def look_up(name: str) -> Any:
-            """What is known of a user; `KeyError` if nothing is."""
+            """The secret that is known of a user; `KeyError` if none is."""
             names.append(name)
             return self._known[mechanism][name]
 
@@ -164,13 +164,13 @@ def _scram(mechanism: str) -> Any:
 
 @dataclass
 class SaslGate:
-    """What stands before a port's handlers: takes what is about logging in, and lets in."""
+    """Gate before a port's handlers: it answers what is about logging in, and lets in."""
 
     users: SaslUsers
     _begun: dict[KafkaConnection, LoginExchange] = field(default_factory=dict)
 
     def lets(self, connection: KafkaConnection, head: RequestHead, frame: bytes) -> bool:
-        """Whether a request is for the handlers; if not, it is answered, or its connection ends."""
+        """True if a request is for the handlers; else it is answered, or its connection ends."""
         if head.api not in SASL_VERSIONS:
             exchange = self._begun.get(connection)
             if head.api == ApiKey.ApiVersions or (exchange is not None and exchange.user):
@@ -231,7 +231,7 @@ class SaslGate:
 # ── In front of a Kafka, which is asked ─────────────────────────────────────────────────────
 
 ROUNDS: Mapping[str, int] = {PLAIN: 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
-"""How many answers without an error a log-in takes."""
+"""Number of answers without an error that a log-in takes, by mechanism."""
 
 
 @dataclass
@@ -239,10 +239,10 @@ class SaslWatch:
     """Lets in whom the Kafka behind has let in: log-ins go on to it, and are watched."""
 
     _left: dict[KafkaConnection, int] = field(default_factory=dict)
-    """How many answers are missing, of each that has begun to log in."""
+    """Number of answers that are missing, by connection that has begun to log in."""
 
     def lets(self, connection: KafkaConnection, head: RequestHead, _frame: bytes) -> bool:
-        """Whether a request is to be answered, or to go on."""
+        """True if a request is to be answered, or to go on; else its connection ends."""
         is_in = self._left.get(connection) == 0
         if is_in or head.api in SASL_VERSIONS or head.api == ApiKey.ApiVersions:
             return True
@@ -293,7 +293,7 @@ def logging_in(mechanism: SaslMechanism, user: str, password: str) -> LoginReque
 
 
 def tokens_of(mechanism: SaslMechanism, user: str, password: str) -> Generator[bytes, bytes, None]:
-    """What a client says, in turn; is sent what is answered. Raises `LoginFailed`."""
+    """The tokens that a client says, in turn; is sent what is answered. Raises `LoginFailed`."""
     if mechanism == PLAIN:
         yield f"\0{user}\0{password}".encode()
         return

@@ -46,8 +46,8 @@ class Implementation:
     """The map of its traces' lines to the spec; by default they are the spec's own words."""
     auditor: Callable[[], Auditor | type[MapAuditor]] | None = None
     """
-    What the pipeline knows of its traces, or the class that knows it of a map's; by default no more
-    than the map says.
+    Auditor of its traces in the pipeline, or the class of one made of a map; by default, one that
+    knows no more than the map says.
     """
     simulated: Callable[[], Simulated] | None = None
     """Its simulator, for campaigns; by default its adapter, walked at random."""

@@ -24,11 +24,11 @@ from herdspec.language.specification import Action
 from herdspec.language.types import SetOf, SortOf
 
 OF_ALL = frozenset({"node", "role", "group", "zxid", "sequence", "time_ns"})
-"""What every line has, and a map may name."""
+"""Names that every line has, and that a map may use."""
 _ENTRY = re.compile(r"([\w.]+)(?:\[(.+)\])?")
 _MISSING = object()
 Get = Callable[[Any], Any]
-"""How something is read from a line."""
+"""Function that reads something from a line."""
 Entry = tuple[str, str, list[str], Get]
 """A field that lines show, how the map writes that, the names of its keys, and its value."""
 
@@ -77,7 +77,7 @@ class Bindings:
         return self._of.values()
 
     def sizes(self, factor: int = 1) -> dict[str, int]:
-        """How many elements of each sort there should be; `factor` times those that come and go."""
+        """The number of elements of each sort to have; `factor` times those that come and go."""
         sizes = {sort: max(1, len(names)) for sort, names in self.values.names.items()}
         for sort, begun in self._begun.items():
             owner = self.table.identities[sort].owner
@@ -116,19 +116,19 @@ class Binding:
         self.row = row = table.row_of(name)
         self._actions = table.actions_of(name)
         self.action = next((a for a in self._actions if a is not None), None)
-        """What the line is called by."""
+        """Action that the line is called by; None if it has none."""
         self._before = [table.specification.action(name) for name in row.before]
         self._is_told = any(issubclass(of, TraceLine) for of in table.formats.values())
-        """Whether lines have arguments and fields that were seen, as those of version 2 have."""
+        """True if lines have arguments and fields that were seen, as those of version 2 have."""
         self._stand()
         self._entries = self._places(row.seen) if isinstance(row.seen, Mapping) else []
         parameters = {name for name, *_ in (*self._plain, *self._standing)}
         keys = {key for *_, keys, _ in self._entries for key in keys}
         self._is_shown_anew = self._is_told or not keys <= parameters
-        """Whether what a line shows depends on more of it than parameters, and entries' values."""
+        """True if what a line shows depends on more of it than parameters, and entries' values."""
         self._shows = [] if self._is_shown_anew else [get for *_, get in self._entries]
         self._known: dict[Any, Any] = {}
-        """What was made of the same values before."""
+        """Results of earlier lines, by the values that they were made of."""
         self._ways = method(row.ways) if row.ways is not None else None
         self._claims = method(row.claims) if row.claims is not None else None
         self._note = method(row.note) if row.note is not None else None
@@ -170,14 +170,14 @@ class Binding:
         ]
 
     def _get(self, source: Source) -> Get:
-        """How what stands at a place is read from a line."""
+        """The function that reads the value at a place of a line."""
         if isinstance(source, str):
             return partial(found, source=source) if self._is_told else attrgetter(source)
         assert not isinstance(source, Any_), "ANY is looked for nowhere"
         return self._bindings.method(source)
 
     def _places(self, seen: Mapping[str, Source]) -> list[Entry]:
-        """What lines show, and where that stands."""
+        """The entries of fields that lines show, and where their values stand."""
         places = []
         for entry, source in seen.items():
             parsed = _ENTRY.fullmatch(entry)
@@ -190,7 +190,7 @@ class Binding:
     # ── A line ──────────────────────────────────────────────────────────────────────────────
 
     def key(self, line: Any) -> Any:
-        """What a line is about that begins with it; None: nothing that the spec knows."""
+        """The key of the thing that begins with a line; None: nothing that the spec knows."""
         return self._key(line)
 
     def settle(self) -> None:
@@ -232,7 +232,7 @@ class Binding:
     def _made(
         self, line: Any, given: tuple[Any, ...]
     ) -> tuple[dict[str, Any], Values, Sequence[Claim], Led | None]:
-        """What is told by a line of these values, but for the line itself."""
+        """Everything that is told by a line of these values, but for the line itself."""
         key = (given, *[get(line) for get in self._shows])
         try:
             return self._known[key]  # type: ignore[no-any-return]
@@ -295,7 +295,7 @@ class Binding:
                 )
 
     def _shown(self, line: Any, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        """What a line shows."""
+        """The claims of what a line shows."""
         seen, values = self.row.seen, self._values
         if self._entries:
             entries = tuple([self._entry(line, arguments, entry) for entry in self._entries])
@@ -325,7 +325,7 @@ class Binding:
     # ── The way there ───────────────────────────────────────────────────────────────────────
 
     def led(self, told: Told) -> Led:
-        """How the spec is to be led along a line."""
+        """The step constraint that a line puts on the spec."""
         led = told.led
         if led is not None and self._claims is None and not self._is_shown_anew:
             return led
@@ -377,7 +377,7 @@ def keyed(keys: Sequence[Any], of: Any) -> Any:
 
 
 def found(line: Any, source: str) -> Any:
-    """What stands at a place of a line; `_MISSING` if nothing does."""
+    """The value at a place of a line; `_MISSING` if there is none."""
     if not isinstance(line, TraceLine):
         return getattr(line, source, _MISSING)
     if source in OF_ALL and source not in line.arguments:

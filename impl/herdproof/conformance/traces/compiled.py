@@ -41,7 +41,7 @@ class Compiler:
     def of(
         self, spec: Specification, sizes: Mapping[str, int], spare: Collection[str], lines: int
     ) -> Steps:
-        """How steps are to be taken at these sizes (or, of sorts in `spare`, a bit above)."""
+        """The steps of a spec at these sizes (or, of sorts in `spare`, a bit above)."""
         larger = {
             name: size + -size % MULTIPLE if name in spare and size >= FEW else size
             for name, size in sizes.items()

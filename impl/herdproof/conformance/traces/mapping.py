@@ -203,7 +203,7 @@ class TraceMap:
     """By sort, what its elements stand for, if that comes and goes."""
     group: Callable[[Values, Sequence[Any]], Any] | None = None
     """
-    What is known of a group while it is replayed, made of its lines: of rows' functions, the first
+    Knowledge of a group while it is replayed, made of its lines: of rows' functions, the first
     argument. Names and numbers that no row finds it tells the values beforehand.
     """
     initial: Callable[[Any], Mapping[tuple[str, Any], int]] | None = None

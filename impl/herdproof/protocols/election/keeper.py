@@ -37,7 +37,7 @@ from herdproof.zookeeper.operations import (
 CHILDREN, DATA = Change.CHILDREN, Change.DATA
 
 PORTION_S = 0.01
-"""How long the loop hears what ZooKeeper told before others have their turn."""
+"""Longest time that the loop hears what ZooKeeper told before others have their turn."""
 
 FIRES = {
     Change.CREATED: (DATA,),
@@ -81,7 +81,7 @@ class Keeper:
         self._watches: set[tuple[str, Change]] = set()
         self._lost: set[tuple[str, Change]] = set()
         self._told: deque[Callable[[], None]] = deque()
-        """What another thread tells, and the loop has not heard yet."""
+        """Calls that another thread has handed over, and the loop has not made yet."""
         self._is_called = False
         """The loop was asked to hear it."""
         self._election = ZkElection(
@@ -104,7 +104,7 @@ class Keeper:
 
     @property
     def session_timeout_ms(self) -> int:
-        """What ZooKeeper has granted; 0 before the first connection."""
+        """The session timeout that ZooKeeper has granted; 0 before the first connection."""
         return round(self._election.client.negotiated_timeout_s * 1000)
 
     async def start(self, timeout_s: float) -> None:

@@ -33,7 +33,7 @@ class GroupSettings:
     offsets_retention_check_interval_ms: int = 600_000
     """`offsets.retention.check.interval.ms`: how often is looked for those to forget."""
     group_new_member_join_timeout_ms: int = 300_000
-    """How long a new member's JoinGroup is waited for (Kafka has no setting for it)."""
+    """Time that a new member's JoinGroup is waited for (Kafka has no setting for it)."""
     commits: Literal["owner", "as_kafka"] = "owner"
     """`owner`: nobody commits for a partition that another member owns (*ours*); `as_kafka`: any
     member of the generation may."""
@@ -57,5 +57,5 @@ class GroupSettings:
 
     @property
     def offsets_retention_ms(self) -> int:
-        """How long the offsets of a group are kept that nobody uses."""
+        """The time that offsets are kept of a group that nobody uses."""
         return self.offsets_retention_minutes * _MS_A_MINUTE

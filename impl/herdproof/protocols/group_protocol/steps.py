@@ -56,7 +56,7 @@ ClientAction: TypeAlias = Literal[
     "commit",
     "close",
 ]
-"""What a client does. `refused`: it was told so of what it asked for as a member."""
+"""Actions of a client. `refused`: it was told so of what it asked for as a member."""
 
 WAITS = "waits"
 """The outcome of a JoinGroup or SyncGroup that is parked; `CHANGED`: of one that says otherwise."""
@@ -69,7 +69,7 @@ EVERYTHING = "everything"
 """The outcome of an OffsetFetch that tells all that is stored."""
 DONE = "done"
 REFUSED = "refused"
-"""What became of a change that was to be stored."""
+"""The outcome of a change that could not be stored; `DONE`: of one that was."""
 
 
 class Share(Struct, frozen=True, array_like=True):
@@ -103,13 +103,13 @@ class Step(Struct, frozen=True, kw_only=True):
     members: tuple[str, ...] = ()
     """All of the generation, or all that are answered."""
     owners: tuple[Share, ...] = ()
-    """What members are assigned."""
+    """Partitions that members are assigned."""
     offsets: tuple[OffsetMark, ...] = ()
-    """What is taken, stored, or told; -1: none is stored."""
+    """Offsets that are taken, stored, or told; -1: none is stored."""
     refused: tuple[OffsetMark, ...] = ()
-    """What is not taken."""
+    """Offsets that are not taken."""
     number: int = 0
     """Of a change that is to be stored, of what became of it, or of the last one before a fetch."""
     epoch: int = 0
     is_assigned: bool = False
-    """Whether an assignment of the generation is stored."""
+    """True if an assignment of the generation is stored."""

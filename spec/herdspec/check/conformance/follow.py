@@ -99,7 +99,7 @@ class Steps(Protocol):
 
 
 def copier(kind: Rich) -> Callable[[Any], Any]:
-    """How a value of a type is copied, so that the copy shares nothing that can be changed."""
+    """The function that copies a value of a type; a copy shares nothing that can be changed."""
     return dict.copy if isinstance(kind, Table) and is_scalar(kind.value) else twin
 
 
@@ -203,7 +203,7 @@ class Follower:
     def __post_init__(self) -> None:
         self.carried = [Carried(state) for state in self.begins]
         self._is_watched = self.watch is not None
-        """Whether anybody wants to know of each step."""
+        """True if anybody wants to know of each step."""
         if self.promises is not None:
             self.hold_to(self.promises)
         self._under_way: dict[int, Led] = {}
@@ -260,7 +260,7 @@ class Follower:
         return Miss(0, "promise", tuple(after[0].broken))
 
     def _after_silence(self, line: Led, ends: int | None) -> list[Carried]:
-        """What a line leads to where steps may come before it that no line tells, or are late."""
+        """The states after a line before which silent steps may come, or late ones."""
         silent = line.silent
         after = self._after(self._closed(silent, self.put_off), line, ends)
         if silent and self.put_off.intersection(silent):

@@ -287,4 +287,4 @@ HABITS: dict[str, Callable[..., object]] = {
     "accepts_offset": mistakes.offsets_of_the_past,
     "requeue": mistakes.requeue_while_retries_last,
 }
-"""What `002` shares with the variants that have one mistake each."""
+"""Habits that `002` shares with the variants that have one mistake each."""

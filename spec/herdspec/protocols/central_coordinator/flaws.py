@@ -1,5 +1,5 @@
 """
-What goes wrong: the drafts' coordinator, and the verified one with single mistakes put back.
+Flaws: the drafts' coordinator, and the verified one with single mistakes put back.
 
 Each of `FLAWS` is the verified protocol with one habit of the drafts (`000`, `001`, `002`), or with
 one mistake that the checkers found while the protocol was written (`FOUND`); the implementation's
@@ -205,7 +205,7 @@ FOUND = {
         brokers=2,
     ),
 }
-"""What the checkers found while the verified protocol was written; each forced a correction."""
+"""Mistakes that the checkers found while the protocol was written; each forced a correction."""
 
 AS_DRAFTED = (
     specification(

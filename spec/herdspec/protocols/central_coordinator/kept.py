@@ -35,11 +35,11 @@ SAID_BY = {
 """Which of its own properties say a sentence; of the handover the contract alone does."""
 ASSUMED = "lease"
 UNDER_IT = (EXCLUSIVE, HANDOVER, BEGINS, SETTLES)
-"""What is shown under the assumption alone."""
+"""Sentences that are shown under the assumption alone."""
 
 
 def shown_of_verified(sentence: Sentence) -> ShownBy:
-    """What is shown of the verified coordinator; without the assumption, wherever it is."""
+    """The rows that show a sentence of the verified coordinator; without `lease` where they can."""
     if sentence not in UNDER_IT:
         return shown("without_lease", *SAID_BY[sentence])
     if sentence is HANDOVER:
@@ -62,4 +62,4 @@ DISCHARGES = (
         " delivers nothing and takes no request",
     ),
 )
-"""What the assumption follows from, and what is assumed instead."""
+"""Discharges of the assumption: the rows that it follows from, and what is assumed instead."""

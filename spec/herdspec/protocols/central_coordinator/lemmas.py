@@ -338,9 +338,9 @@ LEMMAS = (
     offsets_are_of_finished_records,
     who_is_started_does_not_follow_yet, one_write_at_a_time, what_is_missed_is_remembered,
 )  # fmt: skip
-"""What the promises need that hold without the assumption `lease`."""
+"""Lemmas of the promises that hold without the assumption `lease`."""
 LEMMAS_OF_THE_LEASE = (
     generations_have_been, nobody_goes_back, starts_are_told_once, who_fetches_owns,
     what_is_noted_is_its_owners, nobody_fetches_while_owners_are_written,
 )  # fmt: skip
-"""What the other promises need beside."""
+"""Further lemmas, of the promises that need the assumption `lease`."""

@@ -315,7 +315,7 @@ def hear_of_the_write(self: CentralCoordinator, b: Broker) -> None:
 
 
 def refuse_and_remember(self: CentralCoordinator, b: Broker) -> None:
-    """What the broker has sent is refused; what it decided on is what it may send again."""
+    """Refuse what the broker has sent; what it decided on is what it may send again."""
     require(self.write[b] == Write.OWNERS or self.write[b] == Write.OFFSETS)
     self.write[b] = Write.REFUSED
 
@@ -381,7 +381,7 @@ def stop_and_keep_the_ack(self: CentralCoordinator, m: Member, b: Broker) -> Non
 
 
 def given_by_id(self: CentralCoordinator, m: Member, p: Partition) -> bool:
-    """What the consumer of that id owns, with whichever registration."""
+    """True if the consumer of that id owns the partition, with whichever registration."""
     return self.owner[p] == m
 
 

@@ -37,7 +37,7 @@ def verified() -> Specification:
 
 
 def contract() -> Specification:
-    """What every group protocol owes its users."""
+    """The contract: promises that every group protocol owes its users."""
     from herdspec.protocols.contract.properties import RESETTING
 
     return RESETTING
@@ -51,7 +51,7 @@ def drafted() -> Flaw:
 
 
 def columns() -> tuple[Column, ...]:
-    """What shows the contract's sentences, drafted and as it should be."""
+    """The columns that show the contract's sentences, drafted and as it should be."""
     from herdspec.protocols.central_coordinator.kept import COLUMNS
 
     return COLUMNS

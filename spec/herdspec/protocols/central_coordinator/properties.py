@@ -355,9 +355,9 @@ PROMISES = (
     a_start_says_what_is_stored, who_does_not_lead_commands_nobody, complete,
 )  # fmt: skip
 OF_ITS_OWN = (a_start_says_what_is_stored, who_does_not_lead_commands_nobody)
-"""What it promises of its messages, beside the contract, and what traces are judged by, too."""
+"""Promises about its messages, beside the contract; traces are judged by them, too."""
 OF_THE_LEASE = (exclusive, a_start_is_at_the_stored_offset)
-"""What is promised under the assumption `lease` alone."""
+"""Properties that are promised under the assumption `lease` alone."""
 POSSIBLE = (
     a_partition_is_consumed, offsets_are_stored, two_coordinators_believe_in_themselves,
     a_broken_connection_is_unnoticed, a_member_is_counted_that_has_given_up,

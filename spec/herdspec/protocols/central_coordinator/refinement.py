@@ -61,7 +61,7 @@ def known(s: CentralCoordinator, p: Partition) -> bool:
 
 
 def interest(s: CentralCoordinator, m: Member, p: Partition) -> bool:
-    """What the member has registered for."""
+    """True if the member has registered for the partition."""
     return s.interest[m, p]
 
 

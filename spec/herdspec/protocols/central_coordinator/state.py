@@ -150,7 +150,7 @@ class CoordinatedGroup(Spec):
         self.election.write(b)
 
     def refuse_write(self, b: Broker) -> None:
-        """What the broker has sent is refused."""
+        """Refuse the write that the broker has sent."""
         require(self.write[b] == Write.OWNERS or self.write[b] == Write.OFFSETS)
         self.write[b] = Write.REFUSED
         self.forget_plan(b)
@@ -241,12 +241,12 @@ class CoordinatedGroup(Spec):
                 self.reported[m, p] = self.position[m, p]
 
     def hear(self, m: Member, b: Broker, kind: Kind) -> None:
-        """What comes next is of this kind, and reaches the coordinator that has its sender."""
+        """Require that a message of this kind is next, at the coordinator that has its sender."""
         require(self.books[m] == b and len(self.up[m]) > 0)
         require(self.up[m][0].kind == kind)
 
     def hear_answer(self, m: Member, b: Broker, kind: Kind) -> None:
-        """What comes next answers the request that is outstanding."""
+        """Hear the answer to the request that is outstanding, of this kind."""
         self.hear(m, b, kind)
         require(self.asks(m, kind))
         self.asked[m] = Asked.NONE

@@ -9,7 +9,7 @@ from herdspec import Nat
 
 
 class Kind(Enum):
-    """What a message is; a response has its request's name."""
+    """Kind of a message; a response has its request's name."""
 
     REGISTER = "register"
     PING = "ping"
@@ -28,7 +28,7 @@ class Asked(Enum):
 
 
 class Phase(Enum):
-    """How far the coordinator is with the group; all but IDLE: `groupsBeingRebalanced`."""
+    """Phase of the group at its coordinator; all but IDLE: `groupsBeingRebalanced`."""
 
     IDLE = "idle"
     QUEUED = "queued"
@@ -41,7 +41,7 @@ class Phase(Enum):
 
 
 class Write(Enum):
-    """How far the one write is that a coordinator has sent to ZooKeeper."""
+    """State of the one write that a coordinator has sent to ZooKeeper."""
 
     NONE = "none"
     OFFSETS = "offsets"  # sent

@@ -40,7 +40,7 @@ from herdspec.protocols.group import Member, Partition
 
 
 class Stage(Enum):
-    """How far the group is with the next owners."""
+    """Stage of the group on the way to its next owners."""
 
     OPEN = "open"  # something has changed: members let go
     HANDED = "handed"  # the next owners are written, and begin
@@ -401,7 +401,7 @@ class GroupContract(Spec):
         self.forget()
 
     def forget(self) -> None:
-        """What the coordinator knew, it knows no more."""
+        """Forget what the coordinator knew."""
         self.stage = Stage.OPEN
         self.author = None
         for p in Partition:
@@ -425,7 +425,7 @@ class GroupContract(Spec):
             self.reported[m, p] = self.position[m, p]
 
     def lose_reports(self, m: Member) -> None:
-        """What the member has said counts no more."""
+        """Discard what the member has said: it counts no more."""
         self.begun[m] = False
         for p in Partition:
             self.reported[m, p] = 0

@@ -172,7 +172,7 @@ def look_and_create_at_once(self: Election, b: Broker) -> None:
 
 
 AT_ONCE = {"one_coordinator_at_a_time": Failure(15, "handle_create")}
-"""What holds of no protocol without clocks; the verified one fails it too, in this way."""
+"""Properties that hold of no protocol without clocks; so the verified one fails them."""
 
 HELD = specification(Election, *PROMISES, one_coordinator_at_a_time)
 """The verified protocol and its promises, without the lemmas."""

@@ -345,7 +345,7 @@ SHAPE = (
     only_a_node_that_stands_is_a_former_sessions, only_lagging_servers_have_a_view,
     answers_are_to_the_call_under_way, only_what_tells_an_epoch_carries_one, who_leads_stands,
 )  # fmt: skip
-"""What no other promise needs: it says which states code may be put into."""
+"""Properties that no other promise needs: they say which states code may be put into."""
 LEMMAS = (
     no_epoch_is_given_to_two, the_present_epoch_is_its_winners, epochs_given_have_been,
     epochs_begin_at_one, who_is_not_connected_asks_nothing, what_it_is_told_of_its_node_is_true,

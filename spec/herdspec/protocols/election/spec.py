@@ -37,7 +37,7 @@ class Broker(Sort):
 
 
 class Link(Enum):
-    """What a client knows of its session."""
+    """State of a client's session, as far as the client knows."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -45,7 +45,7 @@ class Link(Enum):
 
 
 class Call(Enum):
-    """What an elector has asked of ZooKeeper and not yet finished with."""
+    """Call of an elector to ZooKeeper that it has not yet finished with."""
 
     NONE = "none"
     LOOK = "look"
@@ -56,7 +56,7 @@ class Call(Enum):
 
 
 class Answer(Enum):
-    """What lies in the inbox as the answer to the call under way."""
+    """Answer to the call under way, as it lies in the inbox."""
 
     NONE = "none"
     ABSENT = "absent"
@@ -69,7 +69,7 @@ class Answer(Enum):
 
 
 class View(Enum):
-    """What a lagging server still believes of the leader's node, seen from one session."""
+    """View that a lagging server still has of the leader's node, seen from one session."""
 
     ABSENT = "absent"
     OTHERS = "others"
@@ -426,7 +426,7 @@ class Election(Spec):
             self.finish(b)
 
     def heeds_watch(self, b: Broker) -> bool:
-        """Whether a watch that fires now will make this broker look (answers come in order)."""
+        """True if a watch that fires now will make this broker look (answers come in order)."""
         about_to_see = self.call[b] == Call.LOOK and self.answer[b] == Answer.NONE
         return self.stands[b] and not about_to_see
 
@@ -445,7 +445,7 @@ class Election(Spec):
         require(self.connected[b])
 
     def shown(self, b: Broker) -> Answer:
-        """What the server of this broker shows it of the leader's node."""
+        """The leader's node, as the server of this broker shows it."""
         if self.behind[b]:
             if self.view[b] == View.MINE:
                 return Answer.MINE
@@ -455,7 +455,7 @@ class Election(Spec):
         return Answer.MINE if self.is_mine(b) else Answer.OTHERS
 
     def shown_epoch(self, b: Broker) -> Nat:
-        """What the server of this broker shows it of the epoch."""
+        """The epoch, as the server of this broker shows it."""
         return self.view_epoch[b] if self.behind[b] else self.epoch
 
     def create(self, b: Broker) -> None:

@@ -1,5 +1,5 @@
 """
-What goes wrong: the printed client, Kafka's own coordinator, and what care is taken of.
+Flaws: the printed client, Kafka's own coordinator, and what care is taken of.
 
 Each of `PRINTED` is the verified protocol with one habit of `003`'s client, each of `KAFKAS` with
 one of Kafka's own coordinator, each of `FOUND` without something that the verified one takes care
@@ -115,7 +115,7 @@ KAFKAS = {
         "evicted_goes_on",
     ),
 }
-"""What Kafka's own coordinator, or client, does."""
+"""Flaws of Kafka's own coordinator, or client."""
 
 FOUND = {
     "expels_who_waits": _flaw(
@@ -142,7 +142,7 @@ FOUND = {
         "late_join",
     ),
 }
-"""What the verified protocol takes care of, and what it assumes."""
+"""Flaws that the verified protocol takes care of, or assumes away."""
 
 DRAFTED = _flaw(
     {

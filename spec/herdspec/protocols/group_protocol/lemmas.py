@@ -254,6 +254,6 @@ LEMMAS = (
     each_state_has_its_write, all_wait_while_the_generation_is_stored, what_is_listed_is_owned,
     offsets_are_of_finished_records, who_has_its_assignment_has_all_of_it, owners_are_ahead,
 )  # fmt: skip
-"""What the promises need that hold without the assumption `evicted_has_stopped`."""
+"""Lemmas of the promises that hold without the assumption `evicted_has_stopped`."""
 LEMMAS_OF_STOPPING = (what_is_given_is_owned,)
-"""What the other promises need beside."""
+"""Further lemmas, of the promises that need the assumption `evicted_has_stopped`."""

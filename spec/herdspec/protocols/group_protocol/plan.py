@@ -122,7 +122,7 @@ def variants() -> dict[str, Specification]:
 
 
 def varied() -> tuple[Check, ...]:
-    """What is checked of the variants: each with two members, one partition, one fault."""
+    """The checks of the variants: each with two members, one partition, one fault."""
     looked = [
         Looked(
             name, spec, {sort: 2 if sort == "Member" else 1 for sort in spec.sorts}, 1, bound=BOUND
@@ -152,7 +152,7 @@ def told(brokers: int, members: int, partitions: int, *, faults: int) -> Looked:
 
 
 def contract() -> Specification:
-    """What a group whose members are stored owes its users."""
+    """The contract: promises that a group whose members are stored owes its users."""
     from herdspec.protocols.group_protocol.stored_members import STORED_MEMBERS
 
     return STORED_MEMBERS

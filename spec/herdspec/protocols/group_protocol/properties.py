@@ -321,7 +321,7 @@ def a_write_is_too_late(s: GroupProtocol) -> bool:
 
 
 OF_STOPPING = (exclusive, who_consumes_owns)
-"""What holds under the assumption `evicted_has_stopped` alone."""
+"""Properties that hold under the assumption `evicted_has_stopped` alone."""
 PROMISES = (
     exclusive, who_consumes_owns, exclusive_fenced, only_the_present_epoch_writes,
     what_is_stored_is_of_the_present_epoch, what_was_taken_is_stored_at_the_handover,
@@ -330,7 +330,7 @@ PROMISES = (
     nobody_is_past_the_unfinished, a_start_is_at_the_stored_offset, complete,
     nobody_is_expelled_who_waits, no_ghosts,
 )  # fmt: skip
-"""What is proved."""
+"""Properties that are proved."""
 POSSIBLE = (
     a_partition_is_consumed, two_members_are_stable, a_second_owner_follows_the_first,
     a_generation_outlives_its_coordinator,
@@ -343,7 +343,7 @@ HELD = specification(GroupProtocol, *PROMISES, settles)
 NOTICING = specification(GroupProtocol, *PROMISES, settles, it_can_settle, *POSSIBLE)
 """All that it promises, and what must be possible."""
 LATER = HELD.with_properties(a_commit_is_of_an_older_generation)
-"""What needs a second fault to be possible."""
+"""Spec of a property for which a second fault must be possible."""
 KEPT = HELD.with_properties(*LEMMAS, *LEMMAS_OF_STOPPING)
 """The verified protocol, and what holds of it at any size."""
 GROUP_PROTOCOL = NOTICING.with_properties(*LEMMAS, *LEMMAS_OF_STOPPING)
@@ -360,7 +360,7 @@ def gone_at_once(self: GroupProtocol, m: Member) -> bool:
 
 @cache
 def without_stopping() -> Specification:
-    """What is proved without the assumption `evicted_has_stopped`."""
+    """The spec of what is proved without the assumption `evicted_has_stopped`."""
     promises = [p for p in PROMISES if p not in OF_STOPPING]
     return specification(GroupProtocol, *promises, *LEMMAS).replace(
         "WithoutStopping", has_stopped=gone_at_once

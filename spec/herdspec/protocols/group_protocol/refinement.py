@@ -74,7 +74,7 @@ def known(s: SeenGroup, p: Partition) -> bool:
 
 
 def interest(s: SeenGroup, m: Member, p: Partition) -> bool:
-    """What the client has subscribed to."""
+    """True if the client has subscribed to the partition."""
     return s.interest[m, p]
 
 
@@ -89,7 +89,7 @@ def stored(s: SeenGroup, m: Member) -> bool:
 
 
 def informed(s: SeenGroup, m: Member) -> bool:
-    """Whether a member has begun, its coordinator does not ask."""
+    """False: its coordinator does not ask whether a member has begun."""
     return False
 
 
@@ -107,7 +107,7 @@ def author(s: SeenGroup) -> Broker | None:
 
 
 def generation(s: SeenGroup) -> Nat:
-    """How many assignments were stored."""
+    """The number of assignments that were stored."""
     return s.handovers
 
 

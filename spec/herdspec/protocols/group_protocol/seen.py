@@ -159,6 +159,6 @@ SEEN_LEMMAS = (
     the_seat_is_the_winners, who_is_followed_was_read, a_handover_is_under_way,
     who_is_current_has_all_of_it, what_is_sent_is_new,
 )  # fmt: skip
-"""What the refinement needs, with the assumption `evicted_has_stopped` and without it."""
+"""Lemmas of the refinement, with the assumption `evicted_has_stopped` and without it."""
 SEEN_LEMMAS_OF_STOPPING = (what_is_given_is_of_this_generation,)
-"""What it needs beside, with the assumption."""
+"""Further lemmas of the refinement, with the assumption `evicted_has_stopped`."""

@@ -112,7 +112,7 @@ class GroupProtocol(ProtocolGroup):
         self.unload_if_there(b)
 
     def unload_if_there(self, b: Broker) -> None:
-        """What the broker had in memory is lost."""
+        """Lose what the broker had in memory, if it is the coordinator."""
         if self.coordinator == b:
             self.unload()
 

@@ -51,7 +51,7 @@ class StoredMembers(GroupContract):
 
 
 SHOWN_BY_THE_PROTOCOL = frozenset({"complete", "settles", "a_group_with_members_is_stable"})
-"""What is asked of the protocol itself."""
+"""Names of the properties that are asked of the protocol itself."""
 UNASKED = ("dismiss", "stop", "acknowledge", "settle", "reopen", "answer", "accept")
 """By what a coordinator hears of what its members do."""
 STORED_MEMBERS = specification(

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class MemberState(Enum):
-    """How far a client is, in `003`'s words; OFF: it has not subscribed."""
+    """State of a client, in `003`'s words; OFF: it has not subscribed."""
 
     OFF = "off"
     UNJOINED = "unjoined"
@@ -23,7 +23,7 @@ class Awaited(Enum):
 
 
 class GroupAnswer(Enum):
-    """What is under way to a client: an answer to what it awaits, by its contents or its error."""
+    """Answer under way to a client, to what it awaits, by its contents or its error."""
 
     NONE = "none"
     MEMBER_ID_REQUIRED = "member id required"  # it bears the id
@@ -37,7 +37,7 @@ class GroupAnswer(Enum):
 
 
 class GroupState(Enum):
-    """How far the coordinator is with the group: Kafka's states, under Kafka's names."""
+    """State of the group at its coordinator: Kafka's states, under Kafka's names."""
 
     DEAD = "dead"  # it is loaded nowhere
     EMPTY = "empty"
@@ -47,7 +47,7 @@ class GroupState(Enum):
 
 
 class Entry(Enum):
-    """What the coordinator makes of a member id."""
+    """Entry of a member id in the coordinator's memory."""
 
     NONE = "none"
     PENDING = "pending"  # handed out, and its bearer has not joined
@@ -55,7 +55,7 @@ class Entry(Enum):
 
 
 class GroupWrite(Enum):
-    """What the coordinator has sent to be stored, one thing at a time."""
+    """Write that the coordinator has sent to be stored, one thing at a time."""
 
     NONE = "none"
     OFFSETS = "offsets"

@@ -1,5 +1,5 @@
 """
-What each step does, and nothing else: seen of the group protocol, so that mistakes are noticed.
+Properties of single steps of the group protocol, and of nothing else: they notice mistakes.
 
 The promises say what members are owed. These say how the protocol goes about it: who reads what,
 what is answered, when a rebalance begins, what a coordinator finds. They are explored, not proved,
@@ -401,7 +401,7 @@ WATCHED = (
     what_is_loaded_is_what_is_stored, a_write_goes_its_way, what_is_shared_out_is_wanted,
     one_is_elected_where_nobody_is,
 )  # fmt: skip
-"""What is watched beside the promises and their lemmas."""
+"""Properties that are watched beside the promises and their lemmas."""
 WATCHED_HELD = HELD.with_properties(*WATCHED)
 """The verified protocol, its promises, and all that is watched."""
 WATCHED_GROUP = GROUP_PROTOCOL.with_properties(*WATCHED)

@@ -16,7 +16,7 @@ from herdspec.protocols.group import Member
 
 
 class LeaseContract(Spec):
-    """What a grantor counts as its holders', and who of them acts on it."""
+    """Leases that a grantor counts as its holders', and who of them acts on one."""
 
     granted: dict[Member, bool] = each(False)  # the grantor has not ended it
     delivers: dict[Member, bool] = each(False)  # the holder does what only a holder may
@@ -72,4 +72,4 @@ def somebody_delivers(s: LeaseContract) -> bool:
 LEASE = specification(
     LeaseContract, who_delivers_holds_a_lease, no_lease_ends_under_its_holder, somebody_delivers
 )
-"""What whoever assumes a lease is owed."""
+"""Spec of what whoever assumes a lease is owed."""

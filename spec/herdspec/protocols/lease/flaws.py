@@ -1,5 +1,5 @@
 """
-What goes wrong with a lease: each flaw is a rule of the holder's, or of the grantor's, that fails.
+Flaws of a lease: each is a rule of the holder's, or of the grantor's, that fails.
 
 With one holder, and clocks of which the holder's may drift by half.
 """

@@ -1,5 +1,5 @@
 """
-What a lease is for, under clocks that drift, and the lemmas that prove it.
+Promises of a lease, under clocks that drift, and the lemmas that prove them.
 
 `LEASE_CLOCKS` has small numbers, to be explored; `ANY_CLOCKS` has whatever numbers keep the bound,
 and is what is proved: of any number of holders, for any drift below it.
@@ -110,4 +110,4 @@ LEASE_CLOCKS = NOTICING.with_properties(*LEMMAS)
 """The lease at small lengths: a holder's clock may drift by half."""
 
 ANY_CLOCKS = specification(AnyClocks, *PROMISES, *LEMMAS)
-"""What is proved, for any number of holders and whatever lengths keep the bound."""
+"""Spec that is proved, for any number of holders and whatever lengths keep the bound."""

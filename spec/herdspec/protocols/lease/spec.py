@@ -37,7 +37,7 @@ from herdspec.protocols.lease.survivors import SURVIVORS as SURVIVORS  # `mutate
 
 
 class Request(Enum):
-    """How far a holder's request is."""
+    """State of a holder's request."""
 
     NONE = "none"
     SENT = "sent"

@@ -102,4 +102,4 @@ IN_ANY_ORDER = specification(
     InAnyOrder, who_is_first_pulls, who_fetches_owns, *LEMMAS, a_plan_is_of_what_there_is,
     who_rests_pulls_what_it_planned,
 ).drop("InAnyOrder", "threads_in_order")  # fmt: skip
-"""What is proved of completeness, for any number of members and partitions, in any order."""
+"""Spec that is proved of completeness, for any number of members and partitions, in any order."""

@@ -41,11 +41,11 @@ WITHOUT_MEANING = frozenset(
         "a_second_owner_follows_the_first", "a_group_with_members_is_stable",
     }
 )  # fmt: skip
-"""What speaks of a coordinator, or of the group's generation."""
+"""Names of the properties that speak of a coordinator, or of the group's generation."""
 NOT_MODELLED = frozenset({"a_resolved_start_is_stored_first"})
-"""What speaks of starts that members resolve by themselves."""
+"""Names of the properties that speak of starts that members resolve by themselves."""
 SHOWN_BY_THE_PROTOCOL = frozenset({"complete", "settles"})
-"""What is asked of the protocol itself."""
+"""Names of the properties that are asked of the protocol itself."""
 
 
 class ClaimedGroup(GroupContract):
@@ -180,7 +180,7 @@ class ClaimedGroup(GroupContract):
             self.let_go_of(m, p)
 
     def store_all(self, m: Member) -> None:
-        """What the member has said, or says, is stored where its claim is the latest."""
+        """Store what the member has said, or says, where its claim is the latest."""
         for p in Partition:
             if self.is_latest(m, p):
                 self.committed[p] = max(

@@ -1,5 +1,5 @@
 """
-What goes wrong: the drafted protocol, and the corrected one with single mistakes put back.
+Flaws: the drafted protocol, and the corrected one with single mistakes put back.
 
 `DRAFTED` is what `004` says, with the facts of Kafka 0.8. Each of `FLAWS` is the corrected protocol
 with one habit of the draft; each of `READINGS` with one way in which `004` can be read; each of
@@ -190,7 +190,7 @@ FOUND = {
         "suspended_for_good",
     ),
 }
-"""What the checkers found while the corrected protocol was written; each forced a correction."""
+"""Mistakes that the checkers found while the protocol was written; each forced a correction."""
 
 DRAFTED = _flaw(
     {
@@ -230,4 +230,4 @@ DRAFTED = _flaw(
     "new_session_goes_on",
     "suspended_for_good",
 )
-"""What `004` says."""
+"""Protocol of `004`, as it stands there, and how it fails."""

@@ -30,18 +30,18 @@ SAID_BY = {
 """Which of its own properties say a sentence; the others are a coordinator's."""
 ASSUMED = "session_lease"
 UNDER_IT = (EXCLUSIVE, COMPLETE, SETTLES)
-"""What is shown under the assumption alone."""
+"""Sentences that are shown under the assumption alone."""
 
 
 def shown_of(subject: str, sentence: Sentence) -> ShownBy:
-    """What one subject of the report shows of a sentence."""
+    """The rows that show a sentence of one subject of the report."""
     if sentence in (WRITES, ONE_COORDINATOR):
         return NO_MEANING
     return shown(subject, *SAID_BY[sentence])
 
 
 def shown_of_corrected(sentence: Sentence) -> ShownBy:
-    """What is shown of the corrected consumers; without the assumption, wherever it is."""
+    """The rows that show a sentence of the corrected consumers; without lease where they can."""
     if sentence not in UNDER_IT:
         return shown_of("without_lease", sentence)
     names, broken = SAID_BY[sentence], "split_brain"
@@ -62,4 +62,4 @@ DISCHARGES = (
         " lease by its own clock delivers nothing",
     ),
 )
-"""What the assumption follows from, and what is assumed instead."""
+"""Discharges of the assumption: the rows that it follows from, and what is assumed instead."""

@@ -137,4 +137,4 @@ LEMMAS = (
     tokens_are_of_claims, owner_nodes_are_of_sessions, what_is_claimed_is_owned,
     each_phase_has_its_beliefs, who_holds_a_partition_is_ahead, what_is_owned_was_planned,
 )  # fmt: skip
-"""What the promises and the refinement need; none needs the assumption `session_lease`."""
+"""Lemmas of the promises and of the refinement; none needs the assumption `session_lease`."""

@@ -123,7 +123,7 @@ def any_commit(self: SelfRebalancing, m: Member, p: Partition) -> bool:
 
 
 def fetched_offset(self: SelfRebalancing, m: Member, p: Partition) -> int:
-    """What is submitted: how far was fetched, or handed to the application."""
+    """The offset that is submitted: how far was fetched, or handed to the application."""
     return self.fetched[m, p]
 
 

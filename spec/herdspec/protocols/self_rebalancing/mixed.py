@@ -253,7 +253,7 @@ OWED_TO_NOBODY = {
     "only_the_old_go_back": Failure(26, "commit"),
     "settles": Failure(11, "renew_watches"),
 }
-"""What fails, with two members and one partition, for what the old one does."""
+"""Failures, with two members and one partition, for what the old one does."""
 MIXED = specification(
     MixedGroup, exclusive, exclusive_among_corrected, fenced_among_corrected,
     committed_offsets_never_go_back, only_the_old_go_back, only_the_old_delete,

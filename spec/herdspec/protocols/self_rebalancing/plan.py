@@ -48,7 +48,7 @@ def drafted() -> Flaw:
 
 
 def columns() -> tuple[Column, ...]:
-    """What shows the contract's sentences, drafted and as it should be."""
+    """The columns that show the contract's sentences, drafted and as it should be."""
     from herdspec.protocols.self_rebalancing.kept import COLUMNS
 
     return COLUMNS
@@ -62,7 +62,7 @@ def flaws() -> Mapping[str, Flaw]:
 
 
 def contract() -> Specification:
-    """What a group without a coordinator owes its users."""
+    """The contract: promises that a group without a coordinator owes its users."""
     from herdspec.protocols.self_rebalancing.contract import CLAIMED
 
     return CLAIMED

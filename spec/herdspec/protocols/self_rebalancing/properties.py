@@ -255,16 +255,16 @@ def who_stops_has_a_reason(before: SelfRebalancing, after: SelfRebalancing) -> b
 
 
 OF_THE_LEASE = (exclusive, who_fetches_owns)
-"""What holds under the assumption `session_lease` alone."""
+"""Properties that hold under the assumption `session_lease` alone."""
 PROMISES = (
     *OF_THE_LEASE, exclusive_fenced, who_owns_is_not_deleted_by_others,
     versions_never_go_back, committed_offsets_never_go_back, only_finished_is_committed,
     nobody_is_past_the_unfinished,
     a_start_is_at_the_stored_offset, what_is_finished_is_stored_at_a_release,
 )  # fmt: skip
-"""What is proved."""
+"""Properties that are proved."""
 WITHOUT_LEASE = tuple(p for p in PROMISES if p not in OF_THE_LEASE)
-"""What is proved without that assumption, too."""
+"""Properties that are proved without the assumption `session_lease`, too."""
 POSSIBLE = (
     a_partition_is_consumed, a_second_owner_follows_the_first, plans_disagree, a_claim_waits,
     a_session_expires_before_its_consumer_knows, a_claim_is_in_doubt, a_stale_commit_is_refused,
@@ -295,7 +295,7 @@ def any_order(self: SelfRebalancing, one: Rank, other: Rank) -> bool:
 PROVED = specification(SelfRebalancing, *PROMISES, *LEMMAS).replace(
     "AnyPlan", agrees=any_plan, differ=any_order
 )
-"""What is proved, for any number of consumers and partitions, and whatever they plan."""
+"""Spec that is proved, for any number of consumers and partitions, and whatever they plan."""
 
 
 def session_ends_at_will(self: SelfRebalancing, m: Member) -> bool:
@@ -304,7 +304,7 @@ def session_ends_at_will(self: SelfRebalancing, m: Member) -> bool:
 
 
 def without_lease() -> Specification:
-    """What is proved without the assumption `session_lease`."""
+    """The spec of what is proved without the assumption `session_lease`."""
     return specification(SelfRebalancing, *WITHOUT_LEASE, *LEMMAS).replace(
         "WithoutLease", agrees=any_plan, differ=any_order, lease_is_over=session_ends_at_will
     )

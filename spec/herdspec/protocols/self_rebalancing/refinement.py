@@ -115,7 +115,7 @@ def exists(s: WithoutOffice, p: Partition) -> bool:
 
 
 def interest(s: WithoutOffice, m: Member, p: Partition) -> bool:
-    """What the registration in ids says."""
+    """True if the registration in ids is for the partition."""
     return s.interest[m, p]
 
 

@@ -65,7 +65,7 @@ class RebalancingGroup(Spec):
         return self.holds(m, p)
 
     def progress(self, m: Member, p: Partition) -> Nat:
-        """What is submitted: consumedOffset, which follows what the application has finished."""
+        """The offset to submit: consumedOffset, which follows what the application has finished."""
         return self.consumed[m, p]
 
     def drags_in(self, changed: Member, m: Member) -> bool:

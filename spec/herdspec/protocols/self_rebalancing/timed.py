@@ -136,7 +136,7 @@ TIMED = specification(ConsumersOfAnyClocks, *LEMMAS).replace("TimedAnyhow", **AT
 ASSUMING = PROVED.replace("UnderSessionLease")
 """The consumers of which everything is proved under the assumption `session_lease`."""
 FIELDS = tuple(ASSUMING.rich)
-"""What the consumers without clocks have, these have, too."""
+"""Fields of the consumers without clocks; those with clocks have them, too."""
 DISCHARGE = Refinement(TIMED, ASSUMING, FIELDS, ACTIONS)
 """Every step of consumers with clocks is one of those: to be proved."""
 ALONE = Refinement(

@@ -17,7 +17,7 @@ Rank = Annotated[Nat, UpTo(RANKS)]
 
 
 class Session(Enum):
-    """How a consumer's ZooKeeper session is."""
+    """State of a consumer's ZooKeeper session."""
 
     NONE = "none"  # there is no such consumer
     CONNECTED = "connected"
@@ -27,7 +27,7 @@ class Session(Enum):
 
 
 class Rebalance(Enum):
-    """How far a consumer is with its rebalance: the step that comes next."""
+    """Phase of a consumer's rebalance: the step that comes next."""
 
     RESTING = "resting"  # none is under way
     COMMITTING = "committing"  # (1) fetchers are closed, and offsets are to be submitted

@@ -23,7 +23,7 @@ from herdproof.protocols.group_protocol.effects import (
 from herdproof.protocols.group_protocol.messages import Error, OffsetCommitRequest
 
 UNSET_MS = -1
-"""What is stored where a commit has not said how long it is kept."""
+"""Retention that is stored where a commit has not said how long it is kept."""
 
 
 class AsksForTheInstance(CommittedOffsets):

@@ -1,1 +1,1 @@
-"""What is seen of groups of the group protocol, judged by the contract."""
+"""Judges what is seen of groups of the group protocol by the contract."""

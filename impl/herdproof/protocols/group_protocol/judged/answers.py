@@ -1,5 +1,5 @@
 """
-What each answer of Kafka's own coordinator says of the contract's fields: no guard, no judgement.
+Fills the contract's fields from answers of Kafka's coordinator: no guard, no judgement.
 
 Whoever looks on (`herdproof broker --observe`) sees requests and answers, in the order in which
 these are passed on. What an answer tells was so at some moment since its request.
@@ -39,7 +39,7 @@ LOST_WITH_LINES = ("live", "stage", "generation", "owner", "accepted", "committe
 REMEMBERED = 16
 """So many generations are remembered, whose late answers may still come."""
 MANY_LEAVE, MANY_FETCHED = "members", "groups"
-"""What newer versions have of several."""
+"""Fields of newer versions, which have several members, or groups."""
 
 
 class AnswerFields(GroupEntries):
@@ -62,7 +62,7 @@ class AnswerFields(GroupEntries):
         self._untold: set[str] = set()
         self._has_begun = False
         self.is_blind = False
-        """Whether somebody goes past whoever looks on."""
+        """True if somebody goes past whoever looks on."""
 
     def foresee(self, lines: Iterable[TraceLine]) -> None:
         """Note what generations are like, of which an answer tells each a part."""
@@ -246,7 +246,7 @@ class AnswerFields(GroupEntries):
         self._last_ns[p] = line.time_ns
 
     def _is_unordered(self, line: TraceLine, p: Partition) -> bool:
-        """Whether it may have been asked, and done, before what was told last."""
+        """True if a line may have been asked, and done, before what was told last."""
         return line.earliest_ns <= self._last_ns.get(p, 0)
 
     def delete(self, _line: TraceLine, _asked: Any, _answer: Any) -> None:
@@ -254,7 +254,7 @@ class AnswerFields(GroupEntries):
         self._anything_is_stored()
 
     def _anything_is_stored(self) -> None:
-        """What is stored may be anything; what is taken is counted anew."""
+        """Forget what is stored: it may be anything; what is taken is counted anew."""
         self.seen.forget_all("committed")
         self.seen.set_all("accepted", 0)
 

@@ -1,5 +1,5 @@
 """
-What a test says was delivered, judged by the contract's own properties.
+Judges the deliveries that a test reports by the contract's own properties.
 
 The eyes are those that look on simulated runs; here they see what a broker for tests has written
 down. A member is known by its client's name. It begins to consume a partition with the first record
@@ -39,12 +39,12 @@ OWN = {
 
 
 class ContractBroken(AssertionError):
-    """What was delivered breaks the contract; one line for each sentence and where."""
+    """Deliveries broke the contract; one line for each sentence and where."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupVerdict:
-    """What came of a group: `broken` is empty if everything kept to the contract."""
+    """Verdict on a group: `broken` is empty if everything kept to the contract."""
 
     group: str
     broken: Sequence[BrokenPromise]

@@ -1,5 +1,5 @@
 """
-What lines about a group fill: the contract's entries, and how an offset is taken.
+Entries of the contract that lines about a group fill, and how an offset is taken.
 
 A `Member` is a member id, a `Partition` a topic and a number. Offsets are one more than told, 0 is
 "none stored".
@@ -27,7 +27,7 @@ class GroupEntries:
         self._partitions = seen.domains["Partition"]
         self._members = seen.domains["Member"]
         self._is_whole = False
-        """Whether of what no line has told nothing is stored."""
+        """True if nothing is stored of what no line has told."""
 
     def learn(self, field: str, key: Any, value: Any) -> None:
         """An entry is this from now on, or is known again."""
@@ -37,7 +37,7 @@ class GroupEntries:
             self.seen.set(field, key, value)
 
     def finds(self, field: str, key: Any, value: Any) -> None:
-        """What is stored is this, as somebody reads; where it cannot be, nobody wrote it."""
+        """Learn what is stored, as somebody reads it; where it cannot be, nobody wrote it."""
         among = possible(self._entries[field][key])
         if among is None or value in among:
             self.seen.refine(field, key, value)

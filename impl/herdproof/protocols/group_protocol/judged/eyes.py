@@ -171,7 +171,7 @@ class GroupContractEyes(GroupEyes):
         self._step()
 
     def resolves(self, member: str, where: TopicPartition, offset: int) -> None:
-        """What lies before a start that the reset has found counts as finished."""
+        """Count as finished what lies before a start that the reset has found."""
         self._is_at(member, where, offset + 1)
 
     def delivers(self, member: str, where: TopicPartition) -> None:
@@ -193,7 +193,7 @@ class GroupContractEyes(GroupEyes):
             self._step()
 
     def commits(self, member: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """What a member says of a partition; it counts if that is its own."""
+        """Note the offsets that a member says; they count if the partition is its own."""
         for where, offset in offsets.items():
             self._said.setdefault((member, where), set()).add(offset + 1)
 

@@ -1,5 +1,5 @@
 """
-What each line of a group coordinator says of the contract's fields: no guard, no judgement.
+Fills the contract's fields from lines of a group coordinator: no guard, no judgement.
 
 Members tell nothing: what they consume, how far they are, and what their applications have
 finished is in no line. A member says how far it is by a commit; that counts if it is of the
@@ -22,7 +22,7 @@ from herdspec.check.observation.observed import Observed
 from herdspec.protocols.contract.spec import Stage
 
 JOINS = frozenset({WAITS, CHANGED, NEW})
-"""What comes of a JoinGroup with which a rebalance begins, or goes on."""
+"""Outcomes of a JoinGroup with which a rebalance begins, or goes on."""
 NOTHING_WRONG = "NONE"
 
 
@@ -32,11 +32,11 @@ class CoordinatorFields(StoredEntries):
     def __init__(self, seen: Observed) -> None:
         super().__init__(seen)
         self._rebalances = False
-        """Whether a rebalance has begun that has made no generation yet."""
+        """True if a rebalance has begun that has made no generation yet."""
         self._untold: set[Member] = set()
         """Who was not told its assignment yet."""
         self._is_outside = False
-        """Whether the last commit was nobody's of the group."""
+        """True if the last commit was nobody's of the group."""
 
     def take(self, line: TraceLine) -> None:
         """The next line."""
@@ -254,4 +254,4 @@ CHANGES = frozenset({
     "complete_join", "share_out", "replace_member", "flush_offsets", "delete_offsets",
     "delete_group",
 })  # fmt: skip
-"""What is to be stored."""
+"""Actions that ask for something to be stored."""

@@ -26,7 +26,7 @@ from herdspec.protocols.contract.properties import CONTRACT, PROMISES
 NAMES = {p.name for p in PROMISES}
 PROMISED = [p for p in CONTRACT.properties if p.name in NAMES or p.goal is not None]
 SENTENCES = {p.name: p.sentence for p in PROMISED}
-"""What is promised, by name."""
+"""Sentences that are promised, by the property's name."""
 IN_THE_END = "a trace cannot show what is left undone for ever"
 ONLY_TAKEN = "what_was_taken_is_stored_at_the_handover"
 """Of a commit there is one answer, once it is stored."""
@@ -50,7 +50,7 @@ def unseen_by(initial: Mapping[str, Any], whose: str, *, but: str = "") -> dict[
 
 WATCHES = watches_of(CONTRACT, INITIAL, seen_by(INITIAL))
 UNDECIDED = unseen_by(INITIAL, "no line of a coordinator")
-"""What coordinators do not see, or no trace can decide."""
+"""Reasons why the other promises stay undecided: coordinators do not see them, or no trace can."""
 ANSWERS_TELL = watches_of(CONTRACT, answers.INITIAL, seen_by(answers.INITIAL, but=ONLY_TAKEN))
 UNDECIDED_BY_ANSWERS = unseen_by(answers.INITIAL, "no answer", but=ONLY_TAKEN)
 
@@ -80,7 +80,7 @@ class GroupJudge(PlainJudge):
         return self.seen.step()
 
     def lose(self, gap: Gap) -> None:
-        """What these lines could have told, nobody knows from now on."""
+        """Forget what these lines could have told: nobody knows it from now on."""
         self.seen.gap(gap.lines, INITIAL)
         for field in LOST_WITH_LINES:
             self.seen.blind(field)
@@ -89,7 +89,7 @@ class GroupJudge(PlainJudge):
         self._fields.lose(gap.node)
 
     def find(self, gap: Gap) -> None:
-        """What is told from now on is so."""
+        """Trust what is told from now on."""
         for field in LOST_WITH_LINES:
             self.seen.sees(field)
         self.seen.sees("term", gap.node)
@@ -137,12 +137,12 @@ class AnswersJudge(PlainJudge):
             self.seen.blind(field)
 
     def lose(self, gap: Gap) -> None:
-        """What these answers could have told, nobody knows from now on."""
+        """Forget what these answers could have told: nobody knows it from now on."""
         self.seen.gap(gap.lines, answers.INITIAL)
         self._blind()
 
     def find(self, gap: Gap) -> None:
-        """What is told from now on is so."""
+        """Trust what is told from now on."""
         del gap
         for field in answers.LOST_WITH_LINES:
             self.seen.sees(field)

@@ -45,7 +45,7 @@ STORED = ("generation", "owner", "committed")
 LOST_WITH_LINES = (
     "epoch", "elected", "author", "live", "stage", "generation", "owner", "accepted", "committed",
 )  # fmt: skip
-"""What lines of any broker may have told; of its own term it alone tells."""
+"""Fields that lines of any broker may have told; of its own term it alone tells."""
 
 
 class Change(NamedTuple):
@@ -53,13 +53,13 @@ class Change(NamedTuple):
 
     line: TraceLine
     is_late: bool
-    """Whether it was sent when another one had loaded in a later epoch."""
+    """True if it was sent when another one had loaded in a later epoch."""
     is_outside: bool = False
-    """Whether it is of offsets that nobody of the group has committed."""
+    """True if it is of offsets that nobody of the group has committed."""
 
 
 class StoredEntries(GroupEntries):
-    """What is stored of one group, and by whom."""
+    """Entries of one group that are stored, and by whom."""
 
     def __init__(self, seen: Observed) -> None:
         super().__init__(seen)
@@ -121,7 +121,7 @@ class StoredEntries(GroupEntries):
         self.seen.set("stage", (), Stage.OPEN)
 
     def coordinates(self, node: str) -> bool:
-        """Whether it is heard as the present coordinator; who was not told to load may be it."""
+        """True if it is heard as the present coordinator; who was not told to load may be it."""
         epoch = self._epochs.get(node, 0)
         if node == self._present and epoch:
             return True
@@ -240,7 +240,7 @@ class StoredEntries(GroupEntries):
                     self.learn("accepted", p, known)
 
     def is_waited_for(self, p: Partition) -> bool:
-        """Whether an offset of a partition is being stored."""
+        """True if an offset of a partition is being stored."""
         return any(p in _places(change.line) for change in self._changes.values())
 
     # ── Lines that are missing ──────────────────────────────────────────────────────────────

@@ -1,5 +1,5 @@
 """
-What runs a group coordinator's core: time, the store, and who gets which answer.
+Shell of a group coordinator's core: time, the store, and who gets which answer.
 
 All decisions about groups are the core's. Should it fail, nobody knows what state it is in: the
 whole broker ends (`fail`), and another one takes over as if this one had crashed.
@@ -59,7 +59,7 @@ def ignore_effects(core: GroupCoordinator, effects: Sequence[GroupEffect]) -> No
 
 
 def knows_all(_topic: str, _partition: int) -> bool:
-    """Whether there is a partition, where that cannot be said: yes."""
+    """True of any partition, where it cannot be said which there are."""
     return True
 
 
@@ -115,7 +115,7 @@ class GroupShell:
         self._step_down()
 
     def _loaded(self, epoch: int, groups: Mapping[str, StoredClassicGroup] | None) -> None:
-        """What is stored was read, or cannot be."""
+        """Lead with the groups that were read; give up if they cannot be."""
         if epoch != self._core.epoch:
             return
         if groups is None:

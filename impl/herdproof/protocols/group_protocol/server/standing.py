@@ -53,7 +53,7 @@ client must take such a one for a broker of Kafka's.
 """
 CONNECT_S = 30.0
 STAND_AGAIN_S = 1.0
-"""How long a coordinator that had to step down stays out of the election."""
+"""Time that a coordinator that had to step down stays out of the election."""
 
 
 class ElectionEnded(WorldError):
@@ -177,7 +177,7 @@ class StandingGroups:
             self._keeper.stand()
 
     def condition(self) -> Condition:
-        """Whether groups are served here, or clients told by whom."""
+        """The condition of a server: it serves groups, or tells clients who does, or neither."""
         if not self._is_linked:
             return Condition(False, "ZooKeeper is not reached")
         if self._leads:

@@ -42,17 +42,17 @@ from herdproof.simulator.session import SimulatedClient, SimulatedService
 from herdproof.zookeeper import operations as zk
 
 STAND_AGAIN_MS = 300.0
-"""How long a broker that stepped down waits before it stands again."""
+"""Time that a broker that stepped down waits before it stands again."""
 
 LATE_MS = 900.0
-"""How late the core may hear of the election."""
+"""Longest delay with which the core hears of the election."""
 
 Frame: TypeAlias = tuple[int, Any]
 """A request or a response, with the number that its client gave it."""
 
 
 class GroupBrokerWorld(World, Protocol):
-    """What a broker needs of its world."""
+    """World of a simulated broker, as far as it needs one."""
 
     coordinator: type[GroupCoordinator]
     eyes: GroupEyes
@@ -188,7 +188,7 @@ class SimulatedGroupBroker(Process):
         self._give("deposed", self.core.resign)
 
     def _step_down(self) -> None:
-        """Whether something was done nobody knows: load anew, or let another one."""
+        """Resign and stand again later: nobody knows whether something was done."""
         self._give("in doubt", self.core.resign)
         self.timeline.after(0, self.post, "election", self._elect, Resign())
         self.timeline.after(STAND_AGAIN_MS, self.post, "election", self._elect, Stand())

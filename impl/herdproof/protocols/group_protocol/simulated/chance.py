@@ -10,7 +10,7 @@ from herdproof.protocols.group_protocol.settings import GroupSettings
 
 
 class Mishap(Enum):
-    """What can go wrong, or change, in a run; each says how a story tells it."""
+    """Mishap, or change, in a run; each says how a story tells it."""
 
     KILL_BROKER = "{broker} is killed, and started again after {ms} ms"
     PAUSE_BROKER = "{broker} is paused for {ms} ms"
@@ -48,7 +48,7 @@ class GroupTrouble:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRunConfig:
-    """What a run is asked to be; times in true milliseconds."""
+    """Settings of a run; times in true milliseconds."""
 
     brokers: int = 2
     members: int = 3
@@ -64,7 +64,7 @@ class GroupRunConfig:
     rebalance_timeout_ms: int = 10_000
     commits_as_kafka: bool = False
     late: float = 0.03
-    """How often an application is at work on a record for longer, up to more than it may be."""
+    """Share of records on which an application is at work for longer, up to more than it may be."""
 
 
 def draw_group_settings(config: GroupRunConfig, seed: int) -> GroupSettings:
@@ -77,7 +77,7 @@ def draw_group_settings(config: GroupRunConfig, seed: int) -> GroupSettings:
 
 
 def draw_group_troubles(config: GroupRunConfig, seed: int) -> tuple[GroupTrouble, ...]:
-    """What goes wrong in a run, in order of time; all is over when the quiet part begins."""
+    """The troubles of a run, in order of time; all are over when the quiet part begins."""
     chance = Random(f"{seed}/troubles")
     end = config.duration_ms - config.quiet_ms
     drawn = []

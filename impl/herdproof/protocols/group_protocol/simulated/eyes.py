@@ -25,7 +25,7 @@ class GroupEyes:
         """A broker coordinates in that epoch, until it does so in a later one."""
 
     def stored(self, author: str, group: StoredClassicGroup, names: Mapping[str, str]) -> None:
-        """What ZooKeeper keeps of the group now, by whom, and whose each member id is."""
+        """Observe what ZooKeeper keeps of the group now, by whom, and whose each member id is."""
 
     def epoch(self, epoch: int, broker: str) -> None:
         """The present epoch, and who has won it."""

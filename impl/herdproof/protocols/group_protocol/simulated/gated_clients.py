@@ -101,9 +101,9 @@ class GatedClient(GatedProcess[GroupConsumer]):
         client = core(settings, [NODE], [TakesTurns()])
         super().__init__(client, client.coordinator, polled=["ensure_active_group"])
         self.sent: dict[type[ClientRequest], SendRequest] = {}
-        """What nobody has read."""
+        """Requests that nobody has read, by kind."""
         self.answer: GroupResponse | None = None
-        """What it has not heard."""
+        """Answer that it has not heard."""
         self.asked: dict[type[ClientRequest], int] = {}
         """By kind the number of what was read last."""
         self.give(SubscribeTo(named(dict.fromkeys([NOTHING, *topics], 1))))
@@ -138,7 +138,7 @@ class GatedClient(GatedProcess[GroupConsumer]):
         del vars(self.core.coordinator)["on_join_prepare"]
 
     def read(self, kind: type[ClientRequest]) -> ClientRequest:
-        """What it has sent of this kind is read."""
+        """Read the request of this kind that it has sent."""
         send = self.sent.pop(kind, None)
         if send is None:
             raise Refused(f"it has sent no {kind.__name__}")
@@ -167,7 +167,7 @@ class GatedClient(GatedProcess[GroupConsumer]):
         self.is_cut = False
 
     def drop(self) -> None:
-        """What it has sent to the coordinator will not be read."""
+        """Drop the requests to the coordinator that it has sent: nobody will read them."""
         for kind in [kind for kind, send in self.sent.items() if send.node != NODE]:
             del self.sent[kind]
 
@@ -230,12 +230,12 @@ class GatedClient(GatedProcess[GroupConsumer]):
 
     @property
     def owned(self) -> Mapping[TopicPartition, PartitionState]:
-        """What it is assigned."""
+        """The partitions that it is assigned."""
         return self.core.subscriptions.assignment
 
     @property
     def state(self) -> states.MemberState:
-        """How far it is."""
+        """The member's state."""
         return self.core.coordinator.state
 
 

@@ -176,7 +176,7 @@ class GatedCoordinators(Generic[M]):
     # ── Time ────────────────────────────────────────────────────────────────────────────────
 
     def _go_on(self) -> None:
-        """What is due is done; a group that was empty has waited for more to come."""
+        """Do what is due; a group that was empty has waited for more to come."""
         group = self._group
         self._tick()
         while group and (group.before, group.state) == DELAYED:
@@ -203,7 +203,7 @@ class GatedCoordinators(Generic[M]):
         return core is not None and (core.next_deadline or self._now_ms + 1) <= self._now_ms
 
     def _tick(self) -> None:
-        """What is due is done."""
+        """Do what is due."""
         while self._is_due():
             assert self._coordinator is not None
             self._perform(self._coordinator.tick(self._now_ms))
@@ -211,7 +211,7 @@ class GatedCoordinators(Generic[M]):
     # ── The store ───────────────────────────────────────────────────────────────────────────
 
     def _done(self) -> None:
-        """What was sent is stored."""
+        """Store what was sent."""
         assert self._write is not None
         self._stored = applied(self._stored, self._write) or StoredClassicGroup()
         self._is_done = True

@@ -42,14 +42,14 @@ from herdproof.simulator.process import Process, World
 
 GROUP = "g"
 THINKS_MS = (80.0, 420.0)
-"""How long the application thinks about a record, or waits before it asks again."""
+"""Range of the time that the application thinks about a record, or waits before it asks again."""
 POLLS_MS = 500
 LISTENS_SHARE = 0.5
-"""How many members have a rebalance listener."""
+"""Share of the members that have a rebalance listener."""
 
 
 class GroupMemberWorld(World, Protocol):
-    """What a member needs of its world."""
+    """World of a simulated member, as far as it needs one."""
 
     client: type[GroupConsumer]
     config: GroupRunConfig
@@ -89,7 +89,7 @@ class SimulatedGroupMember(Process):
         self.held: tuple[TopicPartition, int, int] | None = None
         """The record that the application has taken: partition, offset, generation of fetchers."""
         self._resolved: dict[TopicPartition, Callable[[], None]] = {}
-        """What is to be done once the start of a partition is stored."""
+        """Callbacks to call once the start of a partition is stored."""
         self.leaving = False
         self._channels: dict[events.Node, int] = {}
         self._open: set[int] = set()
@@ -126,7 +126,7 @@ class SimulatedGroupMember(Process):
         self.post("application", self._leave)
 
     def consumes(self, where: TopicPartition) -> bool:
-        """Whether it hands out records of a partition."""
+        """True if it hands out records of a partition."""
         subscriptions = self.core.subscriptions
         return self.alive and subscriptions.is_consuming and where in subscriptions.assignment
 
@@ -290,7 +290,7 @@ class SimulatedGroupMember(Process):
         self._later(longest_ms, self._think, at_least_ms=low)
 
     def may_deliver(self, where: TopicPartition) -> bool:
-        """Whether its application may get a record of a partition now."""
+        """True if its application may get a record of a partition now."""
         in_time = self.clock.now_ms() < self.core.delivers_until_ms
         return self.alive and in_time and where in self.positions
 

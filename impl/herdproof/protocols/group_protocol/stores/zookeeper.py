@@ -54,9 +54,9 @@ Submit: TypeAlias = Callable[[Operation, Callable[[Answer], None]], None]
 Write: TypeAlias = Create | Set | Delete
 
 _OVERHEAD_BYTES = 128
-"""What an operation takes in a transaction beside path and data; generous."""
+"""Bytes that an operation takes in a transaction beside path and data; generous."""
 _DEPTH_OF_TOPICS = 1
-"""How deep below their group topics lie: what is deeper is a partition."""
+"""Depth of topics below their group: what is deeper is a partition."""
 _NAMELESS = "%"
 """The node of the group whose name is empty: nothing is quoted so."""
 _DELETES = 1_000
@@ -111,7 +111,7 @@ class ZooKeeperGroupStore:
         self._max_bytes = max_transaction_bytes
         self._epoch = 0
         self._turn = 0
-        """How often it was loaded: what was sent before counts no more."""
+        """Number of times that it was loaded: what was sent before the last counts no more."""
         self._stands: dict[str, set[str]] = {}
         """Of each group, the nodes that stand, once all that was sent is done."""
         self._sent: deque[_Sent] = deque()
@@ -229,7 +229,7 @@ class ZooKeeperGroupStore:
         return [deletes[at : at + _DELETES] for at in range(0, len(deletes), _DELETES)]
 
     def _note(self, group: str, transactions: list[list[Write]]) -> None:
-        """What stands once these are done."""
+        """Note which nodes stand once these transactions are done."""
         stands = self._stands.setdefault(group, set())
         for operation in (each for transaction in transactions for each in transaction):
             if isinstance(operation, Delete):

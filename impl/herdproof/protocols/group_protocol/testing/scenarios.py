@@ -26,8 +26,8 @@ RECORDS = 12
 ZOMBIES_TURNS = 4
 SPEED = 5
 """
-How much faster than the day's the coordinator's time passes in a scenario: a member that is gone
-without a word, and that others wait for, is gone after a fifth of its session's time.
+Factor by which the coordinator's time passes faster than the day's in a scenario: a member that is
+gone without a word, and that others wait for, is gone after a fifth of its session's time.
 """
 
 

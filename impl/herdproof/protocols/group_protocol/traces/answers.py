@@ -1,5 +1,5 @@
 """
-What coordinators' lines say was answered: what clients' lines say they heard is held to it.
+Answers that coordinators' lines tell, to which is held what clients' lines say they heard.
 
 Answers of one member and generation are the same whenever they are given, so that nothing depends
 on clocks. Where no line tells of one, there are three cases. The coordinator's lines are whole from
@@ -102,7 +102,7 @@ class Answers:
     # ── What a client has heard ─────────────────────────────────────────────────────────────
 
     def differs(self, line: TraceLine) -> Mapping[str, tuple[object, object]]:
-        """What was told otherwise than the line says: what was told, and what it says."""
+        """The answers that the line says otherwise: what was told, and what it says."""
         if not self.is_told:
             return {}
         me, generation = heard_by(line)
@@ -128,7 +128,7 @@ class Answers:
         return shown
 
     def missing(self, line: TraceLine) -> str:
-        """What the line says that somebody told, and no line tells, or denies; else nothing."""
+        """The answer that the line claims, and that no line tells, or denies; else nothing."""
         if not self.is_told or self.differs_at(line):
             return ""
         me, generation = heard_by(line)
@@ -143,7 +143,7 @@ class Answers:
         return ""
 
     def is_odd(self, line: TraceLine) -> bool:
-        """Whether a line says another member id, or generation, than was told by then, and last."""
+        """True if a line says another member id, or generation, than was told by then, and last."""
         me, generation = heard_by(line)
         if line.action == "learn_member_id":
             return self.is_told and me not in self._ids
@@ -152,16 +152,16 @@ class Answers:
         return self.is_told and generation != max(by_then, key=by_then.__getitem__, default=None)
 
     def differs_at(self, line: TraceLine) -> bool:
-        """Whether anything was told otherwise than the line says."""
+        """True if anything was told otherwise than the line says."""
         return any(told != said for told, said in self.differs(line).values())
 
     def _known(self, line: TraceLine) -> bool:
-        """Whether of the generation that a line says all would be known that was told of it."""
+        """True if all would be known that was told of the generation that a line says."""
         _, generation = heard_by(line)
         return any(generation > reign.generation for reign in self._around(line))
 
     def _is_false(self, line: TraceLine, where: Place, offset: int) -> bool:
-        """Whether all would be known that was told of an offset that high."""
+        """True if all would be known that was told of an offset that high."""
         return any(offset > each.offsets.get(where, NO_OFFSET) for each in self._around(line))
 
     def _around(self, line: TraceLine) -> Iterator[TracedReign]:
@@ -188,7 +188,7 @@ def places(line: TraceLine, name: str) -> set[Place]:
 
 
 def untold(lines: Sequence[TraceLine]) -> Iterator[Missing]:
-    """What clients say that they were told, and of which a coordinator's line must be missing."""
+    """The lines of coordinators that must be missing: clients say that they were told more."""
     of: dict[str, list[TraceLine]] = {}
     for line in lines:
         of.setdefault(line.group, []).append(line)

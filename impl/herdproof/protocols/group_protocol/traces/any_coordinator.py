@@ -1,5 +1,5 @@
 """
-What a client is told, in replays of its own lines: by a coordinator that may be anybody's.
+Coordinator that may be anybody's: it tells a client what the client's own lines say.
 
 The reverse of `anybody.py`. A client's lines say what it was answered, so each answer is put to it
 where it awaits one; whether a coordinator has told it so, its own lines say (`answers.py`). Here a

@@ -136,7 +136,7 @@ def inherit_leader(self: GroupProtocol, m: Member) -> None:
 
 
 def is_anybodys(self: GroupProtocol, p: Partition, owner: Member | None) -> bool:  # noqa: ARG001
-    """What a leader plans is its own affair, as long as owners are members."""
+    """True of any plan whose owners are members: what a leader plans is its own affair."""
     return owner is None or self.belongs[owner]
 
 
@@ -145,7 +145,7 @@ SHOWN = (
     epochs_are_won_by_one, memory_is_a_coordinators, each_state_has_its_write,
     all_wait_while_the_generation_is_stored,
 )  # fmt: skip
-"""What holds in every state, whoever the clients are."""
+"""Properties that hold in every state, whoever the clients are."""
 FURTHER = (
     *ANY_COORDINATOR, ask_to_join, ask_for_assignment, be_alive, ask_to_leave, begin_at, finish,
     ask_to_commit, refuse_commit, handle_changed_join, inherit, inherit_leader,

@@ -38,7 +38,7 @@ class GroupLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
 
 
 class GroupsAuditor(MapAuditor):
-    """What the pipeline knows of group coordinators' traces."""
+    """Audits group coordinators' traces in the pipeline."""
 
     grouped = True
     options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
@@ -50,12 +50,12 @@ class GroupsAuditor(MapAuditor):
 
     @property
     def sentences(self) -> Mapping[str, str]:
-        """What the contract promises."""
+        """The sentences that the contract promises."""
         return SENTENCES
 
     @property
     def undecided(self) -> Mapping[str, str]:
-        """What no trace can decide."""
+        """The promises that no trace can decide, and why."""
         return UNDECIDED
 
     def judging(self, run: str, group: str) -> Judging:

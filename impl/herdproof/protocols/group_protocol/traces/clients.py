@@ -1,5 +1,5 @@
 """
-What the lines of our own clients are to the spec: their own steps, whoever coordinates.
+Maps the lines of our own clients to the spec: to their own steps, whoever coordinates.
 
 A client is an element of its own, one for each life of its process, beside those of the member ids
 that coordinators' lines name. Its lines are the spec's own steps of a client, after the answer that
@@ -134,7 +134,7 @@ class ClientsTrace:
         return [(line.action, (m,))]
 
     def is_refused(self, m: Member, line: TraceLine, _s: State) -> Way | None:
-        """What it asked for as a member is refused; most errors change nothing."""
+        """The steps of a refusal of what it asked for as a member; most errors change nothing."""
         outcome = line.arguments.get("outcome", "")
         if outcome not in Error.__members__:
             return None
@@ -173,7 +173,7 @@ class ClientsTrace:
     # ── What a line shows ───────────────────────────────────────────────────────────────────
 
     def shows(self, m: Member, line: TraceLine, s: State) -> Mapping[str, tuple[Any, Any]]:
-        """What the spec has, and what the line says."""
+        """The values that the spec has, and those that the line says."""
         me, _ = heard_by(line)
         own = self._ids.get(self._names[id(line)], "")
         is_over = line.action == "poll_time_out" or (line.action == "close" and me)

@@ -1,5 +1,5 @@
 """
-What the traces of system C are to its spec: a table, and what a group's replay remembers.
+Maps the traces of system C to its spec: a table, and what a group's replay remembers.
 
 Coordinators tell every step that they take (`tracing.py`). What a client asked for shows where it
 is read (`anybody.py`); our own clients tell their steps, too (`clients.py`). What nobody else tells
@@ -117,7 +117,7 @@ class GroupTrace(GroupReplay):
                 self._found[id(loads[line.node])] = line
         first = next((line for line in lines if line.action == "load_group"), None)
         self._inherited = self._found.get(id(first))
-        """What was stored of the group before the trace begins."""
+        """Line that says what was stored of the group before the trace begins, if any."""
         self._stored.update(places(self._inherited, "offsets") if self._inherited else ())
 
     def _gather(self, line: TraceLine) -> None:
@@ -170,11 +170,11 @@ class GroupTrace(GroupReplay):
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
     def believes(self, told: Told) -> bool:
-        """Whether it has loaded its groups, and has not stepped down since."""
+        """True if it has loaded its groups, and has not stepped down since."""
         return self._leading.get(self.b(told), False)
 
     def _settles(self, s: State) -> list[Way]:
-        """What the coordinator has sent was stored by now, or will never be."""
+        """The ways in which the coordinator's write was stored by now, or will never be."""
         line = self._write
         if line is None or s.done or s.write not in (GroupWrite.GENERATION, GroupWrite.ASSIGNMENT):
             return [[]]
@@ -182,7 +182,7 @@ class GroupTrace(GroupReplay):
         return [stored] if self._fates.get(id(line)) == DONE else [stored, []]
 
     def stores(self, line: TraceLine) -> Call:
-        """What a line has asked for is stored."""
+        """The step that stores what a line has asked for."""
         if line.action == "share_out":
             return "store_assignment", (self._plan(line),)
         if not members(line):
@@ -221,7 +221,7 @@ class GroupTrace(GroupReplay):
         return [[*way, *before, ("load_group", (b,))] for way in self._settles(s)]
 
     def _inherits(self, line: TraceLine) -> list[Call]:
-        """What was stored before the trace begins."""
+        """The steps that put in place what was stored before the trace begins."""
         if not self._generation(line):
             return []
         of, belong = line.arguments, set(self._belong(line))
@@ -241,7 +241,7 @@ class GroupTrace(GroupReplay):
         }
 
     def found(self, told: Told, s: State) -> Shown:
-        """What is stored of the group."""
+        """The claims about what is stored of the group."""
         line = told.line
         of, marks = line.arguments, self._marks(line)
         shown: dict[str, tuple[Any, Any]] = {
@@ -364,7 +364,7 @@ class GroupTrace(GroupReplay):
         return [[("be_alive", (m, self._is_present(told, s))), ("heartbeat", (m,))]]
 
     def beaten(self, told: Told, s: State) -> Shown:
-        """What it is told."""
+        """The claims about the answer to a heartbeat."""
         m, outcome = told["m"], told.line.arguments["outcome"]
         is_over = s.has_id[m] and s.at[m] != s.generation
         rebalances = s.rejoin[m] and s.has_id[m] and not is_over
@@ -394,7 +394,7 @@ class GroupTrace(GroupReplay):
         return [way]
 
     def committed(self, told: Told, s: State) -> Shown:
-        """What is taken is noted."""
+        """The claims that offsets which are taken are noted."""
         taken = self._marks(told.line)
         return {"what is taken": ({p: s.noted[p] for p in taken}, taken)}
 
@@ -411,12 +411,12 @@ class GroupTrace(GroupReplay):
         return [stored, *known, []]
 
     def flushed(self, told: Told, s: State) -> Shown:
-        """What is known to be stored is."""
+        """The claims that offsets which are known to be stored are."""
         marks = self._marks(told.line) if self._fates.get(id(told.line)) == DONE else {}
         return {"what is stored": ({p: s.committed[p] for p in marks}, marks)}
 
     def hears(self, told: Told) -> None:
-        """What became of a change."""
+        """Note what became of a change."""
         self._answer = self._asked[id(told.line)]
         if self._answer.action == "flush_offsets":
             self._untold += 1
@@ -515,7 +515,7 @@ def decided(
     leads: Leads, shows: Shows | None = None, note: Callable[..., object] | None = None,
     action: str | None = OWN,
 ) -> Row:  # fmt: skip
-    """What a coordinator decides; what one says that has been replaced leads nowhere."""
+    """Row of a coordinator's decision; one of a coordinator that was replaced leads nowhere."""
 
     def is_sure(group: GroupTrace, told: Told, s: State) -> bool:
         return s.coordinator == group.b(told)

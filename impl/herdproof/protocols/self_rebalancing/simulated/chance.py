@@ -14,7 +14,7 @@ from herdproof.protocols.self_rebalancing.settings import ConnectorSettings
 
 
 class Kind(Enum):
-    """What can go wrong, or change, in a run; each says how a story tells it."""
+    """Mishap, or change, in a run; each says how a story tells it."""
 
     KILL = "{member} is killed, and started again after {ms} ms"
     PAUSE = "{member} is paused for {ms} ms"

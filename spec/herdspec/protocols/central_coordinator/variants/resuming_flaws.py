@@ -1,4 +1,4 @@
-"""What goes wrong where a registration is resumed that should not be: one mistake each."""
+"""Flaws of registrations that are resumed and should not be: one mistake each."""
 
 from __future__ import annotations
 

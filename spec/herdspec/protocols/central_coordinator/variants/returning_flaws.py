@@ -1,4 +1,4 @@
-"""What goes wrong where a registration is taken to be over that is not: one mistake each."""
+"""Flaws of registrations that are taken to be over and are not: one mistake each."""
 
 from __future__ import annotations
 

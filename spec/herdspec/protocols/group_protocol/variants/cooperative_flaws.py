@@ -1,5 +1,5 @@
 """
-What goes wrong with cooperative members: each is cooperative rebalancing with one mistake.
+Flaws of cooperative members: each is cooperative rebalancing with one mistake.
 
 The first is Kafka's own coordinator's. What must come of each is declared, as in `flaws.py`.
 
@@ -44,4 +44,4 @@ COOPERATIVE_FLAWS = {
         {"settles": Failure(53, "heartbeat")}, "rejoin_unnoticed", answers_at_once=nothing_new
     ),
 }
-"""What cooperative rebalancing takes care of."""
+"""Flaws that cooperative rebalancing takes care of."""

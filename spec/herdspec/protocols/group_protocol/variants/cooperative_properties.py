@@ -70,7 +70,7 @@ def what_is_given_up_is_committed(s: CooperativeGroup) -> bool:
 COOPERATIVE_PROMISES = (
     *PROMISES, who_joins_again_consumes_on, what_is_withheld_is_its_last_owners,
 )  # fmt: skip
-"""What cooperative rebalancing promises, under the assumption `evicted_has_stopped`."""
+"""Promises of cooperative rebalancing, under the assumption `evicted_has_stopped`."""
 COOPERATIVE_HELD = specification(CooperativeGroup, *COOPERATIVE_PROMISES, settles)
 """Cooperative rebalancing and its promises."""
 COOPERATIVE = COOPERATIVE_HELD.with_properties(
@@ -82,7 +82,7 @@ COOPERATIVE = COOPERATIVE_HELD.with_properties(
 
 @cache
 def cooperative_without_stopping() -> Specification:
-    """What cooperative rebalancing promises without the assumption `evicted_has_stopped`."""
+    """The spec of what cooperative rebalancing promises without `evicted_has_stopped`."""
     needing = (*OF_STOPPING, what_is_withheld_is_its_last_owners)
     promises = (p for p in COOPERATIVE_PROMISES if p not in needing)
     return specification(CooperativeGroup, *promises).replace(

@@ -37,7 +37,7 @@ from herdspec.protocols.group_protocol.values import (
 
 
 class Instance(Sort):
-    """What a static member is configured with, in each of its lives: its group.instance.id."""
+    """Identity of a static member, the same in each of its lives: its group.instance.id."""
 
 
 class StaticGroup(GroupProtocol):

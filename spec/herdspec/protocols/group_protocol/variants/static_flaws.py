@@ -1,5 +1,5 @@
 """
-What goes wrong with static members: each is static membership with one mistake.
+Flaws of static members: each is static membership with one mistake.
 
 Two are Kafka's own, of older versions or still; what must come of each is declared, as in
 `flaws.py`.
@@ -68,7 +68,7 @@ def follow_in_any_case(self: StaticGroup, m: Member) -> None:
 
 
 def never_mind(self: StaticGroup, m: Member) -> bool:
-    """What a next life has subscribed to, nobody looks at."""
+    """True of any subscription: nobody looks at what a next life has subscribed to."""
     return True
 
 
@@ -79,7 +79,7 @@ CALM = (
     "start_twice", "lose", "expire", "session_time_out", "poll_time_out", "close",
     "complete_join_late",
 )  # fmt: skip
-"""What these stories do without."""
+"""Actions that the flaws' stories do without."""
 
 
 def _flaw(
@@ -123,4 +123,4 @@ STATIC_FLAWS = {
         wants_the_same=never_mind,
     ),
 }
-"""What static membership takes care of; the last two are Kafka's own."""
+"""Flaws that static membership takes care of; the last two are Kafka's own."""

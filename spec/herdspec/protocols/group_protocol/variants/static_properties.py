@@ -146,15 +146,15 @@ ANEW = (
     one_leader_with_its_lives, complete_once_it_is_stored, only_a_next_life_expels_who_waits,
     no_dynamic_ghosts,
 )  # fmt: skip
-"""What is said of lives, in the place of what the group protocol says of members."""
+"""Properties of lives, in the place of what the group protocol says of members."""
 SAID_OF_MEMBERS = (one_leader, complete, nobody_is_expelled_who_waits, no_ghosts)
-"""What that takes the place of."""
+"""Properties of members whose place those of lives (`ANEW`) take."""
 OF_LIVES = (
     one_life_has_the_place, a_next_life_has_what_its_former_one_had,
     who_is_told_to_be_a_member_is_stored,
 )  # fmt: skip
 STATIC_PROMISES = (*(p for p in PROMISES if p not in SAID_OF_MEMBERS), *ANEW, *OF_LIVES)
-"""What static membership promises, under the assumption `evicted_has_stopped`."""
+"""Promises of static membership, under the assumption `evicted_has_stopped`."""
 STATIC_HELD = specification(StaticGroup, *STATIC_PROMISES)
 """Static membership and its promises."""
 STATIC = STATIC_HELD.with_properties(
@@ -165,7 +165,7 @@ STATIC = STATIC_HELD.with_properties(
 
 @cache
 def static_without_stopping() -> Specification:
-    """What static membership promises without the assumption `evicted_has_stopped`."""
+    """The spec of what static membership promises without the assumption `evicted_has_stopped`."""
     promises = (p for p in STATIC_PROMISES if p not in OF_STOPPING)
     return specification(StaticGroup, *promises, settles).replace(
         "StaticWithoutStopping", has_stopped=gone_at_once

@@ -97,7 +97,7 @@ class AbstractCoordinator(ABC):
 
     @abstractmethod
     def protocol_type(self) -> str:
-        """What the group is of."""
+        """The group's protocol type, in Kafka's sense."""
 
     @abstractmethod
     def metadata(self) -> tuple[GroupProtocol, ...]:
@@ -105,7 +105,7 @@ class AbstractCoordinator(ABC):
 
     @abstractmethod
     def perform_assignment(self, told: JoinGroupResponse) -> RequestFuture[dict[str, bytes]]:
-        """What the leader assigns to each member, by the chosen protocol; or why it cannot."""
+        """The leader's assignment to each member, by the chosen protocol; or why it cannot."""
 
     @abstractmethod
     def on_join_prepare(self) -> bool:
@@ -126,7 +126,7 @@ class AbstractCoordinator(ABC):
     # ── The coordinator ─────────────────────────────────────────────────────────────────────
 
     def coordinator_unknown(self) -> bool:
-        """Whether nobody is known who coordinates the group."""
+        """True if no coordinator of the group is known."""
         return self.coordinator is None
 
     def ensure_coordinator_ready(self) -> bool:
@@ -179,7 +179,7 @@ class AbstractCoordinator(ABC):
     # ── Joining ─────────────────────────────────────────────────────────────────────────────
 
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether it has to join, or is about to have joined."""
+        """True if it has to join, or is about to have joined."""
         return self.rejoin_needed or self.join_future is not None
 
     def request_rejoin(self) -> None:
@@ -214,7 +214,7 @@ class AbstractCoordinator(ABC):
         return True
 
     def may_join(self) -> bool:
-        """Whether the back-off after a failure is over, and it has not been replaced."""
+        """True if the back-off after a failure is over, and the member has not been replaced."""
         return not self.is_fenced and self.context.now_ms >= self._join_from_ms
 
     def reset_join_group_future(self) -> None:

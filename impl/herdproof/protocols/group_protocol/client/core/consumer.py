@@ -77,7 +77,7 @@ class GroupConsumer:
 
     @property
     def consumer_id(self) -> str:
-        """What its group knows it by."""
+        """The name that its group knows it by."""
         return self.settings.client_id
 
     @property

@@ -60,7 +60,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         self.assignors = tuple(assignors)
         self.offsets = OffsetRequests(self)
         self.joined_topics: tuple[str, ...] = ()
-        """What it wanted when it joined."""
+        """Topics that it wanted when it joined."""
         self.assignment_snapshot: Mapping[str, int] | None = None
         """The topics that it has assigned as the leader; None: it does not lead."""
         self.user_at_work = False
@@ -69,7 +69,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         self._awaited_calls = 0
         """Revocations that the rebalance listener has not returned from."""
         self._listened: RequestFuture[None] | None = None
-        """What goes on once it has."""
+        """Future that waits until the rebalance listener has returned."""
         self._prepared: RequestFuture[None] | None = None
         self._fetch_future: RequestFuture[Mapping[TopicPartition, int]] | None = None
         self._fetch_from_ms = self._commit_from_ms = 0
@@ -156,7 +156,7 @@ class ConsumerCoordinator(AbstractCoordinator):
             self.offsets.commit_fresh()
 
     def is_committable(self) -> bool:
-        """Whether there is a generation to commit in, or none needed, and a coordinator."""
+        """True if there is a coordinator, and a generation to commit in or no need of one."""
         if self.subscriptions.by_hand:
             return self.ensure_coordinator_ready()
         return self.state is MemberState.STABLE and not self.coordinator_unknown()
@@ -244,7 +244,7 @@ class ConsumerCoordinator(AbstractCoordinator):
             self.request_rejoin()
 
     def partitions_changed(self, snapshot: Mapping[str, int], topics: Mapping[str, int]) -> bool:
-        """Whether topics that were assigned are otherwise now, or have come to be."""
+        """True if assigned topics have other numbers of partitions, or wanted ones have come up."""
         wanted = topics if self.cluster.wanted is None else self.cluster.wanted
         now = {topic: topics[topic] for topic in wanted if topic in topics}
         return any(snapshot.get(topic) != count for topic, count in now.items()
@@ -269,7 +269,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         return True
 
     def is_cooperative(self) -> bool:
-        """Whether partitions are kept through a rebalance, unless they are taken away by it."""
+        """True if partitions are kept through a rebalance, unless they are taken away by it."""
         return all(a.protocol is RebalanceProtocol.COOPERATIVE for a in self.assignors)
 
     def give_up(self, *, is_member: bool) -> RequestFuture[None]:

@@ -1,4 +1,4 @@
-"""What the parts of the client's core share: settings, what time it is, and what it asks for."""
+"""Context that the parts of the client's core share: settings, what time it is, and effects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClientContext:
         self._effects += effects
 
     def take(self) -> list[ClientEffect]:
-        """What is to be done since this was asked last."""
+        """The effects since this was asked last."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -69,5 +69,5 @@ class Timer:
         return cls(now_ms + timeout_ms)
 
     def remaining_time_at_least_zero(self, now_ms: int) -> int:
-        """What is left of it."""
+        """The milliseconds that are left of the budget."""
         return max(0, self.ends_ms - now_ms)

@@ -160,13 +160,13 @@ class HangUp:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What came of a poll: True, if the assignment stands and every partition has its start."""
+    """Result of a poll: True, if the assignment stands and every partition has its start."""
 
     ok: bool
 
 
 class CommitResult(Enum):
-    """What came of a user's commit."""
+    """Result of a user's commit."""
 
     STORED = "stored"
     REFUSED = "refused"

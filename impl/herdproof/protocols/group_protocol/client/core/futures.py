@@ -1,4 +1,4 @@
-"""What will come of a request: a value or an error, told to whoever listens."""
+"""Futures of requests: a value or an error, told to whoever listens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RequestFuture(Generic[T]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has a value."""
+        """True if the future has a value."""
         return self.is_done and self.error is None
 
     @property

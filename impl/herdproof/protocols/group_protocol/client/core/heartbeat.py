@@ -34,7 +34,7 @@ class Heartbeat:
         self.session_reset_ms = now_ms
 
     def is_counted(self, sent_ms: int) -> None:
-        """What was sent then was answered well: the coordinator's session began after it."""
+        """Count the lease from a sending that was answered well: the session began after it."""
         until_ms = sent_ms + self._settings.lease_ms
         self.lease_until_ms = max(self.lease_until_ms, until_ms)
 
@@ -43,15 +43,15 @@ class Heartbeat:
         self.lease_until_ms = 0
 
     def session_timeout_expired(self, now_ms: int) -> bool:
-        """Whether the coordinator was silent for the whole of a session."""
+        """True if the coordinator was silent for the whole of a session."""
         return now_ms >= self.session_expires_ms
 
     def poll_timeout_expired(self, now_ms: int) -> bool:
-        """Whether the application has not polled for too long."""
+        """True if the application has not polled for too long."""
         return now_ms >= self.poll_expires_ms
 
     def should_heartbeat(self, now_ms: int) -> bool:
-        """Whether the next one is due."""
+        """True if the next heartbeat is due."""
         return now_ms >= self.next_due_ms
 
     @property

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, and the topics that it, or its group, wants."""
+"""Metadata that a client has of the cluster: brokers, and topics that it, or its group, wants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Metadata:
         """None: all topics."""
         self.update_requested = True
         self.version = 0
-        """How many answers have come."""
+        """Number of answers that have come."""
         self._next_ms = 0
         self._future: RequestFuture[MetadataResponse] | None = None
         self._asked_for: tuple[str, ...] | None = ()

@@ -42,7 +42,7 @@ class ConsumerNetworkClient:
         self._in_flight: dict[int, InFlight[ClientResponse]] = {}
         self._numbers = 0
         self._failures: Counter[Node] = Counter()
-        """How often in a row each could not be reached."""
+        """Number of times in a row that each node could not be reached."""
         self._ready: set[Node] = set()
 
     # ── Nodes ───────────────────────────────────────────────────────────────────────────────
@@ -53,7 +53,7 @@ class ConsumerNetworkClient:
         return min(self.nodes, key=lambda node: (loads[node], self._failures[node]))
 
     def has_ready_nodes(self) -> bool:
-        """Whether the connection to any known node stands, as far as was heard."""
+        """True if the connection to any known node stands, as far as was heard."""
         return any(node in self._ready for node in self.nodes)
 
     def learned(self, nodes: Sequence[Node]) -> None:
@@ -97,7 +97,7 @@ class ConsumerNetworkClient:
         self._lose(node, f"the connection to {node.host}:{node.port} was ended")
 
     def is_asked(self, node: Node) -> bool:
-        """Whether anything that a node was asked is not answered yet."""
+        """True if anything that a node was asked is not answered yet."""
         return any(asked.node == node for asked in self._in_flight.values())
 
     def late(self) -> list[Node]:

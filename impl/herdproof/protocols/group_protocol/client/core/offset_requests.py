@@ -45,7 +45,7 @@ OUTCOMES: Mapping[Error, CommitResult] = {
     Error.COORDINATOR_NOT_AVAILABLE: CommitResult.NOT_SENT,
     Error.COORDINATOR_LOAD_IN_PROGRESS: CommitResult.NOT_SENT,
 }
-"""What comes of a commit by its error; of all others it was refused."""
+"""Results of commits by their errors; with any other error one was refused."""
 
 
 class OffsetRequests:

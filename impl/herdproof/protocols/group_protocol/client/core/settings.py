@@ -9,7 +9,7 @@ from herdproof.consuming.offsets import OffsetReset
 from herdproof.errors import CallerError
 
 JOIN_GROUP_SLACK_MS = 5_000
-"""How much longer a JoinGroup is waited for than the coordinator waits for everybody."""
+"""Time that a JoinGroup is waited for beyond the coordinator's own wait for everybody."""
 LEASE_SHARE = 4 / 5
 """Of the time after which the coordinator counts a member no more, so much is handed out in; the
 rest is for clocks that drift, and for a coordinator that learns late of its successor."""
@@ -72,11 +72,11 @@ class ClientSettings:
 
     @property
     def lease_ms(self) -> int:
-        """How long an answered heartbeat lets records be handed out, from its sending on."""
+        """The time from an answered heartbeat's sending in which records may be handed out."""
         return int(LEASE_SHARE * min(self.session_timeout_ms, self.max_poll_interval_ms))
 
     @property
     def join_group_timeout_ms(self) -> int:
-        """How long the answer to a JoinGroup, or to a SyncGroup, is waited for."""
+        """The time that the answer to a JoinGroup, or to a SyncGroup, is waited for."""
         rebalance_timeout_ms = self.max_poll_interval_ms
         return max(rebalance_timeout_ms, rebalance_timeout_ms + JOIN_GROUP_SLACK_MS)

@@ -10,7 +10,7 @@ from herdproof.protocols.group_protocol.messages import NO_GENERATION
 
 
 class MemberState(Enum):
-    """How far a member is with its group."""
+    """State of a member in its group."""
 
     UNJOINED = "UNJOINED"
     """It is in no generation; so it begins."""
@@ -30,7 +30,7 @@ NEXT: Mapping[MemberState, tuple[MemberState, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a member is in its group: in which generation, under which id and protocol."""
+    """Membership in a group: in which generation, under which id and protocol."""
 
     generation_id: int = NO_GENERATION
     member_id: str = ""
@@ -38,7 +38,7 @@ class Generation:
 
     @property
     def over(self) -> Generation:
-        """What is left of it when it is over: the member id."""
+        """The membership that is left when its generation is over: the member id."""
         return Generation(member_id=self.member_id)
 
 

@@ -49,7 +49,7 @@ class SubscriptionState:
         self.assignment = {where: PartitionState() for where in sorted(set(partitions))}
 
     def partitions_auto_assigned(self) -> bool:
-        """Whether the group shares partitions, and nobody assigns them by hand."""
+        """True if the group shares partitions, and nobody assigns them by hand."""
         return self.subscription is not None
 
     def topics(self, existing: Mapping[str, int]) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class SubscriptionState:
         }
 
     def fresh(self) -> dict[TopicPartition, int]:
-        """What is finished and not stored yet, as far as was heard."""
+        """The offsets that are finished and not stored yet, as far as was heard."""
         return {
             where: offset
             for where, offset in self.finished().items()
@@ -115,11 +115,11 @@ class SubscriptionState:
         return places(self.assignment)
 
     def partitions(self) -> tuple[NamedPartition, ...]:
-        """What is consumed here, in order."""
+        """The partitions that are consumed here, in order."""
         return self.named() if self.is_consuming else ()
 
     def stream_count(self) -> int:
-        """How many streams, and so queues, the subscription has."""
+        """The number of streams, and so of queues, that the subscription has."""
         wants = self.subscription
         if isinstance(wants, Named):
             return sum(count for _, count in wants.topics)

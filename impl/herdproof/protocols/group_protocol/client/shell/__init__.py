@@ -1,1 +1,1 @@
-"""What runs the client's core: its thread, its connections, and the wire of Kafka."""
+"""Shell of the client's core: its thread, its connections, and the wire of Kafka."""

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 10.0
 SEND_S = 10
-"""How long a broker that does not read may hold a request up."""
+"""Longest time that a broker that does not read may hold a request up."""
 VERSIONS_HEAD = RequestHead(ApiKey.ApiVersions, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""How a client of the group protocol joins: its arguments, its core, its session."""
+"""Parts of a client that joins by the group protocol: its arguments, its core, its session."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ class ClientLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What connections to brokers are made with; None: without."""
+    """Security of connections to brokers: TLS and a log-in; None: without."""
 
     tls: ssl.SSLContext | None = None
     login: ClientLogin | None = None
 
 
 def security_of(kafka: Mapping[str, Any], tls: ssl.SSLContext | None = None) -> Security:
-    """What librdkafka's settings say, with this context instead of theirs; or `BadArgument`."""
+    """The security that librdkafka's settings say, with this TLS context; or `BadArgument`."""
     said = str(kafka.get("security.protocol", "PLAINTEXT"))
     if said.upper() not in PROTOCOLS:
         raise BadArgument(

@@ -49,9 +49,9 @@ from herdproof.shells.clock import now_ms
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.1
-"""How often, at least, it is looked at whether the application polls."""
+"""Longest time between two looks at whether the application polls."""
 POLL_MS = 1_000
-"""How long each poll of the application may bring its assignment about."""
+"""Time in which each poll of the application may bring its assignment about."""
 WHY_NOT = {
     CommitResult.REFUSED: "the commit was refused: the partition is not (or no longer) this"
     " consumer's; its records are delivered again by whom it has now",
@@ -89,7 +89,7 @@ class GroupSession(MemberSession[GroupConsumer, CommitResult]):
 
     @property
     def consumption(self) -> SubscriptionState:
-        """What is consumed here, once fetchers run."""
+        """The state of what is consumed here, once fetchers run."""
         return self.core.subscriptions
 
     def start(self) -> None:
