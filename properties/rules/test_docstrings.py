@@ -50,4 +50,4 @@ def test_halves_of_sentences_are_found(tmp_path: Path) -> None:
     )
     (tmp_path / "spec" / "b.py").write_text('"""Whether it\nis."""\n')
 
-    assert list(halves(tmp_path)) == ["spec/a.py:1", "spec/a.py:13", "spec/b.py:1"]
+    assert list(halves(tmp_path)) == ["spec/a.py:1", "spec/a.py:14", "spec/b.py:1"]
