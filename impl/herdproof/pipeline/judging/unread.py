@@ -8,10 +8,11 @@ an interval without a reader is cut into stretches where it did. What the lines 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -172,27 +173,29 @@ class UnreadPartitions:
 
     def _caused(self, own: UnreadInterval, until_ns: int) -> Iterator[Stretch]:
         """The causes as they were told."""
-        before = UNKNOWN if self._past else NOT_OBSERVABLE
-        at_first, at_ns = True, own.from_ns
-        for now, then_ns in zip(
-            (Stands(own.from_ns, before), *self._past),
-            (*(s.time_ns for s in self._past), until_ns),
-            strict=True,
-        ):
-            end_ns = min(then_ns, until_ns)
-            if end_ns <= at_ns:
-                continue
-            why, who = now.why, now.who
-            if why == NOTHING:
-                why, who = (own.at_first, own.who) if at_first else (UNASSIGNED, ())
-            else:
-                at_first = False
-            yield Stretch(at_ns, end_ns, why, ", ".join(who) or None, now.certain)
-            at_ns = end_ns
+        at_ns, at_first, past = own.from_ns, True, self._past
+        begin = bisect_right(past, at_ns, key=attrgetter("time_ns"))
+        now = past[begin - 1] if begin else Stands(at_ns, UNKNOWN if past else NOT_OBSERVABLE)
+        for then in (*islice(past, begin, None), Stands(until_ns, NOTHING)):
+            end_ns = min(then.time_ns, until_ns)
+            if end_ns > at_ns:
+                why, who = now.why, now.who
+                if why != NOTHING:
+                    at_first = False
+                elif at_first:
+                    why, who = own.at_first, own.who
+                else:
+                    why, who = UNASSIGNED, ()
+                yield Stretch(at_ns, end_ns, why, ", ".join(who) or None, now.certain)
+                at_ns = end_ns
+            now = then
 
 
 def _doubted(own: UnreadInterval, parts: Iterable[Stretch], until_ns: int) -> Iterator[Stretch]:
     """Stretches, unknown where somebody may have read it."""
+    if not own.doubts and own.begun_ns >= until_ns:
+        yield from parts
+        return
     doubts = sorted((*own.doubts, (own.begun_ns, None)), key=itemgetter(0))
     for part in parts:
         at_ns = part.from_ns
@@ -208,7 +211,10 @@ def _doubted(own: UnreadInterval, parts: Iterable[Stretch], until_ns: int) -> It
 def _certain(own: UnreadInterval, parts: Iterable[Stretch]) -> Iterator[Stretch]:
     """Stretches, uncertain as long as who read it may still have done so."""
     for part in parts:
-        middle = min(max(own.sure_ns, part.from_ns), part.until_ns)
+        if own.sure_ns <= part.from_ns:
+            yield part
+            continue
+        middle = min(own.sure_ns, part.until_ns)
         yield part._replace(until_ns=middle, certain=False)
         yield part._replace(from_ns=middle)
 

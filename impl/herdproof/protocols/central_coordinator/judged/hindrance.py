@@ -11,7 +11,7 @@ line on in which a consumer first told that its connection was lost, nobody was 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from herdproof.pipeline.judging.unread import (
     ADMISSION,
@@ -86,20 +86,18 @@ class Hindrance:
 
     def take(self, line: CentralStep) -> None:
         """The next line."""
-        if line.node == self._leader and line.role != CONSUMER and line.action != "start":
-            self._leader_ns, self._lost_ns = line.time_ns, None
-        if line.action in TOLD and (line.role == CONSUMER or self._is_leaders(line)):
-            getattr(self, f"_on_{line.action}")(line)
+        tell = TOLD.get(line.action)
+        if line.role != CONSUMER:
+            if line.node != self._leader:
+                tell = tell if line.action in OF_ANYBODY else None
+            elif line.action != "start":
+                self._leader_ns, self._lost_ns = line.time_ns, None
+        if tell is not None:  # few lines matter: most are heartbeats
+            tell(self, line)
             if line.place.startswith(MISSING):  # others tell that it was, and not when
                 self.unread.stands(line.time_ns, UNKNOWN)
             else:
                 self._say(line.time_ns)
-
-    def _is_leaders(self, line: CentralStep) -> bool:
-        return line.node == self._leader or line.action in (
-            "coordinator_startup",
-            "handle_register",
-        )
 
     def _say(self, time_ns: int) -> None:
         why, who = self._cause()
@@ -345,5 +343,9 @@ class Hindrance:
             self._say(time_ns)
 
 
-TOLD = frozenset(name.removeprefix("_on_") for name in dir(Hindrance) if name.startswith("_on_"))
-"""The actions of which that takes notice: few lines are of one of them."""
+TOLD: Mapping[str, Callable[[Hindrance, CentralStep], None]] = {
+    name.removeprefix("_on_"): method
+    for name, method in vars(Hindrance).items()
+    if name.startswith("_on_")
+}
+"""By action, what takes notice of it: few lines are of one of them."""

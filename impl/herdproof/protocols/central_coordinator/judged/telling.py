@@ -50,15 +50,18 @@ class TellingFields(CentralFields):
         if self.hindrance is None:
             return super().take(line)
         self.hindrance.take(line)
-        renews = line.until_ns > self._leases.get(line.node, 0)
+        if line.role != CONSUMER:
+            found = super().take(line)
+            if line.action in HEARS:
+                self._hear((line.consumer, line.connection), line.time_ns)
+            return found
+        is_answer = line.action in ANSWERS
+        renews = is_answer and line.until_ns > self._leases.get(line.node, 0)
         found = super().take(line)
-        if line.role == CONSUMER:
-            m = (line.consumer, line.connection)
-            self._heard[m] = line.time_ns
-            if line.action in ANSWERS:  # of one that others tell nobody knows the lease
-                self._answered[m] = renews
-        elif line.action in HEARS:
-            self._hear((line.consumer, line.connection), line.time_ns)
+        m = (line.consumer, line.connection)
+        self._heard[m] = line.time_ns
+        if is_answer:  # of one that others tell nobody knows the lease
+            self._answered[m] = renews
         return found
 
     def _hear(self, m: Member, time_ns: int) -> None:
