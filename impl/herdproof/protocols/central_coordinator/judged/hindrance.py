@@ -290,10 +290,17 @@ class Hindrance:
         at = (line.consumer, line.connection)
         self._begun[at] = line.generation
         for t, n, _ in () if line.outcome else line.partitions:
-            self.unread.must_be_read((t, n), line.time_ns)
+            self.unread.must_be_read((t, n), self._since(line))
         if line.partitions and not line.outcome and not self._is_sent(line):
             self.unread.amend(self._leader_ns, UNKNOWN)
             self._doubt()
+
+    def _since(self, line: CentralStep) -> int:
+        """When a Start was obeyed at the earliest: others tell of a missing line, and not when."""
+        if not line.place.startswith(MISSING):
+            return line.time_ns
+        start = self._sent.get((line.consumer, line.connection))
+        return 0 if start is None else start.time_ns
 
     def _is_sent(self, line: CentralStep) -> bool:
         start = self._sent.get((line.consumer, line.connection))
