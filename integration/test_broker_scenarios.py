@@ -38,6 +38,7 @@ GROUPS_OWN = "[groups]\ngroup_initial_rebalance_delay_ms = 0\ngroup_min_session_
 SESSION_MS = 2_000
 """With ZooKeeper; `LONG_MS`: where it is not to end."""
 LONG_MS = 30_000
+COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
 PATIENCE_S = 30.0
 
@@ -184,10 +185,19 @@ def leads(bootstrap: str) -> bool:
     return not told.error_code and f"{told.host}:{told.port}" == bootstrap
 
 
+def is_loading(bootstrap: str) -> bool:
+    """True if a broker that coordinates has not read the group yet."""
+    client = WiredClient(bootstrap)
+    try:
+        return client.heartbeat() == COORDINATOR_LOAD_IN_PROGRESS
+    finally:
+        client.close()
+
+
 def await_that_leads(bootstrap: str) -> None:
-    """Wait until a broker coordinates."""
+    """Wait until a broker coordinates, and has read the group."""
     deadline = time.monotonic() + PATIENCE_S
-    while not leads(bootstrap):
+    while not leads(bootstrap) or is_loading(bootstrap):
         assert time.monotonic() < deadline, "it is not elected"
         time.sleep(0.05)
 

@@ -12,7 +12,7 @@ import ssl
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from enum import Enum
 
 PATIENCE_S = 1.0
@@ -21,7 +21,9 @@ PATIENCE_S = 1.0
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0x48455244, -1)
 """Kafka's ApiVersions, version 0, from a client without a name; with its correlation id."""
 _HELLO = b"\x16\x03"
-"""The beginning of what a client of TLS sends."""
+"""The beginning of a handshake of TLS, whoever sends it."""
+_ALERT = b"\x15\x03"
+"""The beginning of an alert of TLS."""
 _METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ")
 _FIRST_REQUESTS = (18, 3)
 """The first requests of a client of Kafka's: ApiVersions, or Metadata of an old one."""
@@ -92,14 +94,18 @@ def _is_kafka(line: socket.socket) -> bool:
 
 
 def _is_tls(line: socket.socket) -> bool:
+    line.sendall(_client_hello())
+    return line.recv(2) in (_HELLO, _ALERT)  # it shakes hands, or answers, if only to refuse
+
+
+def _client_hello() -> bytes:
+    """Returns what a client of TLS says first."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        context.wrap_socket(line).close()
-    except ssl.SSLError as problem:
-        return "ALERT" in (problem.reason or "")  # it answers, if only to refuse
-    return True
+    said = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):  # nobody answers here
+        context.wrap_bio(ssl.MemoryBIO(), said).do_handshake()
+    return said.read()
 
 
 def _is_zookeeper(line: socket.socket) -> bool:
