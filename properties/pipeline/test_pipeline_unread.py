@@ -147,6 +147,7 @@ def test_causes_are_what_the_leaders_core_waits_for(seed: int) -> None:
     chance=st.integers(0, 10**6),
 )
 @settings(max_examples=40, deadline=None)
+@example(seed=8, kind="one in a hundred", chance=164)  # owners written while a line is missing
 @example(seed=11, kind="lines", chance=17330)  # of a Start that was obeyed others tell, not when
 def test_without_some_lines_a_cause_is_unknown_and_never_wrong(
     seed: int, kind: str, chance: int

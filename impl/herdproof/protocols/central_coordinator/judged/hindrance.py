@@ -262,6 +262,7 @@ class Hindrance:
     def _on_write_owners(self, line: CentralStep) -> None:
         if self._phase == DOUBTFUL:
             self._is_new = True
+            self._owners = self._written = None
             self._members.clear()  # each of them is sent a Start, and then known
             return
         self._ghosts.clear()  # else it were not written
@@ -297,10 +298,10 @@ class Hindrance:
 
     def _since(self, line: CentralStep) -> int:
         """When a Start was obeyed at the earliest: others tell of a missing line, and not when."""
-        if not line.place.startswith(MISSING):
-            return line.time_ns
-        start = self._sent.get((line.consumer, line.connection))
-        return 0 if start is None else start.time_ns
+        said: CentralStep | None = line
+        if line.place.startswith(MISSING):
+            said = self._sent.get((line.consumer, line.connection))
+        return 0 if said is None else int(said.time_ns)
 
     def _is_sent(self, line: CentralStep) -> bool:
         start = self._sent.get((line.consumer, line.connection))
