@@ -195,7 +195,7 @@ def test_a_space_beyond_the_drivers_memory_is_searched(tmp_path: Path) -> None:
 
     done = subprocess.run(
         [
-            sys.executable, "-m", "herdproof.pipeline.exploration.explore",
+            sys.executable, "-m", "herdproof.cli.spec.explore_spark",
             "benchmarks/specs.py:GROUP", "--size", "Member=4", "--size", "Partition=3", "--faults",
             "1", "--no-symmetry", "--bound", str(GENERATIONS), "--may-end", "--spark", "local[2]",
             "--checkpoint", str(tmp_path / "search"), "--json", str(tmp_path / "found.json"),

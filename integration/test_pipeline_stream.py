@@ -28,7 +28,7 @@ PATIENCE_S = 400.0
 LATE_S = 3.0
 
 COMMAND = [
-    *(sys.executable, "-m", "herdproof.pipeline.audit.audit"),
+    *(sys.executable, "-m", "herdproof.cli.code.audit"),
     *("--follow", "--until-idle", "0", "--late", str(LATE_S)),
     *("--spark", "local[2]", "--conf", "spark.driver.memory=768m"),
     *("--conf", "spark.sql.shuffle.partitions=3"),
