@@ -7,7 +7,7 @@ room for is left out by the codec; what it lacks is filled in here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -274,25 +274,37 @@ def write_commit(response: group.OffsetCommitResponse, version: int) -> ApiMessa
     return OffsetCommitResponse(version=version, topics=results(made, response.topics))
 
 
-class FetchedAnswer(Struct, kw_only=True, gc=False):
-    """A partition in the answer to an OffsetFetch; kafka-python encodes whatever has its fields."""
+class AnswerPart(Struct, kw_only=True, gc=False):
+    """A partition in an answer: kafka-python encodes and tells it as it does its own."""
+
+    tags: None = None
+    unknown_tags: None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of what the answer says of the partition."""
+        own: tuple[str, ...] = self.__struct_fields__
+        return tuple(name for name in own if not name.endswith("tags"))
+
+    def _to_dict_vals(self, **_how: object) -> Iterator[tuple[str, object]]:
+        return ((name, getattr(self, name)) for name in self.fields)
+
+
+class FetchedAnswer(AnswerPart, kw_only=True, gc=False):
+    """A partition in the answer to an OffsetFetch."""
 
     partition_index: int
     committed_offset: int
     committed_leader_epoch: int
     metadata: str | None
     error_code: int
-    tags: None = None
-    unknown_tags: None = None
 
 
-class ResultAnswer(Struct, kw_only=True, gc=False):
+class ResultAnswer(AnswerPart, kw_only=True, gc=False):
     """A partition in an answer that has an error for each."""
 
     partition_index: int
     error_code: int
-    tags: None = None
-    unknown_tags: None = None
 
 
 def results(made: Any, topics: tuple[group.TopicResult, ...]) -> list[Any]:

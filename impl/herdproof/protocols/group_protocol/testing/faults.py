@@ -139,16 +139,12 @@ def answer_with(
 
 def with_error(answer: Any, code: int) -> Any:
     """An answer whose every error is this one."""
-    for name in fields_of(answer):
+    for name in answer.fields if answer is not None else ():
         value = getattr(answer, name)
         if name == "error_code":
             setattr(answer, name, code)
         elif isinstance(value, list):
             for each in value:
-                with_error(each, code)
+                if hasattr(each, "fields"):
+                    with_error(each, code)
     return answer
-
-
-def fields_of(part: Any) -> Iterable[str]:
-    """The names of what an answer has, or a part of one: kafka-python's object, or a struct."""
-    return getattr(part, "fields", None) or getattr(part, "__struct_fields__", ())
