@@ -6,7 +6,9 @@ VENV ?= .venv
 UV ?= uv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Integration runs as one group on one worker, beside the properties on the other core.
+# Integration runs as one group on one worker, beside the properties on the other core. Commands are
+# started by the hundred: they read what was compiled, also where Python is told to write none.
+COMPILED := $(BIN)/python -m compileall -q spec impl
 PYTEST := $(BIN)/python -m pytest -n 2
 
 .PHONY: verify test test-long lint format docs pages docker-images lock clean
@@ -15,9 +17,11 @@ verify: $(STAMP)
 	@$(BIN)/herdproof verify
 
 test: lint
+	@$(COMPILED)
 	@$(PYTEST)
 
 test-long: lint
+	@$(COMPILED)
 	@$(PYTEST) -m "long or not long" --timeout 3600
 
 lint: $(STAMP)

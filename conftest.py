@@ -1,16 +1,22 @@
 """What all suites share: Hypothesis' settings, no silent skips in CI, measurements in the summary.
 
-Four promises:
+Six promises:
 
 - Hypothesis never fails a test for being slow: a shared machine is.
 - Where services are promised (`CI=true`, or `HERDPROOF_DOCKER=required`), a skipped test failed:
   a green run must not mean that nothing ran. A generated test whose story the code cannot follow is
   skipped all the same: it is named, and no service would change it.
+- What was collected is no garbage: thousands of tests and specs, that live until the run ends, are
+  not searched for it again and again.
+- A command under test sets up the log of its process, which is this one: the next test finds it as
+  it was, and nobody writes to an output that is closed by then.
 - A command under test hears Ctrl-C, also where the whole run is a shell's background job.
 - A test that measures (a failover time, steps per second) hands its line to the fixture `report`;
   the lines stand together at the end of the run, also when xdist's workers ran the tests.
 """
 
+import gc
+import logging
 import os
 import signal
 from collections.abc import Callable, Generator
@@ -40,11 +46,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # and what is ignored is 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class OneWorkerForIntegration(LoadScopeScheduling):  # type: ignore[misc]
-    """Integration tests share servers and the clock, so one worker runs them, in order."""
+class FilesToWorkers(LoadScopeScheduling):  # type: ignore[misc]
+    """
+    Integration tests share servers and the clock, so one worker runs them, in order.
+
+    A file of properties is for one worker, too: what its tests share (worlds that were explored,
+    proofs) is made once. Files of many tests come first, so that workers end together.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "integration" if nodeid.startswith("integration/") else nodeid
+        return "integration" if nodeid.startswith("integration/") else nodeid.partition("::")[0]
 
 
 @pytest.fixture(autouse=True)
@@ -53,10 +64,34 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("herdspec.check.side_by_side.processors", lambda: 1)
 
 
+@pytest.fixture(autouse=True)
+def own_log() -> Generator[None]:
+    """Let the log of the process be what it was, whatever a test made of it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    if root.level != level:
+        root.setLevel(level)  # which tells all loggers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage once, after all is collected, and not again among what is left then."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.collect()  # how often all is searched depends on how much the last search has left
+        gc.enable()
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForIntegration:
-    """Give integration to one worker, the properties one by one to whoever is free."""
-    return OneWorkerForIntegration(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesToWorkers:
+    """Give integration to one worker, each file of properties to whoever is free."""
+    return FilesToWorkers(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

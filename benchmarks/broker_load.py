@@ -3,9 +3,10 @@ The load of `benchmarks/broker`: clients that ask again and again, each when it 
 
     python benchmarks/broker_load.py 127.0.0.1:9092 heartbeat --clients 20 --seconds 5
 
-Each client is the only member of a group of its own. It prints one line of JSON: how many requests
-were answered in how many seconds, the median of one's milliseconds, and this process's CPU. An
-answer that is another one than the first ends it with {"error": why}: a refusal has no speed.
+Each client is the only member of a group of its own. It prints a line of JSON once all of them have
+joined and have been answered once, and another one at the end: how many requests were answered in
+how many seconds, the median of one's milliseconds, and this process's CPU. An answer that is
+another one than the first ends it with {"error": why}: a refusal has no speed.
 
 `idle` opens connections and asks nothing; it prints a line, and ends when its stdin does.
 """
@@ -122,6 +123,7 @@ async def measure(host: str, port: int, what: str, clients: int, seconds: float)
         _, client = await loop.create_connection(lambda n=number: Asking(f"{what}-{n}"), host, port)
         api, body = await question(client, what)
         asking.append((client, api, body, await client.ask(api, body)))
+    print(json.dumps({"clients": len(asking)}), flush=True)
     cpu, begun = time.process_time(), time.perf_counter()
     for client, api, body, expected in asking:
         client.ask_on(api, body, expected)

@@ -1,5 +1,5 @@
 """
-A group whose records flow while its coordinator goes: who was without a reader, and for how long.
+A group whose records flow while something breaks: who was without a reader, and for how long.
 
 Three consumers and a producer are threads of this process; coordinators, ZooKeeper and Kafka are
 processes of their own.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -36,14 +37,23 @@ EVERY_S = 0.01
 QUIET_S = 2.0
 """A group is stable when each partition was read for so long, never waiting longer than a tenth."""
 PATIENCE_S = 120.0
+SETTLES_S = 5.0
+"""For so long it is watched what else happens."""
+PAUSED_S, SILENT_S, DOWN_S = 30.0, 2.0, 23.0
+"""For so long a leader is paused, and ZooKeeper silent or down."""
 
 
 class Group:
     """Consumers of a topic to which records flow, and when each partition was delivered."""
 
-    def __init__(self, bootstrap: str, coordinators: list[str], session_ms: int) -> None:
+    def __init__(self, bootstrap: str, coordinators: list[str], session_ms: int | None) -> None:
         self._bootstrap, self._coordinators = bootstrap, coordinators
-        self._session_s = session_ms / 1000
+        session_s = (session_ms or 0) / 1000
+        self._times: dict[str, Any] = (
+            {"session_timeout_s": session_s, "ping_interval_s": 0.3 * session_s}
+            if session_s
+            else {}
+        )
         self._delivered: list[list[float]] = [[] for _ in range(PARTITIONS)]
         """When (monotonic, in seconds) records of each partition were delivered, to whomever."""
         self._ends = threading.Event()
@@ -90,8 +100,7 @@ class Group:
     def _consume(self, name: str) -> None:
         with Consumer(
             "failover", bootstrap_servers=self._bootstrap, coordinators=self._coordinators,
-            consumer_id=name, auto_offset_reset="smallest", session_timeout_s=self._session_s,
-            ping_interval_s=0.3 * self._session_s,
+            consumer_id=name, auto_offset_reset="smallest", **self._times,
         ) as consumer:  # fmt: skip
             consumer.subscribe([TOPIC])
             while not self._ends.is_set():
@@ -108,39 +117,95 @@ def longest(times: list[float], since: float, until: float) -> float:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What runs, and whose leader is broken."""
+    """What runs, and what of it is broken."""
 
     coordinators: dict[str, Coordinator]
     group: Group
-    zookeeper: Client
+    zookeeper: EmbeddedZooKeeper
+    client: Client
 
     def leader(self) -> str:
         """The broker id of who leads; "" if nobody does."""
-        node = self.zookeeper.perform(Get(Paths().election.leader))
+        node = self.client.perform(Get(Paths().election.leader))
         return read_leader(node.data)[0] if isinstance(node, Data) else ""
 
-    def without(self, end: Callable[[Coordinator], None]) -> Figures:
-        """Let the leader go so; how long partitions had no reader."""
-        self.group.await_stable()
-        leader = self.leader()
-        since = time.monotonic()
-        end(self.coordinators[leader])
+    def next_after(self, leader: str) -> None:
+        """Wait until another one is elected."""
+        deadline = time.monotonic() + PATIENCE_S
         while self.leader() in ("", leader):
-            if time.monotonic() > since + PATIENCE_S:
+            if time.monotonic() > deadline:
                 raise NoFigures("nobody was elected")
             time.sleep(0.005)
-        elected_s = time.monotonic() - since
+
+    def measured(self, way: Way) -> Figures:
+        """Break something; how long partitions had no reader, and since it could be otherwise."""
+        self.group.await_stable()
+        since = time.monotonic()
+        mended = way(self)
+        # Who was paused or cut off may find out what to do about that only afterwards.
+        time.sleep(SETTLES_S)
         self.group.await_stable()
         waited = sorted(self.group.waited_since(since))
-        tell(f"without a leader: {waited[-1]:.2f} s, {elected_s:.2f} s of them until the next")
+        beyond_s = max(self.group.waited_since(mended))
+        tell(
+            f"{way.__name__}: {waited[-1]:.2f} s without a reader; it could be otherwise after "
+            f"{mended - since:.2f} s, and {beyond_s:.2f} s of them came later"
+        )
         return {
             "idle_seconds": waited[-1], "idle_seconds_least": waited[0],
-            "elected_seconds": elected_s,
+            "mended_seconds": mended - since, "beyond_seconds": beyond_s,
         }  # fmt: skip
 
 
+Way = Callable[[Cluster], float]
+"""Breaks something; answers with when it was mended: when group and records could go on."""
+
+
+def clean_stop(cluster: Cluster) -> float:
+    """The leader is asked to end, by SIGTERM, and the next is elected."""
+    return _elected_after(cluster, Coordinator.ask_to_end)
+
+
+def kill_9(cluster: Cluster) -> float:
+    """The leader is killed, and the next is elected once its ZooKeeper session is over."""
+    return _elected_after(cluster, Coordinator.kill)
+
+
+def leader_paused(cluster: Cluster) -> float:
+    """The leader stands still; the next is elected meanwhile, and then it wakes."""
+    since, leader = time.monotonic(), cluster.coordinators[cluster.leader()]
+    elected = _elected_after(cluster, Coordinator.pause)
+    time.sleep(max(0.0, since + PAUSED_S - time.monotonic()))
+    leader.resume()
+    return elected
+
+
+def zookeeper_silent(cluster: Cluster) -> float:
+    """ZooKeeper stands still for a moment: its connections stand, and nothing is answered."""
+    cluster.zookeeper.pause(0)
+    time.sleep(SILENT_S)
+    cluster.zookeeper.resume(0)
+    return time.monotonic()
+
+
+def zookeeper_down(cluster: Cluster) -> float:
+    """ZooKeeper is killed, and serves again much later."""
+    cluster.zookeeper.kill(0)
+    time.sleep(DOWN_S)
+    cluster.zookeeper.restart(0)
+    return time.monotonic()
+
+
+def _elected_after(cluster: Cluster, end: Callable[[Coordinator], None]) -> float:
+    """Let the leader go so; when the next one was elected."""
+    leader = cluster.leader()
+    end(cluster.coordinators[leader])
+    cluster.next_after(leader)
+    return time.monotonic()
+
+
 @contextmanager
-def cluster(session_ms: int) -> Iterator[Cluster]:
+def cluster(session_ms: int | None) -> Iterator[Cluster]:
     """ZooKeeper, Kafka, two coordinators, and a group of three."""
     with ExitStack() as stack:
         zookeeper = stack.enter_context(EmbeddedZooKeeper(tick_time_ms=500))
@@ -156,14 +221,14 @@ def cluster(session_ms: int) -> Iterator[Cluster]:
         )
         group = Group(kafka.bootstrap, [c.address() for c in coordinators.values()], session_ms)
         stack.enter_context(group.running())
-        yield Cluster(coordinators, group, client)
+        yield Cluster(coordinators, group, zookeeper, client)
 
 
 def _ignore(*_: object) -> None:
     """Who is told what nobody here wants to know."""
 
 
-def measured(end: Callable[[Coordinator], None], session_ms: int) -> Figures:
-    """A leader that goes so, of a cluster of its own."""
+def measured(way: Way, session_ms: int | None = None) -> Figures:
+    """What is broken so, of a cluster of its own; with time-outs of so long, or the defaults."""
     with cluster(session_ms) as made:
-        return made.without(end) | {"session_seconds": session_ms / 1000}
+        return made.measured(way)

@@ -21,24 +21,17 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path[:0] = [str(ROOT), str(ROOT / "impl")]  # this file is run as a script
 
+from benchmarks.central_wire import ConsumerEnd  # noqa: E402
 from herdproof.consuming.offsets import Offset, OffsetReset  # noqa: E402
-from herdproof.protocols.central_coordinator.wire.conversation import Conversation  # noqa: E402
 from herdproof.protocols.central_coordinator.wire.errors import WireError  # noqa: E402
-from herdproof.protocols.central_coordinator.wire.framing import Form  # noqa: E402
 from herdproof.protocols.central_coordinator.wire.messages import (  # noqa: E402
     Commit,
     CommitResponse,
-    ErrorCode,
     Frame,
     Message,
-    Ping,
-    PingResponse,
     Register,
     RegisterResponse,
     Start,
-    StartResponse,
-    Stop,
-    StopResponse,
 )
 
 SESSION_MS = 30_000
@@ -56,7 +49,7 @@ class Hostile(asyncio.Protocol):
     """One consumer that does what the protocol asks of it, but for what it names."""
 
     def __init__(self) -> None:
-        self._conversation = Conversation(Form.VERSION_1)
+        self._end = ConsumerEnd()
         self.outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """What became of its Register: a code, or that the connection was cut."""
         self.started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -72,7 +65,7 @@ class Hostile(asyncio.Protocol):
     def say(self, message: Message, correlation_id: int = 1, generation: int = 0) -> None:
         """Say something."""
         frame = Frame(message, correlation_id, 0, generation, "hostile")
-        self.transport.write(self._conversation.encode(frame))
+        self.transport.write(self._end.encode(frame))
 
     def register(self, group: str, name: str, topics: str) -> None:
         """Ask to be taken on."""
@@ -88,16 +81,12 @@ class Hostile(asyncio.Protocol):
                     self._settle(self.answered, code.name)
                 case Start(partitions=partitions):
                     self._settle(self.started, len(partitions))
-                    self._answer(frame, StartResponse(ErrorCode.NONE))
-                case Stop():
-                    self._answer(frame, StopResponse(()))
-                case Ping():
-                    self._answer(frame, PingResponse(()))
+            self.transport.write(self._end.answer(frame, ()))
 
     def _read(self, data: bytes) -> Iterator[Frame]:
         """The frames that have come; none of them is whole once it was refused as malformed."""
         try:
-            yield from self._conversation.feed(data)
+            yield from self._end.feed(data)
         except WireError:
             self._settle(self.outcome, "malformed")
             self._settle(self.answered, "malformed")
@@ -107,10 +96,6 @@ class Hostile(asyncio.Protocol):
         self._settle(self.outcome, "cut")
         self._settle(self.answered, "cut")
         self._settle(self.started, 0)
-
-    def _answer(self, frame: Frame, message: Message) -> None:
-        answer = Frame(message, frame.correlation_id, frame.epoch, frame.generation)
-        self.transport.write(self._conversation.encode(answer))
 
     @staticmethod
     def _settle(future: asyncio.Future, value: object) -> None:  # type: ignore[type-arg]

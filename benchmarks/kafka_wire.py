@@ -208,9 +208,11 @@ def split(data: bytearray) -> Iterator[tuple[int, bytes]]:
         end = INT32.size + INT32.unpack_from(data)[0]
         if len(data) < end:
             return
-        payload = bytes(data[INT32.size : end])
+        with memoryview(data) as view:
+            (correlation_id,) = INT32.unpack_from(view, INT32.size)
+            body = bytes(view[2 * INT32.size : end])
         del data[:end]
-        yield INT32.unpack_from(payload)[0], payload[INT32.size :]
+        yield correlation_id, body
 
 
 def found_coordinator(data: bytes) -> tuple[Error, tuple[str, int]]:

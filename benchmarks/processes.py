@@ -133,21 +133,35 @@ class Started:
         """End it by SIGTERM; it may live for a while."""
         self._minder.signal(self._name, signal.SIGTERM)
 
+    def pause(self) -> None:
+        """Stop it in its tracks (SIGSTOP): its connections stand, and nothing answers."""
+        self._minder.signal(self._name, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self._minder.signal(self._name, signal.SIGCONT)
+
     def lines(self) -> list[str]:
         """What it has said so far."""
         return self._log.read_text().splitlines()
 
 
 class Coordinator(Started):
-    """One of ours, which has begun to start: `zookeeper` is its part of ZooKeeper."""
+    """
+    One of ours, which has begun to start: `zookeeper` is its part of ZooKeeper.
+
+    Its session there lasts for `session_ms`, or as long as by default.
+    """
 
     def __init__(
         self, minder: Minder, folder: Path, zookeeper: str, broker_id: int = 1,
-        session_ms: int = 10_000,
+        session_ms: int | None = None,
     ) -> None:  # fmt: skip
         settings = folder / f"{broker_id}.toml"
         settings.write_text(
-            f"[coordinator]\nleadership_lease_ms = {min(session_ms, 4_000)}\n"
+            ""
+            if session_ms is None
+            else f"[coordinator]\nleadership_lease_ms = {min(session_ms, 4_000)}\n"
             f"[zookeeper]\nsession_timeout_ms = {session_ms}\n"
         )
         options = {

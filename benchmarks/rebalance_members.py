@@ -14,23 +14,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from benchmarks import kafka_wire as kafka
+from benchmarks.central_wire import ConsumerEnd
 from benchmarks.kafka_wire import Api, Error
 from herdproof.consuming.offsets import OffsetReset
 from herdproof.consuming.subscription import named
-from herdproof.protocols.central_coordinator.wire.conversation import Conversation
-from herdproof.protocols.central_coordinator.wire.framing import Form
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
-    Message,
-    Ping,
-    PingResponse,
     Register,
     RegisterResponse,
     Start,
-    StartResponse,
-    Stop,
-    StopResponse,
 )
 
 Address = tuple[str, int]
@@ -156,42 +149,30 @@ class CentralMember(Member):
 
     def begin(self) -> None:
         """Register."""
-        self._conversation = Conversation(Form.VERSION_1)
+        self._end = ConsumerEnd()
         owner = self.owner
         owner.last_asked = time.monotonic()
-        self._send(
-            Frame(
-                Register(
-                    self.group.name, self.name, named({owner.topic: 1}).text(), False,
-                    OffsetReset.SMALLEST, int(1000 * owner.interval_s), MAX_PING_RETRIES,
-                    owner.session_timeout_ms,
-                ),
-                correlation_id=1, epoch=self.epoch, client_id=self.name,
-            )
+        register = Frame(
+            Register(
+                self.group.name, self.name, named({owner.topic: 1}).text(), False,
+                OffsetReset.SMALLEST, int(1000 * owner.interval_s), MAX_PING_RETRIES,
+                owner.session_timeout_ms,
+            ),
+            correlation_id=1, epoch=self.epoch, client_id=self.name,
         )  # fmt: skip
+        self._transport.write(self._end.encode(register))
 
     def data_received(self, data: bytes) -> None:
         """Answer what comes."""
-        for frame in self._conversation.feed(data):
+        for frame in self._end.feed(data):
             self.epoch = max(self.epoch, frame.epoch)
+            self._transport.write(self._end.answer(frame, epoch=self.epoch))
             match frame.message:
-                case Ping():
-                    self._answer(frame, PingResponse(None))
-                case Stop():
-                    self._answer(frame, StopResponse(None))
                 case Start(partitions=partitions):
-                    self._answer(frame, StartResponse(ErrorCode.NONE))
                     numbers = [int(each.partition) for each in partitions]
                     self.group.assigned(self.name, (frame.epoch, frame.generation), numbers)
                 case RegisterResponse(error_code=error):
                     self.answered(error is ErrorCode.NONE)
-
-    def _answer(self, request: Frame, message: Message) -> None:
-        correlation_id, generation = request.correlation_id, request.generation
-        self._send(Frame(message, correlation_id, self.epoch, generation))
-
-    def _send(self, frame: Frame) -> None:
-        self._transport.write(self._conversation.encode(frame))
 
 
 # ── Of Kafka's group coordinator ────────────────────────────────────────────────────────────

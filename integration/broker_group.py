@@ -20,7 +20,8 @@ from typing import Self
 from herdproof.java import QUICK_START, find_java
 from herdproof.kafka.jars import TOOLS_VERSION, kafka_jars
 from herdproof.kafka.topics import TopicRecord, Topics
-from herdproof.servers import Servers
+from herdproof.servers import Servers, eventually
+from integration.broker_member import SESSION_MS
 
 HERE = Path(__file__).parent
 JAVA = "java"
@@ -40,7 +41,6 @@ JAVAS_NAMES = {
 }
 """Of assignors."""
 JAVA_PROPERTIES = {
-    "session.timeout.ms": "2000",
     "heartbeat.interval.ms": "300",
     "auto.commit.interval.ms": "200",
     "auto.offset.reset": "earliest",
@@ -60,10 +60,11 @@ class BrokerGroup:
     """A group's members, by name; each is of a kind, and a process."""
 
     def __init__(
-        self, bootstrap: str, group: str, topic: str, partitions: int, assignor: str = "range"
-    ) -> None:
+        self, bootstrap: str, group: str, topic: str, partitions: int, assignor: str = "range",
+        session_ms: int = SESSION_MS,
+    ) -> None:  # fmt: skip
         self._bootstrap, self._group, self._topic = bootstrap, group, topic
-        self._assignor = assignor
+        self._assignor, self._session_ms = assignor, session_ms
         self._partitions = partitions
         self._topics = Topics(bootstrap, 30.0)
         self._servers = Servers("group member")
@@ -73,19 +74,30 @@ class BrokerGroup:
         self.delivered: dict[str, set[str]] = {}
         """Who got each record's value, which begins with its round and partition."""
 
-    def start(self, name: str, kind: str) -> None:
-        """Let a member join."""
-        command = self._java() if kind == JAVA else [
-            sys.executable, str(HERE / "broker_member.py"), kind,
-            self._bootstrap, self._group, self._topic, self._assignor,
-        ]  # fmt: skip
+    def start(self, name: str, kind: str, instance: str | None = None) -> None:
+        """Let a member join; under this `group.instance.id`, if it is to be a static one."""
         self._read.setdefault(name, 0)
-        self._servers.launch(name, command)
+        self._servers.launch(
+            name, self._java(instance) if kind == JAVA else self._python(kind, instance)
+        )
 
-    def _java(self) -> list[str]:
+    def _python(self, kind: str, instance: str | None) -> list[str]:
+        """A client of Python's, in a process."""
+        return [
+            *(sys.executable, str(HERE / "broker_member.py"), kind),
+            *(self._bootstrap, self._group, self._topic, "--assignor", self._assignor),
+            *("--session-ms", str(self._session_ms)),
+            *(("--instance", instance) if instance else ()),
+        ]
+
+    def _java(self, instance: str | None) -> list[str]:
         """Java's console consumer."""
-        strategy = {"partition.assignment.strategy": JAVAS_NAMES[self._assignor]}
-        properties = {**JAVA_PROPERTIES, **strategy}
+        properties = {
+            **JAVA_PROPERTIES,
+            "session.timeout.ms": str(self._session_ms),
+            "partition.assignment.strategy": JAVAS_NAMES[self._assignor],
+            **({"group.instance.id": instance} if instance else {}),
+        }
         told = [f"--consumer-property={key}={value}" for key, value in properties.items()]
         return [
             *java_with_tools(),
@@ -101,10 +113,13 @@ class BrokerGroup:
     def leave(self, name: str) -> None:
         """Let a member leave (SIGTERM), and wait for its end."""
         self._servers.ask_to_end(name)
-        deadline = time.monotonic() + SETTLES_S
-        while self._servers.alive(name):
-            assert time.monotonic() < deadline, f"{name} does not end"
-            time.sleep(0.02)
+        self.await_end(name)
+
+    def await_end(self, name: str) -> str:
+        """Wait until a member has ended; all that it has printed."""
+        ended = eventually(lambda: not self._servers.alive(name), SETTLES_S)
+        assert ended, f"{name} does not end\n{self._complaints()}"
+        return self._log(name).read_text(errors="replace")
 
     def pause(self, name: str) -> None:
         """Stop a member in its tracks (SIGSTOP)."""
@@ -119,7 +134,7 @@ class BrokerGroup:
         deadline = time.monotonic() + SETTLES_S
         owners: dict[int, str] = {}
         while time.monotonic() < deadline:
-            owners = self._hear_a_round()
+            owners = self.hear_a_round()
             if len(owners) == self._partitions and set(owners.values()) == set(names):
                 shares = Counter(owners.values()).values()
                 if not evenly or max(shares) - min(shares) <= 1:
@@ -134,7 +149,7 @@ class BrokerGroup:
             time.sleep(0.02)
         return missing
 
-    def _hear_a_round(self) -> dict[int, str]:
+    def hear_a_round(self) -> dict[int, str]:
         """Write a round; who got which partition's record, as far as one did in time."""
         self._rounds += 1
         values = [f"{self._rounds}-{number}" for number in range(self._partitions)]

@@ -2,16 +2,17 @@ r"""
 A member of a group, as a process: one of three unmodified clients, none of which knows of us.
 
     python broker_member.py confluent-kafka|kafka-python|aiokafka|herdproof BOOTSTRAP GROUP TOPIC \
-        [range|cooperative-sticky]
+        [--assignor range|cooperative-sticky] [--session-ms MS] [--instance GROUP.INSTANCE.ID]
 
 The fourth is ours. Of these aiokafka has no cooperative assignor.
 
 Each record that it gets is a line on stdout, `PARTITION VALUE`, and committed once it is printed.
-SIGTERM lets it leave.
+SIGTERM lets it leave. One whose instance id another one has taken ends by itself, FENCED.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
 import sys
@@ -21,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 SESSION_MS, HEARTBEAT_MS, POLL_MS = 2_000, 300, 200
+FENCED = "fenced"
 
 over = False
 
@@ -36,53 +38,58 @@ def got(partition: int, value: bytes) -> None:
     print(partition, value.decode(), flush=True)
 
 
-def confluent_kafka(bootstrap: str, group: str, topic: str, assignor: str) -> None:
+def confluent_kafka(member: argparse.Namespace) -> None:
     """Librdkafka's consumer."""
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaError
 
+    instance = {"group.instance.id": member.instance} if member.instance else {}
     consumer = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-        "partition.assignment.strategy": assignor, "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": HEARTBEAT_MS, "enable.auto.commit": False, "log_level": 0,
+        "bootstrap.servers": member.bootstrap, "group.id": member.group,
+        "auto.offset.reset": "earliest", "partition.assignment.strategy": member.assignor,
+        "session.timeout.ms": member.session_ms, "heartbeat.interval.ms": HEARTBEAT_MS,
+        "enable.auto.commit": False, "log_level": 0, **instance,
     })  # fmt: skip
-    consumer.subscribe([topic])
+    consumer.subscribe([member.topic])
     while not over:
         message: Any = consumer.poll(POLL_MS / 1000)
         if message is not None and not message.error():
             got(message.partition(), message.value())
             commit(partial(consumer.commit, message=message, asynchronous=False))
+        elif message is not None and message.error().code() == KafkaError._FATAL:
+            fenced(message.error())
     consumer.close()
 
 
-def kafka_python(bootstrap: str, group: str, topic: str, assignor: str) -> None:
+def kafka_python(member: argparse.Namespace) -> None:
     """kafka-python's consumer."""
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.errors import FencedInstanceIdError
 
-    chosen = RangePartitionAssignor if assignor == "range" else CooperativeStickyAssignor
+    chosen = RangePartitionAssignor if member.assignor == "range" else CooperativeStickyAssignor
     consumer = KafkaConsumer(
-        topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",
-        partition_assignment_strategy=[chosen], session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS, enable_auto_commit=False,
-    )  # fmt: skip
-    while not over:
-        for records in consumer.poll(POLL_MS).values():
-            for record in records:
-                got(record.partition, record.value)
-            commit(consumer.commit)
+        member.topic, partition_assignment_strategy=[chosen], **python_settings(member)
+    )
+    try:
+        while not over:
+            for records in consumer.poll(POLL_MS).values():
+                for record in records:
+                    got(record.partition, record.value)
+                commit(consumer.commit)
+    except FencedInstanceIdError as refusal:
+        fenced(refusal)
     consumer.close()
 
 
-async def aiokafka(bootstrap: str, group: str, topic: str) -> None:
+async def aiokafka(member: argparse.Namespace) -> None:
     """Aiokafka's consumer."""
     from aiokafka import AIOKafkaConsumer
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
     consumer = AIOKafkaConsumer(
-        topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",
-        partition_assignment_strategy=[RangePartitionAssignor], session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS, enable_auto_commit=False,
+        member.topic, partition_assignment_strategy=[RangePartitionAssignor],
+        **python_settings(member),
     )  # fmt: skip
     await consumer.start()
     while not over:
@@ -92,20 +99,31 @@ async def aiokafka(bootstrap: str, group: str, topic: str) -> None:
         try:
             await consumer.commit()
         except Exception as refusal:
-            print(f"not committed: {refusal!r}", file=sys.stderr)
+            not_committed(refusal)
     await consumer.stop()
 
 
-def herdproof(bootstrap: str, group: str, topic: str, assignor: str) -> None:
+def python_settings(member: argparse.Namespace) -> dict[str, Any]:
+    """What kafka-python and aiokafka call alike."""
+    return {
+        "bootstrap_servers": member.bootstrap, "group_id": member.group,
+        "group_instance_id": member.instance, "auto_offset_reset": "earliest",
+        "session_timeout_ms": member.session_ms, "heartbeat_interval_ms": HEARTBEAT_MS,
+        "enable_auto_commit": False,
+    }  # fmt: skip
+
+
+def herdproof(member: argparse.Namespace) -> None:
     """Our own."""
     from herdproof import Consumer
 
     with Consumer(
-        group, protocol="group_protocol", bootstrap_servers=bootstrap, auto_offset_reset="earliest",
-        assignors=assignor, session_timeout_s=SESSION_MS / 1000,
-        heartbeat_interval_s=HEARTBEAT_MS / 1000, auto_commit=False,
+        member.group, protocol="group_protocol", bootstrap_servers=member.bootstrap,
+        auto_offset_reset="earliest", assignors=member.assignor,
+        session_timeout_s=member.session_ms / 1000, heartbeat_interval_s=HEARTBEAT_MS / 1000,
+        auto_commit=False, group_instance_id=member.instance,
     ) as consumer:  # fmt: skip
-        consumer.subscribe(topic)
+        consumer.subscribe(member.topic)
         while not over:
             record = consumer.poll(POLL_MS / 1000)
             if record is not None and record.value is not None:
@@ -118,18 +136,42 @@ def commit(deed: Any) -> None:
     try:
         deed()
     except Exception as refusal:
-        print(f"not committed: {refusal!r}", file=sys.stderr)
+        not_committed(refusal)
+
+
+def not_committed(refusal: Exception) -> None:
+    """The commit was refused; all libraries name this error alike."""
+    print(f"not committed: {refusal!r}", file=sys.stderr)
+    if "fenced" in repr(refusal).lower():
+        fenced(refusal)
+
+
+def fenced(refusal: object) -> None:
+    """Another one has come under this one's instance id."""
+    print(f"{FENCED}: {refusal}", file=sys.stderr, flush=True)
+    end(0, None)
+
+
+def told() -> argparse.Namespace:
+    """The command line."""
+    words = argparse.ArgumentParser()
+    for name in ("kind", "bootstrap", "group", "topic"):
+        words.add_argument(name)
+    words.add_argument("--assignor", default="range")
+    words.add_argument("--session-ms", type=int, default=SESSION_MS)
+    words.add_argument("--instance")
+    return words.parse_args()
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGTERM, end)
-    kind, bootstrap, group, topic, *chosen = sys.argv[1:]
-    if kind == "aiokafka":
-        asyncio.run(aiokafka(bootstrap, group, topic))
+    member = told()
+    if member.kind == "aiokafka":
+        asyncio.run(aiokafka(member))
     else:
         {
             "confluent-kafka": confluent_kafka,
             "kafka-python": kafka_python,
             "herdproof": herdproof,
-        }[kind](bootstrap, group, topic, *chosen or ["range"])
+        }[member.kind](member)

@@ -7,6 +7,7 @@ test or time limit starts, in the process that controls the run; xdist's workers
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,17 @@ from integration.docker.images import Decision, decide
 
 DECISION = pytest.StashKey[Decision]()
 ON_DOCKER = pytest.StashKey[bool]()
+
+
+LEFT_OPEN = pytest.mark.filterwarnings("ignore:unclosed <(socket|ssl):ResourceWarning")
+"""Clients of others leave sockets to the garbage collector, which comes in any later test."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hold no test here to what an earlier one's strangers have left open."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(LEFT_OPEN)
 
 
 def pytest_configure(config: pytest.Config) -> None:

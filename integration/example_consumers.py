@@ -10,7 +10,9 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
@@ -24,6 +26,7 @@ HEARTBEAT_MS, SESSION_MS, POLL_MS = 100, 10_000, 30_000
 TURN_S = 0.05
 """How long a turn waits for records."""
 HELD_UP_S = 0.5
+"""And how long what a rebalance holds up may go on."""
 
 
 class ExampleConsumers:
@@ -100,16 +103,23 @@ class ConfluentConsumers(ExampleConsumers):
 
 
 class KafkaPythonConsumers(ExampleConsumers):
-    """Those of kafka-python."""
+    """
+    Those of kafka-python, each polled by a thread of its own: a poll may outlast its turn.
 
-    def made(self, name: str) -> KafkaConsumer:
+    kafka-python 3.0.12 drops a join that has ended between two of its polls, and joins again. While
+    a group is joined, its members have to be within a poll at the same time.
+    """
+
+    def made(self, name: str) -> KafkaPythonConsumer:
         """A consumer that commits by hand."""
-        return KafkaConsumer(self.topic, **self.settings(name))
+        return KafkaPythonConsumer(KafkaConsumer(self.topic, **self.settings(name)))
 
     def turn(self, name: str) -> None:
-        """Poll for one record."""
-        consumer = self.running[name]
-        for records in consumer.poll(timeout_ms=TURN_S * 1000, max_records=1).values():
+        """Poll for one record, or wait for the poll of the turn before."""
+        self.running[name].turn(partial(self._poll, name))
+
+    def _poll(self, name: str, consumer: KafkaConsumer) -> None:
+        for records in consumer.poll(timeout_ms=HELD_UP_S * 1000, max_records=1).values():
             for record in records:
                 self.broker.delivered(name, record)
                 with suppress(KafkaError):  # it is another's now, or goes with the next one
@@ -118,6 +128,28 @@ class KafkaPythonConsumers(ExampleConsumers):
     def stop(self, name: str) -> None:
         """Close it."""
         self.running.pop(name).close()
+
+
+class KafkaPythonConsumer:
+    """A consumer, and the thread that it belongs to."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self._consumer = consumer
+        self._own = ThreadPoolExecutor(1)
+        self._polled: Future[None] | None = None
+
+    def turn(self, poll: Callable[[KafkaConsumer], None]) -> None:
+        """Begin a poll if none is under way, and wait for it for as long as a turn lasts."""
+        if self._polled is None:
+            self._polled = self._own.submit(poll, self._consumer)
+        if wait([self._polled], TURN_S).done:
+            polled, self._polled = self._polled, None
+            polled.result()
+
+    def close(self) -> None:
+        """Close it, after what is under way."""
+        with self._own:
+            self._own.submit(self._consumer.close).result()
 
 
 class AiokafkaConsumers(ExampleConsumers):

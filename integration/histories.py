@@ -9,13 +9,16 @@ ranks, session ids the order of opening, and paths lose the root.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from herdproof.simulator.zookeeper import ZooKeeper
 from herdproof.zookeeper.operations import (
@@ -84,8 +87,7 @@ Events: TypeAlias = tuple[tuple[Watched, ...], ...]
 """The watch events of each session, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What a service told in one step: the answer to an operation, and watch events."""
 
     answer: Answer | None
@@ -238,8 +240,8 @@ def stats(told: object) -> Iterator[Stat]:
         for part in told:
             yield from stats(part)
     elif isinstance(told, Told | Done | Found | Data | Changed):
-        for field in fields(told):
-            yield from stats(getattr(told, field.name))
+        for name in told.__struct_fields__:
+            yield from stats(getattr(told, name))
 
 
 def rescaled(told: object, scale: Scale) -> object:
@@ -254,8 +256,8 @@ def rescaled(told: object, scale: Scale) -> object:
         case tuple():
             return tuple(rescaled(part, scale) for part in told)
         case Told() | Done() | Found() | Data() | Changed():
-            parts = {f.name: rescaled(getattr(told, f.name), scale) for f in fields(told)}
-            return replace(told, **parts)  # type: ignore[arg-type]
+            parts = {name: rescaled(getattr(told, name), scale) for name in told.__struct_fields__}
+            return replace(told, **parts)
     return told
 
 
@@ -287,7 +289,7 @@ def invent(chance: Random, *, steps: int = 20) -> History:
     sessions = chance.randint(1, 3)
     owner = chance.randrange(sessions)
     history: list[Step] = [Open()] * sessions
-    history += [replace(step, who=owner) for step in chance.choice(BEGINNINGS)]
+    history += [dataclasses.replace(step, who=owner) for step in chance.choice(BEGINNINGS)]
     world = Simulated()  # only so that most operations find something to do
     tell(tuple(history), world)
     for _ in range(steps):

@@ -229,6 +229,16 @@ class RebalancingHerd:
         self._deed(f"all flows to {', '.join(sorted(members))}")
         return time.time() - began
 
+    def await_a_record_of(self, member: str) -> None:
+        """Wait until a member gets a record that is produced from now on, whoever owns it."""
+        since = time.monotonic()
+        self.eventually(
+            lambda: any(
+                member in who and self.flow.is_new(place, offset, since)
+                for (place, offset), who in self.delivered().items()
+            )
+        )
+
     def await_all_delivered(self) -> None:
         """Produce no more, and wait until everything has come; what has not, the judge tells."""
         self.flow.stop()

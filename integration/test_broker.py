@@ -28,6 +28,7 @@ from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import PortInUse, free_ports, refuse_a_port_in_use
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from integration.broker_group import JAVA, PYTHON, BrokerGroup
+from integration.broker_member import SESSION_MS
 from integration.commands import Command
 
 PARTITIONS = 8
@@ -58,23 +59,33 @@ class Ground:
     bootstrap: str
     topic: str
 
-    def group(self, name: str) -> BrokerGroup:
+    def group(self, name: str, session_ms: int = SESSION_MS) -> BrokerGroup:
         """A group of clients that read the topic."""
-        return BrokerGroup(self.bootstrap, name, self.topic, PARTITIONS)
+        return BrokerGroup(self.bootstrap, name, self.topic, PARTITIONS, session_ms=session_ms)
 
 
-@pytest.fixture(params=["by itself", "in front of Kafka"])
-def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
-    """A broker of either plane, with a topic."""
+PLANES = ("by itself", "in front of Kafka")
+
+
+@contextmanager
+def ground_of(request: pytest.FixtureRequest, folder: Path, *told: str) -> Iterator[Ground]:
+    """A broker of the plane that is the fixture's parameter, with a topic."""
     topic = f"orders-{uuid.uuid4()}"
-    if request.param == "by itself":
-        with broker(tmp_path, "--topic", f"{topic}:{PARTITIONS}") as address:
-            yield Ground(address, topic)
+    if request.param == PLANES[0]:
+        plane = ("--topic", f"{topic}:{PARTITIONS}")
     else:
         kafka: EmbeddedKafka = request.getfixturevalue("kafka")
         kafka.create_topic(topic, PARTITIONS)
-        with broker(tmp_path, "--in-front-of", kafka.bootstrap) as address:
-            yield Ground(address, topic)
+        plane = ("--in-front-of", kafka.bootstrap)
+    with broker(folder, *plane, *told) as address:
+        yield Ground(address, topic)
+
+
+@pytest.fixture(params=PLANES)
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
+    """A broker of either plane, with a topic."""
+    with ground_of(request, tmp_path) as made:
+        yield made
 
 
 @pytest.mark.timeout(240)
@@ -154,7 +165,7 @@ def test_groups_outlive_the_broker_that_coordinates_them(
 
         def start(number: int) -> Command:
             folder = tmp_path / f"{number}"
-            began = standing(folder, kafka, zookeeper, number, ports[number])
+            began = standing(folder, kafka, zookeeper.hosts, number, ports[number])
             stack.enter_context(began).await_lines(1)
             return began
 
@@ -185,15 +196,16 @@ def two_ports_in_a_row() -> int:
 
 
 def standing(
-    folder: Path, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, number: int, port: int
-) -> Command:
+    folder: Path, kafka: EmbeddedKafka, zookeeper: str, number: int, port: int, *told: str,
+    session_ms: int = 2_000,
+) -> Command:  # fmt: skip
     """A broker in front of Kafka that stands for election."""
     folder.mkdir(exist_ok=True)
     settings = folder / "broker.toml"
-    settings.write_text(f"{SETTINGS}[zookeeper]\nsession_timeout_ms = 2000\n")
+    settings.write_text(f"{SETTINGS}[zookeeper]\nsession_timeout_ms = {session_ms}\n")
     return Command(
         folder / "complaints", "broker", "--in-front-of", kafka.bootstrap, "--port", str(port),
-        "--zookeeper", zookeeper.hosts, "--broker-id", str(number), "--config", str(settings),
+        "--zookeeper", zookeeper, "--broker-id", str(number), "--config", str(settings), *told,
     )  # fmt: skip
 
 

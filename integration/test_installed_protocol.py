@@ -111,13 +111,11 @@ def test_campaigns_run_its_code(run: Run) -> None:
 
 
 def test_without_it_nobody_knows_it() -> None:
-    """The very same command says which protocols there are."""
+    """The very same command says which specs there are."""
     done = subprocess.run(
         [*COMMAND, "verify", "baton"], text=True,
         capture_output=True, check=False, timeout=60,
     )  # fmt: skip
 
     assert done.returncode == 2
-    assert "there is no protocol 'baton'; the known ones: central_coordinator, election" in (
-        done.stderr
-    )
+    assert "there is no spec 'baton'; the known ones: election, election-drafted" in done.stderr

@@ -23,6 +23,7 @@ from herdproof.pipeline.audit.job import RecordsLost, check_counts
 from herdproof.pipeline.audit.protocols import read_line
 from herdproof.pipeline.audit.summary import Summary
 from herdproof.pipeline.audit.work import protocol_work
+from herdproof.pipeline.spark import text_files
 from herdproof.pipeline.spark.packets import Packet
 from herdproof.pipeline.spark.sources import (
     ALWAYS_WHOLE,
@@ -93,11 +94,18 @@ def test_an_audit_says_what_the_judge_says_and_keeps_every_record(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("few_bytes", [0, FEW_BYTES], ids=["by Spark", "by its driver"])
+@pytest.mark.parametrize(
+    ("few_bytes", "is_local"), [(0, False), (FEW_BYTES, True)], ids=["by Spark", "by Python"]
+)
 def test_an_audit_in_this_process_says_what_spark_says(
-    spark: Any, tmp_path: Path, few_bytes: int
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_bytes: int, *, is_local: bool
 ) -> None:
-    """Row by row, in tables of the same schema, of all that may be judged in either."""
+    """
+    Row by row, in tables of the same schema, of all that may be judged in either.
+
+    Spark reads text and writes tables itself; or the workers read, and the driver writes.
+    """
+    monkeypatch.setattr(Audit, "is_local", is_local)
     traces = tmp_path / "traces"
     for seed in SEEDS:
         files = write_by_node(traces, seed)
@@ -167,9 +175,9 @@ def test_tables_take_the_former_ones_place_all_at_once(spark: Any, tmp_path: Pat
 
 @pytest.mark.timeout(300)
 def test_a_large_file_is_read_in_parts_and_its_lines_keep_their_numbers(
-    spark: Any, tmp_path: Path
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark splits what is large; `place` still names the line."""
+    """It is split, by Spark and for its workers; `place` still names the line."""
     lines = list(run_lines(1))
     many = ALWAYS_WHOLE * 3 // sum(len(line) + 1 for line in lines) + 1
     whole = lines * many
@@ -179,13 +187,18 @@ def test_a_large_file_is_read_in_parts_and_its_lines_keep_their_numbers(
     file.write_text("\n".join(whole))
 
     raw, bases, count = records(spark, find_sources([str(file)]))
-    packets = Audit(spark, protocol_work()).packets(raw, bases).where("kind = 'malformed'")
-    bad = [record for row in packets.collect() for record in Packet(*row).bad()]
+    monkeypatch.setattr(text_files, "PART_BYTES", ALWAYS_WHOLE)
+    parts, counted = text_files.parts_of([str(file)])
+    job = Audit(spark, protocol_work())
 
     assert bases, "it was not split at all"
-    assert count == len(whole)
-    assert len(bad) == len(range(100, len(whole), 1000))
-    assert all(raw == f"broken {position}".encode() for _, position, raw, _, _ in bad)
+    assert len(parts) > 2
+    assert (count, counted) == (len(whole), len(whole))
+    for packets in (job.packets(raw, bases), job.packets_of_parts(parts)):
+        rows = packets.where("kind = 'malformed'").collect()
+        bad = [record for row in rows for record in Packet(*row).bad()]
+        assert len(bad) == len(range(100, len(whole), 1000))
+        assert all(raw == f"broken {position}".encode() for _, position, raw, _, _ in bad)
 
 
 def test_a_directory_with_something_else_is_not_overwritten(spark: Any, tmp_path: Path) -> None:

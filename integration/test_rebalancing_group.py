@@ -83,6 +83,7 @@ def test_the_draft_alone_is_caught(
         group.await_flow("a", "b")
         proxy.freeze()
         group.await_flow("a")
+        group.await_a_record_of("b")  # what `a` has had from before that
         proxy.thaw()
         group.await_all_delivered()
         group.end()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
+import struct
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from herdproof.zookeeper.client import (
     Client,
@@ -534,6 +536,24 @@ def test_a_callback_that_fails_or_waits_for_itself_stops_nobody(
 
     assert client.perform(Sync()) == Synced()
     assert [r.exc_info[0] for r in caplog.records if r.exc_info] == [WouldDeadlock]
+
+
+def test_a_handshake_without_answer_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says nothing is asked anew while the session lasts: kazoo would wait."""
+    monkeypatch.setattr("herdproof.zookeeper.client._HANDSHAKE", 0.0)
+    monkeypatch.setattr("herdproof.zookeeper.client._HANDSHAKE_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(1.0)
+        client = TestClient(f"127.0.0.1:{silent.getsockname()[1]}", session_timeout_s=40.0)
+
+        with pytest.raises(ZooKeeperUnreachable):
+            client.start(timeout_s=2.0)
+
+        made = 0
+        while made < 2:  # or there is none any more, and this fails; others only look who listens
+            line, _ = silent.accept()
+            with line:
+                made += struct.pack(">i", 40_000) in line.recv(100)
 
 
 def test_an_unreachable_server_is_named(zookeeper: EmbeddedZooKeeper, proxy: FaultProxy) -> None:

@@ -11,9 +11,8 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
+from benchmarks.central_wire import ConsumerEnd
 from herdproof.consuming.offsets import Offset, OffsetReset
-from herdproof.protocols.central_coordinator.wire.conversation import Conversation
-from herdproof.protocols.central_coordinator.wire.framing import Form
 from herdproof.protocols.central_coordinator.wire.messages import (
     Consult,
     ConsultResponse,
@@ -21,13 +20,9 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     Frame,
     Message,
     Ping,
-    PingResponse,
     Register,
     RegisterResponse,
     Start,
-    StartResponse,
-    Stop,
-    StopResponse,
 )
 
 PATIENCE_S = 20.0
@@ -44,7 +39,7 @@ class WireClient:
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         plain = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
         self.socket = tls.wrap_socket(plain, server_hostname="localhost") if tls else plain
-        self._conversation = Conversation(Form.VERSION_1)
+        self._end = ConsumerEnd()
         self._frames: deque[Frame] = deque()
         self._asked = 0
         self.offsets: tuple[Offset, ...] = ()
@@ -63,7 +58,7 @@ class WireClient:
 
     def send(self, frame: Frame) -> None:
         """Send a frame."""
-        self.socket.sendall(self._conversation.encode(frame))
+        self.socket.sendall(self._end.encode(frame))
 
     def take(self) -> Frame:
         """The next frame that comes; raises `ConnectionOver`."""
@@ -74,7 +69,7 @@ class WireClient:
                 data = b""
             if not data:
                 raise ConnectionOver
-            self._frames.extend(self._conversation.feed(data))
+            self._frames.extend(self._end.feed(data))
         return self._frames.popleft()
 
     def ask(self, message: Message, epoch: int = 0, generation: int = 0) -> Frame:
@@ -110,13 +105,8 @@ class WireClient:
         """Answer what comes, up to and with a request of this kind, or the response of this id."""
         while True:
             frame = self.take()
-            if isinstance(frame.message, Ping | Stop | Start):
-                self.send(
-                    Frame(
-                        self._answer(frame.message), frame.correlation_id, frame.epoch,
-                        frame.generation,
-                    )
-                )  # fmt: skip
+            if answer := self._end.answer(frame, self.offsets):
+                self.socket.sendall(answer)
             elif frame.correlation_id == correlation_id:
                 return frame
             if isinstance(frame.message, kind):
@@ -141,12 +131,3 @@ class WireClient:
             ends.set()
             thread.join()
             self.socket.settimeout(PATIENCE_S)
-
-    def _answer(self, request: Ping | Stop | Start) -> Message:
-        match request:
-            case Ping():
-                return PingResponse(self.offsets)
-            case Stop():
-                return StopResponse(self.offsets)
-            case Start():
-                return StartResponse(ErrorCode.NONE)

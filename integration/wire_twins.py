@@ -52,9 +52,9 @@ SETTINGS = GroupSettings(
 )  # fmt: skip
 AS_THERE = {
     "group.min.session.timeout.ms": "500", "group.initial.rebalance.delay.ms": "0",
-    "group.max.size": str(MAX_SIZE),
+    "group.max.size": str(MAX_SIZE), "num.network.threads": "1", "num.io.threads": "1",
 }  # fmt: skip
-"""Kafka's settings, to be as ours."""
+"""Kafka's settings, to be as ours; and to do one thing after another, as histories have them."""
 
 
 @dataclass
@@ -340,10 +340,11 @@ async def twins(kafka: EmbeddedKafka, settings: GroupSettings = SETTINGS) -> Asy
     async with served({TOPIC: PARTITIONS, "u": 1}, groups=settings) as there, AsyncExitStack() as s:
 
         async def to_kafka() -> WireClient:
-            """A connection to Kafka."""
+            """A connection that Kafka reads: what it has yet to accept may be overtaken."""
             streams = await asyncio.open_connection("127.0.0.1", kafka.port)
             client = WireClient(*streams)
             s.push_async_callback(client.hang_up)
+            await client.ask(ApiVersionsRequest(version=0), 0)
             return client
 
         async def to_ours() -> WireClient:

@@ -25,7 +25,11 @@ Write = Create | Delete | Set
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction; of a session's end, `is_end`: its ephemeral nodes go with it."""
+    """
+    One transaction; of a session's end, `is_end`: its ephemeral nodes go with it.
+
+    One that is refused has written nothing; of those only several operations in one are logged.
+    """
 
     zxid: int
     at: float
@@ -33,6 +37,7 @@ class Transaction:
     session: int
     writes: tuple[Write, ...] = ()
     is_end: bool = False
+    is_refused: bool = False
 
 
 def transactions(directory: Path, servers: int = 1) -> list[Transaction]:
@@ -67,7 +72,10 @@ def one(fields: Fields) -> Transaction:
     """One transaction, with its header."""
     session, _, zxid, ms, kind = fields.take(">qiqqi")
     writes = tuple(written(kind, fields))
-    return Transaction(zxid, ms / 1000, session, writes, is_end=kind == CLOSE)
+    return Transaction(
+        zxid, ms / 1000, session, writes, is_end=kind == CLOSE,
+        is_refused=kind == MULTI and not writes,
+    )  # fmt: skip
 
 
 def written(kind: int, fields: Fields) -> Iterator[Write]:

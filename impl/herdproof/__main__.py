@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from importlib.metadata import PackageNotFoundError, requires, version
 
 CANNOT_START = 2
 """The exit code of who cannot even look at what was asked."""
+UNKNOWN = 3
+"""The exit code where nothing is known: Python's own, 1, would say that something fails."""
+OWN_MISTAKE = "herdproof: that is a mistake of its own, and nothing is known of what was asked"
 
 
 def main() -> None:
@@ -25,7 +29,12 @@ def main() -> None:
             raise
         print(sentence(problem.name or "", gone), file=sys.stderr)
         raise SystemExit(CANNOT_START) from None
-    app()
+    try:
+        app()
+    except Exception:
+        traceback.print_exc()
+        print(OWN_MISTAKE, file=sys.stderr)
+        raise SystemExit(UNKNOWN) from None
 
 
 def missing() -> list[str]:

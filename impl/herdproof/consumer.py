@@ -124,8 +124,9 @@ class Consumer:
       `ping_interval_s`: how often the coordinator asks, less than half of `session_timeout_s` (10);
       `max_ping_retries`; `request_timeout_s`; `backoff_s` and `backoff_max_s`: the first and the
       longest wait between attempts; `gives_up`: raise `AllKnownBrokersNotAvailable` when no known
-      broker answers, instead of trying on; `tls`: speak to coordinators by it (Kafka's own is set
-      by `kafka`).
+      broker answers, instead of trying on; `resumes` (True): without a coordinator it consumes on
+      while its lease holds, and is not stopped if the next one finds nothing changed; `tls`: speak
+      to coordinators by it (Kafka's own is set by `kafka`).
     - "self_rebalancing": `zookeeper`, its servers' addresses, perhaps with a chroot;
       `rebalance_max_retries`, `rebalance_backoff_s`, `auto_commit_interval_s`, with Kafka 0.8's
       defaults, as `session_timeout_s` (6), ZooKeeper's.

@@ -90,7 +90,11 @@ PUBLIC = {
     "suite": "herdproof.conformance.suites",
     "walk": "herdproof.conformance.walks.walk",
 }
-"""The public names, each with the module that it is imported from when it is asked for."""
+"""
+The public names, each with the module that it is imported from when it is asked for.
+
+`dir` does not list them: pytest asks a plugin for whatever is listed, at its start.
+"""
 
 
 if not TYPE_CHECKING:  # type checkers would else take every name for one of ours
@@ -103,14 +107,16 @@ if not TYPE_CHECKING:  # type checkers would else take every name for one of our
         return getattr(import_module(module), attribute or name)
 
 
-def __dir__() -> list[str]:
-    """The public names, too."""
-    return sorted({*globals(), *PUBLIC})
-
-
 # ── The plugin ──────────────────────────────────────────────────────────────────────────────
 
 SUFFIX = ".story.json"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep warnings about how kafka-python loads its schemas from those of a user's tests."""
+    config.addinivalue_line(
+        "filterwarnings", "ignore:(open|read)_text is deprecated:DeprecationWarning"
+    )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> StoryModule | None:

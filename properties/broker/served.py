@@ -40,6 +40,8 @@ class Served:
     here: BrokerNode = field(default_factory=lambda: BrokerNode(0, "", 0))
     clients: list[WireClient] = field(default_factory=list)
     front: FrontBroker | None = None
+    objects: int = 0
+    """The number of objects that there were, when a test has counted them."""
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 from random import Random
@@ -21,6 +22,8 @@ from herdproof.broker.connection import KafkaConnection
 from properties.broker.frames import any_request, mutated
 from properties.broker.served import SIZE, Served, batch, client_of, in_a_loop, served
 
+FEW_OBJECTS = 500
+"""No more than that may be left of so many frames."""
 UNKNOWN_MEMBER, UNSUPPORTED_VERSION, UNKNOWN_TOPIC = 25, 35, 3
 
 
@@ -292,8 +295,18 @@ async def feed(there: Served, data: bytes) -> NoTransport:
     return transport
 
 
+def objects() -> int:
+    """The number of objects that there are, but for rubbish."""
+    gc.collect()
+    return len(gc.get_objects())
+
+
 async def fuzz(there: Served, frames: int, seed: int) -> int:
-    """Feed frames with something wrong in them; how many were answered all the same."""
+    """
+    Feed frames with something wrong in them; how many were answered all the same.
+
+    After a tenth of them objects are counted: from then on there should be no more.
+    """
     chance = Random(seed)
     (port,) = {each._door for each in [there.server._listening[0]._protocol_factory()]}  # type: ignore[attr-defined]
     spoken = [(api, *port.handlers[api].versions) for api in sorted(port.handlers)]
@@ -304,7 +317,9 @@ async def fuzz(there: Served, frames: int, seed: int) -> int:
         for _ in range(5)
     ]
     answered = 0
-    for _ in range(frames):
+    for sent in range(frames):
+        if sent == frames // 10:
+            there.objects = objects()
         frame = mutated(chance, chance.choice(whole))
         data = SIZE.pack(len(frame)) + frame
         if chance.random() < 0.1:
@@ -331,5 +346,6 @@ async def test_no_frame_makes_the_broker_fail(
         assert 0.02 < answered / frames < 0.9
         assert len(connections(there)) == 1
         assert not there.server._failed.done()
+        assert objects() - there.objects < FEW_OBJECTS
 
     assert [record.getMessage() for record in caplog.records] == []

@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeClusterRequest, ListGroupsRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest
@@ -24,7 +27,7 @@ from herdproof.broker.front import HIDDEN, FrontBroker, nodes_of
 from herdproof.broker.metrics import BrokerMetrics
 from herdproof.broker.server import BrokerServer
 from herdproof.broker.settings import KafkaListener
-from herdproof.broker.upstream import NoKafkaBehind, ask_kafka, link
+from herdproof.broker.upstream import NoKafkaBehind, UpstreamLink, ask_kafka, link
 from herdproof.ports import free_ports
 from herdproof.protocols.group_protocol.server.shell import GroupShell
 from herdproof.protocols.group_protocol.settings import GroupSettings
@@ -170,6 +173,55 @@ async def test_an_answer_that_is_larger_than_what_may_be_unsent_goes_through() -
         fetched = [await client.answer() for _ in range(5)]
 
         assert {len(each.responses[0].partitions[0].records) for each in fetched} == {len(records)}
+
+
+class Passed:
+    """A client's connection, of which nothing is known but what was passed on over it."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.answers = 0
+
+    def reply_part(self, part: bytes) -> None:
+        """A part of an answer."""
+        self.parts.append(part)
+
+    def reply_nothing(self) -> None:
+        """An answer is over."""
+        self.answers += 1
+
+
+ANSWERS = st.lists(st.binary(min_size=1, max_size=12), min_size=1, max_size=4)
+
+
+@given(ANSWERS, st.lists(st.integers(0, 64), max_size=9))
+def test_answers_are_passed_on_in_whatever_parts_they_come(
+    answers: list[bytes], cuts: list[int]
+) -> None:
+    """No byte is lost, and no answer's size goes out alone, which would wake the client for it."""
+    whole = b"".join(SIZE.pack(len(each)) + each for each in answers)
+    ends = sorted({*(cut for cut in cuts if cut < len(whole)), len(whole)})
+    client = Passed()
+    upstream = UpstreamLink(client)  # type: ignore[arg-type] # it is asked for no more than that
+
+    for begin, end in pairwise([0, *ends]):
+        upstream.data_received(whole[begin:end])
+
+    assert b"".join(client.parts) == whole
+    assert client.answers == len(answers)
+    starts = accumulate(SIZE.size + len(each) for each in answers)
+    sent = {0, *accumulate(map(len, client.parts))}
+    assert not {start + SIZE.size for start in (0, *starts)} & sent
+
+
+def test_an_answer_that_comes_whole_is_passed_on_in_one_piece_and_is_no_copy() -> None:
+    """So that a fetch costs as few wake-ups as there can be."""
+    answer = SIZE.pack(65_536) + bytes(65_536)
+    client = Passed()
+
+    UpstreamLink(client).data_received(answer)  # type: ignore[arg-type] # no more is asked for
+
+    assert [part is answer for part in client.parts] == [True]
 
 
 @in_a_loop

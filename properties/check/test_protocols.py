@@ -120,6 +120,35 @@ def test_a_protocol_without_a_plan_is_checked_as_anybodys_spec() -> None:
     assert plan.specs["verified"].state is Lease
 
 
+def test_another_form_of_a_protocol_has_a_name_and_is_checked_with_it() -> None:
+    """It is named behind a dash, whatever dashes the protocol has; one that is none is said."""
+    forms = {"resuming": LEASE}
+    of = {"long-lease": Protocol("long-lease", lambda: LEASE, variants=lambda: forms)}
+
+    with entered(**of):
+        plan = plan_of("long-lease", QUICK)
+        assert known() == ["long-lease", "long-lease-resuming"]
+        assert (find("long-lease-resuming").spec, find("long-lease").name) == (LEASE, "long-lease")
+        with pytest.raises(UsageError, match=r"no spec .* \(did you mean long-lease-resuming\?\)"):
+            find("long-lease-resumin")
+
+    assert plan.others == ("resuming",)
+    assert {c.name.split(":")[0] for c in plan.checks} > {"explore resuming", "prove resuming"}
+
+
+def test_verify_looks_at_each_form_of_our_protocols_that_the_code_has() -> None:
+    """Members that resume are what a coordinator has by default; Kafka's clients have the rest."""
+    looked = {
+        name: {check.name.split(":")[0].split(" to ")[0] for check in plan_of(name, QUICK).checks}
+        for name in ("central_coordinator", "group_protocol")
+    }
+
+    assert looked["central_coordinator"] > {
+        "explore resuming", "liveness of resuming", "prove resuming", "refine resuming",
+    }  # fmt: skip
+    assert looked["group_protocol"] > {"explore static", "explore cooperative"}
+
+
 def test_the_zip_for_spark_enters_every_protocol(tmp_path: Path) -> None:
     """Workers have no installation; they find the protocols in the zip."""
     with zipfile.ZipFile(packed(tmp_path)) as archive:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from herdproof import __main__, cli
 from herdproof.cli import app
 from herdproof.cli.run.serving import service
 from herdproof.errors import Signalled
@@ -59,3 +63,48 @@ def test_a_service_ends_well_by_sigterm_alone(end: BaseException, code: int | No
     else:
         with pytest.raises(type(end)):
             serve()
+
+
+def test_a_mistake_of_our_own_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not said that something fails, which Python's own exit code would say."""
+
+    def broken() -> None:
+        raise KeyError("C")
+
+    monkeypatch.setattr(cli, "app", broken)
+    with pytest.raises(SystemExit) as end:
+        __main__.main()
+
+    assert end.value.code == 3
+    told = capsys.readouterr().err
+    assert "KeyError: 'C'" in told
+    assert told.endswith("a mistake of its own, and nothing is known of what was asked\n")
+
+
+def test_who_reads_no_further_learns_of_no_failure() -> None:
+    """The exit code is that of the signal, as other commands have it; nothing is told of it."""
+    command = [sys.executable, "-m", "herdproof", "explore", "election", "--size", "Broker=1"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+        assert running.stderr is not None
+        told = running.stderr.read()
+
+    assert (running.returncode, told) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_a_file_that_cannot_be_written_is_no_failure(option: str, tmp_path: Path) -> None:
+    """A full disk is said in one sentence."""
+    CliRunner().invoke(app, ["new", "lock", "--directory", str(tmp_path)])
+    spec = f"{tmp_path / 'lock.py'}:LOCK"
+    told = CliRunner().invoke(
+        app, ["verify", spec, "--no-prove", "--no-cache", option, "/dev/full"]
+    )
+
+    assert told.exit_code == 2
+    assert told.stderr.endswith(f"{option} /dev/full cannot be written: No space left on device\n")

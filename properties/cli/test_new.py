@@ -115,6 +115,7 @@ def test_nothing_is_overwritten(spec: Path) -> None:
         ("class", "write lower-case words"),
         ("queue", "means something else"),
         ("sort", "means something else"),
+        ("herdspec", "means something else"),
         ("drafted", "means something else"),
     ],
 )

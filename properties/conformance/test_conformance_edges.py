@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from herdproof.conformance.adapter import Adapter, AdapterError, Refused
-from herdproof.conformance.findings import covered
+from herdproof.conformance.checks import judged_edges
 from herdproof.conformance.graphs import edges
 from herdproof.conformance.graphs.edges import Coverage, cover
 from herdproof.conformance.graphs.exact import Exact, is_exact
@@ -28,6 +28,7 @@ from herdspec.protocols.election.spec import Broker
 from properties.conformance.leases import LEASE, Client, Leases
 
 BOTH = ("snapshots", "tours")
+ROW = ("the row", "Its sentence.")
 Report = Callable[[str], None]
 
 
@@ -252,8 +253,8 @@ def test_a_finding_passes_only_what_was_taken_as_far_as_it_can_be() -> None:
     never = type("NeverExpires", (Adapter,), {**absent, "absent": {"expire": "it cannot"}})
 
     marks = [
-        covered(
-            "lease", "row", "sentence", "bounds", cover(LEASE, adapter, by="tours", Client=n)
+        judged_edges(
+            "lease", ROW, "bounds", cover(LEASE, adapter, by="tours", Client=n), whole=True
         ).mark
         for adapter, n in ((never, 2), (Leases, 3), (flawed("no_fence"), 2))
     ]

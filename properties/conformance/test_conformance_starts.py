@@ -16,7 +16,8 @@ from herdproof.conformance.adapter import (
     varied,
 )
 from herdproof.conformance.graphs.edges import BEHIND, BEYOND, FIRST, OTHERWISE, cover
-from herdspec import Nat, Spec, action, initial, require
+from herdspec import Nat, Spec, action, initial, require, sometimes
+from herdspec.language.errors import UsageError
 from herdspec.language.specification import specification
 
 
@@ -119,6 +120,29 @@ def test_a_part_of_the_edges_is_drawn(seed: int) -> None:
     assert not found.missed
     assert found.taken == cover(Lamp, AnyLamp, part=0.5, seed=seed).taken
     assert not found.is_complete
+
+
+@sometimes
+def it_is_bright(s: Lamp) -> bool:
+    """It has the most light that there is."""
+    return s.light == 4
+
+
+@pytest.mark.parametrize(("near", "least"), [("unplug", 1), ("press", 0), ("it_is_bright", 4)])
+def test_a_part_is_drawn_from_where_something_is_possible_first(near: str, least: int) -> None:
+    """The code is led along the shortest story to that, and then goes on by chance."""
+    found = cover(specification(Lamp, it_is_bright), AnyLamp, part=0.1, seed=1, near=near)
+
+    assert found.starts == 1
+    assert found.taken["press"] >= least
+    assert sum(found.taken.values()) > least
+    assert found.taken.get(near, 1)
+
+
+def test_a_part_near_what_is_never_possible_is_refused() -> None:
+    """There is no story to it."""
+    with pytest.raises(UsageError, match=r"^there is no story to smash at this size$"):
+        cover(Lamp, AnyLamp, part=0.5, near="smash")
 
 
 @action

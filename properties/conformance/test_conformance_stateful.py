@@ -26,6 +26,7 @@ from herdproof.conformance.holding.held import Case, Deed, Differs, Held
 from herdproof.conformance.walks.shorten import REPETITIONS, again
 from herdproof.conformance.walks.stateful import stateful
 from herdproof.conformance.walks.walk import Walked, walk
+from herdspec.language.surface import sizes_of_sorts
 from properties.conformance.leases import LEASE, Client, Lease, LeaseCore, Leases
 from properties.conformance.plans import PLANS, Followers, Planner
 from properties.conformance.test_conformance_held import Clock, Clocks, flawed
@@ -512,3 +513,18 @@ def test_every_call_is_made_in_one_thread() -> None:
 
     walk(LEASE, Bound, {"Client": 2}, runs=3)
     assert [len(some) for some in threads] == [1, 1, 1]
+
+
+def test_a_walk_begins_with_what_is_offered_first() -> None:
+    """By every run, which is then told of it."""
+
+    def first(held: Held) -> None:
+        with sizes_of_sorts(held.machine.sizes):
+            assert held.offer("ask", Client(0))
+
+    walked = walk(LEASE, Leases, {"Client": 2}, runs=7, steps=1, first=first)
+    wrong = walk(LEASE, flawed(Leases, "never_grants"), {"Client": 2}, runs=1, first=first)
+
+    assert walked.holds
+    assert walked.report.taken["ask"] >= 7
+    assert wrong.difference is not None

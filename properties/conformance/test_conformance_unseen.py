@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
+from unittest.mock import ANY
 
 import pytest
 
@@ -120,6 +121,35 @@ def test_a_map_without_entries_shows_nothing(adapter: type[Adapter]) -> None:
     assert shortfall(covered) == "nothing was seen of the code"
     with pytest.raises(AdapterError, match=r"shows no field of House: nothing was seen"):
         stateful(House, adapter, Door=2)("runTest").runTest()  # type: ignore[attr-defined]
+
+
+class Anything(Houses):
+    """It shows what is equal to everything, of all fields or of one entry."""
+
+    sees = staticmethod(lambda _opened, _marked: {"mark": ANY})
+
+
+class AnythingThere(Houses):
+    """It shows what is equal to everything, as one entry."""
+
+    sees = staticmethod(lambda _opened, _marked: {"mark": {_doors()[0]: ANY}})
+
+
+class AnythingLater(Houses):
+    """It shows what is equal to everything of a door that is marked, and not from the beginning."""
+
+    sees = staticmethod(
+        lambda _opened, marked: {"mark": {d: ANY if d in marked else False for d in _doors()}}
+    )
+
+
+@pytest.mark.parametrize("adapter", [Anything, AnythingThere, AnythingLater])
+def test_what_is_equal_to_everything_shows_nothing(adapter: type[Adapter]) -> None:
+    """It agrees with each state of the spec: it is no value of one."""
+    with pytest.raises(AdapterError, match=r"<ANY> \(_ANY\), which no state of House has"):
+        walk(House, adapter, {"Door": 2}, runs=5, steps=10)
+    with pytest.raises(AdapterError, match=r"<ANY> \(_ANY\), which no state of House has"):
+        cover(House, adapter, Door=2)
 
 
 def test_states_of_code_of_which_nothing_is_seen_are_unknown() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from herdproof.conformance.adapter import Adapter, Refused
 from herdproof.conformance.checks import judged_edges
-from herdproof.conformance.graphs.edges import TOURS, cover
+from herdproof.conformance.graphs.edges import GONE, TOURS, Missed, cover
 from herdspec import Spec, action, require
+from herdspec.check.verdict import Mark
 
 
 class Once(Spec):
@@ -81,8 +82,23 @@ def test_a_tour_offers_what_is_forbidden_where_the_code_begins() -> None:
 def test_disturbances_that_no_tour_brings_about_are_named() -> None:
     """Tours only take steps; that a restart was not tried stands beside what was."""
     found = cover(Once, Machine, by=TOURS)
-    judged = judged_edges("Once", "row", "sentence", "", found)
+    judged = judged_edges("Once", ("row", "sentence"), "", found)
 
     assert found.is_complete
     assert "  never brought about: restart" in found.lines
     assert "never brought about: restart" in judged.note
+
+
+def test_what_could_be_taken_and_was_not_is_no_pass_where_all_is_asked_for() -> None:
+    """Else the note says how many of which action were left."""
+    found = cover(Once, Machine, by=TOURS)
+    found.taken["use"] -= 1
+    found.missed.append(Missed("use", GONE, 1, ("start", "use")))
+
+    some, whole = (
+        judged_edges("Once", ("row", "sentence"), "", found, whole=whole) for whole in (False, True)
+    )
+
+    assert (some.mark, whole.mark) == (Mark.CONFORMS, Mark.UNKNOWN)
+    assert "not taken: 1 of use" in some.note
+    assert whole.note.startswith("1 steps were not taken; ")

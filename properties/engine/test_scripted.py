@@ -238,6 +238,21 @@ def test_few_lines_go_along_what_is_compiled_for_more_elements(
     assert own.machine.sizes == few
 
 
+def test_what_waits_is_compiled_for_the_largest_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that are too few for their sizes alone share one that all of them fit in."""
+    monkeypatch.setattr(of_traces, "WORTH_IT", 10)
+    compiler, spare = of_traces.Compiler(), {"Member", "Partition"}
+    few, many = {**SIZES, "Member": 1, "Partition": 3}, {**SIZES, "Member": 3, "Partition": 1}
+
+    assert isinstance(compiler.of(CENTRAL_COORDINATOR, many, spare, 5), PlainSteps)
+    fewer_brokers = {**SIZES, "Broker": 1}
+    assert isinstance(compiler.of(CENTRAL_COORDINATOR, fewer_brokers, spare, 9), PlainSteps)
+    both = compiler.of(CENTRAL_COORDINATOR, few, spare, 5)
+
+    assert both.machine.sizes == {**SIZES, "Member": 3, "Partition": 3}
+    assert compiler.of(CENTRAL_COORDINATOR, many, spare, 1) is both
+
+
 def test_a_trace_that_differs_is_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line, and the condition of the spec's source that does not hold."""
     found = (compiled_and_plain(run(seed, "no_barrier"), monkeypatch) for seed in range(40))

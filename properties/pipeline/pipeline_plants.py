@@ -202,7 +202,11 @@ def started_before_it_is_written(lines: Trace) -> Trace | None:
     return None
 
 
-@violates("committed_offsets_never_go_back")
+@violates(
+    "committed_offsets_never_go_back", "a_start_says_what_is_stored",
+    "what_was_taken_is_stored_at_the_handover", "who_begins_does_so_at_the_stored_offset",
+    "exclusive_fenced",
+)  # fmt: skip
 def a_stored_offset_goes_back(lines: Trace) -> Trace | None:
     """Of two offsets of a partition that are stored one after the other, the second is less."""
     stored: dict[tuple[str, str], int] = {}

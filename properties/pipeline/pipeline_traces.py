@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from random import Random
@@ -16,9 +17,11 @@ from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
-from herdproof.protocols.central_coordinator.tracing import CENTRAL
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, TOLD
 
 Trace = list[Line]
+MANY_STARTS = dataclasses.replace(DEFAULT, duration_ms=150_000, faults=60)
+"""Long runs, in which processes come and go."""
 
 
 @cache
@@ -91,7 +94,7 @@ def line_of_nothing(like: Line) -> Line:
     return Line(
         schema=1, protocol="central_coordinator", run=like.run, node=like.node, role=like.role,
         sequence=like.sequence, time_ns=like.time_ns, action="",
-        place=f"{like.place}, planted",
+        place=f"{like.place}, planted", **TOLD, until_ns=0,
     )  # fmt: skip
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from herdproof.conformance import checks
+from herdproof.conformance.checks import Code
 from herdproof.conformance.flawed import switched
 from herdproof.conformance.traces.tracer import Tracer
-from herdproof.pipeline.checks import BrokenThere, Lived, edges, real_runs, simulated_runs
-from herdproof.protocols.implementation import Implementation
+from herdproof.pipeline.checks import BrokenThere, Lived, at, held, real_runs, simulated_runs
+from herdproof.protocols.implementation import Implementation, implementation
+from herdspec.check.plans import Looked
 from herdspec.check.protocol import Protocol
 from herdspec.check.verdict import Finding, Mark
 from herdspec.check.verify import Check, Tell
@@ -22,6 +26,8 @@ from properties.check.entered import entered
 from properties.conformance.leases import LEASE, Leases
 
 PROTOCOL = Protocol("lease", lambda: LEASE)
+LATER = replace(LEASE, name="LaterLease")
+"""Another form of it, which happens to promise the same."""
 ROW = ("the row", "Its sentence.")
 
 
@@ -44,6 +50,16 @@ def found(check: Check, adapter: type[Leases] = Leases) -> Finding:
     with entered(lease=Implementation(PROTOCOL, adapter=lambda _: adapter)):
         (finding,) = check.run(lambda *_: None).findings
     return finding
+
+
+@pytest.mark.parametrize("name", ["central_coordinator", "group_protocol", "self_rebalancing"])
+def test_the_simulated_runs_of_verify_conform(name: str) -> None:
+    """Those of each protocol with a simulator: promises are kept, and traces conform."""
+    check = next(c for c in implementation(name).checks_for("verified") if "simulate" in c.name)
+
+    (finding,) = check.run(lambda *_: None).findings
+
+    assert finding.mark is Mark.CONFORMS, finding.story
 
 
 RUNS = simulated_runs(PROTOCOL, ROW, runs=3, name="runs")
@@ -74,15 +90,18 @@ def test_a_run_that_shows_nothing_is_no_pass() -> None:
 
 def covers(adapter: type[Leases], **options: Any) -> Check:
     """The check that takes edges of two clients."""
-    make = edges(PROTOCOL, ROW, lambda: adapter, where="here", size=2, faults=0, bound=3, **options)
+    looked = at(PROTOCOL, 2, faults=0, bound=3)
+    make = held(
+        lambda _: adapter, "edges", looked, row=ROW, seconds=None, whole=True, **options
+    )  # fmt: skip
     return make("verified")
 
 
 def test_edges_conform_if_all_were_taken() -> None:
-    """It says of how many states; where one differs, its story is told."""
+    """It says how many; where one differs, its story is told."""
     right, wrong = (found(covers(code)) for code in (Leases, Generous))
 
-    assert (right.mark, right.bounds) == (Mark.CONFORMS, "84 steps from 32 states")
+    assert (right.mark, right.bounds) == (Mark.CONFORMS, "2 clients, 84 of 84 edges")
     assert wrong.mark is Mark.FAILS
     assert wrong.story
 
@@ -92,7 +111,8 @@ def test_edges_of_code_of_which_nothing_is_seen_are_no_pass(options: dict[str, A
     """However many were taken."""
     finding = found(covers(Dark, **options))
 
-    assert (finding.mark, finding.note) == (Mark.UNKNOWN, "nothing was seen of the code")
+    assert finding.mark is Mark.UNKNOWN
+    assert finding.note.startswith("nothing was seen of the code")
 
 
 def test_a_part_of_the_edges_names_what_it_never_took() -> None:
@@ -102,7 +122,7 @@ def test_a_part_of_the_edges_names_what_it_never_took() -> None:
     assert some.mark is Mark.CONFORMS, some.story
     assert "edges, seed 1" in some.bounds
     assert none.mark is Mark.UNKNOWN
-    assert none.note.startswith("never taken: ")
+    assert none.note.startswith("no edge was taken; never taken: ")
 
 
 def test_an_adapter_may_stand_for_as_long_as_its_world() -> None:
@@ -115,7 +135,8 @@ def test_an_adapter_may_stand_for_as_long_as_its_world() -> None:
         yield Leases
         stood.append("ended")
 
-    found(edges(PROTOCOL, ROW, world, where="there", size=1, faults=0, bound=2)("verified"))
+    looked = at(PROTOCOL, 1, faults=0, bound=2)
+    found(held(lambda _: Leases, "edges", looked, row=ROW, world=world)("verified"))
 
     assert stood == ["begun", "ended"]
 
@@ -169,3 +190,64 @@ def test_code_is_switched_by_the_variants_name() -> None:
         Leases, Leases, None, None, None,
     ]  # fmt: skip
     assert made == [frozenset(), {"anyone_gives_back"}]
+
+
+def test_code_of_a_form_is_named_by_the_form() -> None:
+    """So is that of a form's flaws; a form without code has none, whatever its flaws' switches."""
+    forms = {"later": LATER, "elsewhere": LATER}
+    flaws = {name: Flaw(LATER, frozenset({"late"}), {}, form=name) for name in forms}
+    made: list[tuple[str, frozenset[str], object]] = []
+
+    def cores(which: str) -> Callable[..., type[Leases]]:
+        def make(switches: frozenset[str], spec: object) -> type[Leases]:
+            made.append((which, switches, spec))
+            return Leases
+
+        return make
+
+    adapter = switched(
+        Protocol(
+            "lease", lambda: LEASE, variants=lambda: forms,
+            flaws=lambda: {f"{name}_flaw": flaw for name, flaw in flaws.items()},
+        ),
+        lambda: cores("verified"), forms={"later": lambda: cores("later")},
+    )  # fmt: skip
+
+    assert [adapter(name) for name in ("later", "later_flaw", "elsewhere", "elsewhere_flaw")] == [
+        Leases, Leases, None, None,
+    ]  # fmt: skip
+    assert made == [("later", frozenset(), LATER), ("later", frozenset({"late"}), LATER)]
+
+
+def test_code_is_held_to_the_forms_that_it_has() -> None:
+    """By default, in each way that there is for all code, under the form's name."""
+    forms = {"later": LEASE, "elsewhere": LEASE}
+    protocol = Protocol("lease", lambda: LEASE, variants=lambda: forms)
+    code = Implementation(protocol, adapter=lambda name: None if name == "elsewhere" else Leases)
+
+    named = [check.name for check in code.checks_for("verified")]
+
+    assert sum("verified" in name for name in named) == sum("later" in name for name in named) > 2
+    assert not [name for name in named if "elsewhere" in name]
+
+
+def test_a_check_of_a_form_is_of_its_spec_and_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quietly: what the code is offered otherwise, though the spec forbids it, is left out."""
+
+    class Offered(Leases):
+        """It is offered what nobody can do."""
+
+        offered = ("take", "give_back", "forget")
+
+    taken: list[tuple[Looked, Code]] = []
+    monkeypatch.setattr(checks, "edges", lambda *of: taken.append(of))
+    protocol = Protocol("lease", lambda: LEASE, variants=lambda: {"later": LATER})
+    adapters = {"": Leases, "later": Offered}
+
+    for form, quietly in (("", False), ("later", False), ("later", True)):
+        looked = at(protocol, 2, faults=0, form=form)
+        held(adapters.__getitem__, "edges", looked, form=form, quietly=quietly)("of a form")
+
+    assert [of.spec for of, _ in taken] == [LEASE, LATER, LATER]
+    assert [issubclass(code.adapter, Offered) for _, code in taken] == [False, True, True]
+    assert [code.adapter.offered for _, code in taken] == [Leases.offered, Offered.offered, ()]

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,16 +18,17 @@ import pytest
 
 from herdproof.cli.code import audit as command
 from herdproof.errors import NotOurs
-from herdproof.pipeline.audit import here
+from herdproof.pipeline.audit import here, processes
 from herdproof.pipeline.audit.here import AuditHere, counts_of, fits_here, records
 from herdproof.pipeline.audit.job import RecordsLost
 from herdproof.pipeline.audit.judge import judge
+from herdproof.pipeline.audit.processes import AuditByProcesses, fits_processes
 from herdproof.pipeline.audit.summary import Summary
 from herdproof.pipeline.audit.work import protocol_work
 from herdproof.pipeline.offsets.judge import judge_records
 from herdproof.pipeline.offsets.segments import read_partition
 from herdproof.pipeline.offsets.source import file_of, find_segments
-from herdproof.pipeline.spark import session
+from herdproof.pipeline.spark import session, text_files
 from herdproof.pipeline.spark.sources import NoSource, Sources, Topic, find_sources
 from herdproof.pipeline.spark.store import MARK, Store
 from herdproof.pipeline.spark.tables import TABLES
@@ -267,7 +269,10 @@ def test_who_asks_for_spark_gets_it(
 
     assert isinstance(done.exception, Asked) == spark
     assert (done.exit_code == 0) != spark, done.output
-    assert command.judged_here(find_sources([str(tmp_path / "traces")]), "here")
+    found = find_sources([str(tmp_path / "traces")])
+    assert command.judged_here(found, "here") is AuditHere
+    monkeypatch.setattr(here, "LINES_MOST", 0)
+    assert command.judged_here(found, "here") is AuditByProcesses
     assert not command.judged_here(find_sources([str(tmp_path / "traces")]), "s3a://there")
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert not command.judged_here(find_sources([str(tmp_path / "traces")]), "here")
@@ -441,3 +446,63 @@ def test_the_file_is_named_behind_the_sentence(
 
     assert done.exit_code == 2
     assert done.stderr == "herdproof: nothing came\nWhat Spark said aside is in a file\n"
+
+
+# ── By several processes ────────────────────────────────────────────────────────────────────
+
+
+def test_processes_write_the_tables_that_one_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of files in several parts, in which something is broken, twice, and missing."""
+    monkeypatch.setattr(text_files, "PART_BYTES", 20_000)
+    told = [text for seed in SEEDS for text in texts(seed)]
+    again = [text.encode() for text in (told[7], told[-1])]
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    write(traces / "most.ndjson", told[:100] + told[101:])
+    (traces / "zzz.jsonl").write_bytes(b"\n".join([*BROKEN, *again]))
+    sources = find_sources([str(traces)])
+    assert fits_processes(sources)
+
+    alone = audit(tmp_path / "alone", traces, replay=True)
+    job = AuditByProcesses(protocol_work(), processes=2)
+    together = job.run(sources, Store(None, str(tmp_path / "together")))
+
+    assert tables_in(tmp_path / "together") == tables_in(tmp_path / "alone")
+    assert {**together.as_json(), "seconds": {}} == {**alone.as_json(), "seconds": {}}
+    assert together.records == len(told) + len(BROKEN) + 1
+
+
+def test_what_fails_in_a_process_fails_the_audit(tmp_path: Path) -> None:
+    """The same error, and no tables."""
+    write(tmp_path / "t.ndjson", texts(3))
+    work = replace(protocol_work(), judge=broken_judge)
+    job = AuditByProcesses(work, processes=2)
+
+    with pytest.raises(ArithmeticError, match="a judge that fails"):
+        job.run(find_sources([str(tmp_path / "t.ndjson")]), Store(None, str(tmp_path / "out")))
+
+    assert not (tmp_path / "out" / MARK).exists()
+
+
+def broken_judge(*_: Any, **__: Any) -> Any:
+    """A judge that does not."""
+    raise ArithmeticError("a judge that fails")
+
+
+def test_text_files_of_this_machine_are_for_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed files, Parquet, topics and logs are not, nor is more than is held in memory."""
+    trace = str(write(tmp_path / "t.ndjson", texts(3)))
+
+    assert fits_processes(Sources((trace,)))
+    assert not fits_processes(Sources((f"{trace}.gz",)))
+    assert not fits_processes(Sources((f"{trace}.bz2",)))
+    assert not fits_processes(Sources(("s3a://traces/t.ndjson",)))
+    assert not fits_processes(Sources((trace,), parquet=("t.parquet",)))
+    assert not fits_processes(Sources((trace,), topic=Topic("localhost:1", "lines")))
+    assert not fits_processes(Sources((trace,), segments=(str(tmp_path),)))
+    monkeypatch.setattr(processes, "BYTES_MOST", 1000)
+    assert not fits_processes(Sources((trace,)))

@@ -28,7 +28,7 @@ from herdproof.pipeline.audit.lines import Reader
 from herdproof.pipeline.audit.protocols import auditor, auditors, read_line
 from herdproof.pipeline.spark.tables import Rows
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep, read_central_line
-from herdproof.protocols.central_coordinator.tracing import CENTRAL
+from herdproof.protocols.central_coordinator.tracing import CENTRAL, TOLD
 from herdproof.protocols.central_coordinator.tracing import NAMES as WRITTEN
 from herdproof.protocols.election.tracing import ELECTION, FORMATS
 from properties.pipeline.pipeline_traces import judged, run_of, trace, violated
@@ -123,6 +123,17 @@ def test_what_is_no_line_is_said_why(text: str, reason: str, why: str) -> None:
         read_line(text, "f:1")
 
     assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize("gone", [*TOLD, "until_ns"])
+def test_a_line_without_one_of_its_fields_is_malformed(gone: str) -> None:
+    """What it would have told nobody knows: it is not taken for empty, on which promises hold."""
+    whole = raw()
+    del whole[gone]
+    with pytest.raises(Malformed, match=f"the field `{gone}` is missing") as refused:
+        read_line(json.dumps({**whole, f"{gone}_": 1}), "f:1")
+
+    assert refused.value.reason == "malformed"
 
 
 def test_a_line_of_another_version_is_refused_by_who_reads_any_protocol() -> None:

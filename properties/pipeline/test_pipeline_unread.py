@@ -57,12 +57,18 @@ def fault(kind: Kind, *, broker: int = 1, consumer: int = 1, for_ms: int = 15_00
 
 
 def test_an_election_is_named() -> None:
-    """The leader dies: until the next one is elected, nobody was heard to lead."""
+    """
+    The leader dies: until the next one is elected, nobody was heard to lead.
+
+    Who would resume reads on while its lease holds, and is missed for a shorter time.
+    """
     rows = planted(fault(Kind.KILL_BROKER))
 
     elections = [row for row in rows if row["why"] == "election"]
     assert {row["partition"] for row in elections} == {"0", "1", "2", "3"}
-    assert all(3.5 < row["seconds"] < 4.5 for row in elections)
+    shortest, *_, longest = sorted(row["seconds"] for row in elections)
+    assert 1.5 < shortest < 2.5
+    assert 3.5 < longest < 4.5
     assert {row["who"] for row in elections} == {"broker1"}
     assert not any(row["certain"] for row in elections), "its trace could have been cut"
 

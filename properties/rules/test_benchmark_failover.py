@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks import failover_group
 from benchmarks.failover_group import longest
 
 ROOT = Path(__file__).parents[2]
@@ -36,3 +38,17 @@ def test_it_says_what_it_measures() -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "--quick" in done.stdout
+
+
+def test_what_it_can_break_is_there() -> None:
+    """Each name that may be given is that of a way to break the cluster."""
+    refused = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "failover"), "--only", "nothing"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    names = re.findall(r"'(\w+)'", refused.stderr.partition("choose from")[2])
+    assert {"clean_stop", "kill_9", "leader_paused", "zookeeper_silent", "zookeeper_down"} == set(
+        names
+    )
+    assert all(callable(getattr(failover_group, name)) for name in names)

@@ -90,7 +90,8 @@ def test_a_section_names_its_command_s_options(name: str) -> None:
 
 def test_pages_name_no_command_that_there_is_not() -> None:
     """Wherever a page says `herdproof WORD`, that is a command, with options that it has."""
+    known = options()
     for page in PAGES:
         for name, rest in CALL.findall(page.read_text(encoding="utf-8")):
-            assert name in options(), f"{page.name}: herdproof {name}"
-            assert set(OPTION.findall(rest)) <= options()[name] | {"--help"}, f"{page.name}: {rest}"
+            assert name in known, f"{page.name}: herdproof {name}"
+            assert set(OPTION.findall(rest)) <= known[name] | {"--help"}, f"{page.name}: {rest}"

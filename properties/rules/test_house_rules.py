@@ -7,7 +7,7 @@ the repository has no offender, and a planted tree has exactly the one that was 
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,7 @@ DOORS = ("impl/herdproof/cli/run", "impl/herdproof/consumer.py", "impl/herdproof
 KNOW_KAZOO = (
     "impl/herdproof/zookeeper/client.py",
     "impl/herdproof/zookeeper/kazoo_frames.py",
+    "properties/zookeeper/test_transactions.py",
 )
 
 ROOTS = ("HerdError", "HerdspecError")
@@ -67,6 +68,11 @@ class Module:
     text: str
     tree: ast.Module
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of its tree, walked once for all rules."""
+        return tuple(ast.walk(self.tree))
+
 
 def modules(root: Path, *places: str) -> Iterator[Module]:
     """Every Python file in these places (folders or files) below `root`, in order of path."""
@@ -85,12 +91,12 @@ def read(root: Path, path: Path) -> Module:
 
 def functions(module: Module) -> Iterator[Function]:
     """Every function of a module, methods and inner functions included."""
-    return (node for node in ast.walk(module.tree) if isinstance(node, Function))
+    return (node for node in module.nodes if isinstance(node, Function))
 
 
 def imported(module: Module) -> Iterator[tuple[int, str]]:
     """The line and the top-level package of every absolute import in a module."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -174,7 +180,7 @@ def names_of_rooms(root: Path) -> list[str]:
         for module in modules(root, "spec", "impl")
         if "protocols" not in module.path.parts
         and not any(module.path.is_relative_to(door) for door in DOORS)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom) and is_in_a_room(node.module or "")
     ]
 
@@ -210,7 +216,7 @@ def errors_without_a_branch(root: Path) -> list[str]:
 
 def straight_from_a_root(module: Module) -> Iterator[tuple[int, str]]:
     """Where a class derives from the root of a tree of errors, or the root itself is raised."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.ClassDef(name=name, bases=[ast.Name(id=root)]) if root in ROOTS:
                 if name not in BRANCHES and name not in OURS:
@@ -233,7 +239,7 @@ def classes(root: Path, package: str) -> dict[str, list[str]]:
     """The modules of a package in which there is a class of each name."""
     found: dict[str, list[str]] = {}
     for module in modules(root, package):
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(str(module.path))
     return found

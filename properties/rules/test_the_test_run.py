@@ -1,6 +1,7 @@
 """The rules of the test run itself (conftest.py), shown on small suites that are run for real."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,9 +48,15 @@ def pytest_on(suite: str, folder: Path, *arguments: str, **environment: str) -> 
     return done.returncode, done.stdout
 
 
-def test_a_skip_is_a_skip_on_a_desk(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def on_a_desk(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
+    """What comes of the suite where no service is promised, and nothing is shared out."""
+    return pytest_on(SKIPS, tmp_path_factory.mktemp("desk"))
+
+
+def test_a_skip_is_a_skip_on_a_desk(on_a_desk: tuple[int, str]) -> None:
     """Where no service is promised, a skipped test is a skipped test."""
-    code, told = pytest_on(SKIPS, tmp_path)
+    code, told = on_a_desk
 
     assert "1 passed, 1 skipped, 1 xfailed" in told
     assert code == 0
@@ -93,6 +100,25 @@ LeaseStories = stories(Lease, Leases, Client=1)
     assert code == 0
 
 
+def test_the_log_of_one_test_is_not_that_of_the_next(tmp_path: Path) -> None:
+    """A command that logs to an output of its own test's leaves no handler and no level behind."""
+    suite = """
+import logging, sys
+
+def test_sets_it_up():
+    logging.getLogger().handlers[:] = [logging.StreamHandler(sys.stderr)]
+    logging.getLogger().setLevel("INFO")
+
+def test_finds_it_as_it_was():
+    assert all(type(h) is not logging.StreamHandler for h in logging.getLogger().handlers)
+    assert logging.getLogger().level == logging.WARNING
+"""
+    code, told = pytest_on(suite, tmp_path)
+
+    assert "2 passed" in told
+    assert code == 0
+
+
 def test_hypothesis_fails_no_test_for_being_slow() -> None:
     """On a machine with much else to do, neither examples nor what makes them are too slow."""
     here = settings()
@@ -101,11 +127,24 @@ def test_hypothesis_fails_no_test_for_being_slow() -> None:
     assert HealthCheck.too_slow in here.suppress_health_check
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_what_a_test_measures_stands_in_the_summary(workers: str, tmp_path: Path) -> None:
-    """What a test measures stands in the summary, also when xdist's workers ran it."""
-    code, told = pytest_on(SKIPS, tmp_path, "-n", workers)
+def test_what_a_test_measures_stands_in_the_summary(on_a_desk: tuple[int, str]) -> None:
+    """What a test measures stands in the summary."""
+    code, told = on_a_desk
 
     assert "= measured =" in told
     assert "\nfailover after 3.2 s\n" in told
+    assert code == 0
+
+
+def test_what_workers_measure_stands_in_the_summary_too(tmp_path: Path) -> None:
+    """Also when xdist's workers ran the tests; those of a file are run by one of them."""
+    tells = 'def test_tells(report, worker_id) -> None:\n    report(f"{__name__} by {worker_id}")\n'
+    (tmp_path / "test_other.py").write_text(tells + tells.replace("tells", "tells_again", 1))
+
+    code, told = pytest_on(SKIPS, tmp_path, "-n", "2")
+
+    assert "= measured =" in told
+    assert "\nfailover after 3.2 s\n" in told
+    assert len(set(re.findall(r"^test_other by gw\d$", told, re.MULTILINE))) == 1
+    assert told.count("test_other by gw") == 2
     assert code == 0

@@ -61,10 +61,12 @@ def test_few_connections_are_taken_up_at_a_time() -> None:
     holds = Holds(CollectorRegistry())
 
     async def hear_all() -> None:
+        """Take up what all of them say."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
 
         def hear(number: int, end: socket.socket) -> None:
+            """Take note of who has said something."""
             end.recv(1)
             heard.append(number)
             loop.call_soon(lambda: looks.append(len(heard)))

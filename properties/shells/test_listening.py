@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
+import sys
+from asyncio import constants
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -187,3 +190,46 @@ def test_without_tls_nobody_waits_at_the_door() -> None:
         await asyncio.sleep(0.01)
 
     asyncio.run(meet())
+
+
+BACKLOG_AT = 28
+"""Where `tcp_info` of a port on Linux has how many may wait to be accepted."""
+
+
+def waits(server: asyncio.Server) -> int:
+    """The number of connections that may wait to be accepted."""
+    told = server.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BACKLOG_AT + 4)
+    return int.from_bytes(told[BACKLOG_AT:], sys.byteorder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how many may wait")
+def test_who_waits_while_files_are_lacking_is_let_in_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may open no more files accepts nobody for a while, and then goes on."""
+    Echo.made = []
+    accept, lacking = socket.socket.accept, [True]
+
+    def failing(port: socket.socket) -> object:
+        if lacking:
+            raise OSError(errno.EMFILE, "too many open files")
+        return accept(port)
+
+    async def waited() -> bytes:
+        """Say something to a port that accepts nobody yet; what is heard."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, _told: None)
+        server = await listen(Echo, Listener(port=0), None)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        writer.write(b"hello")
+        await asyncio.sleep(0.1)
+        assert not Echo.made
+        lacking.clear()
+        async with asyncio.timeout(10):
+            heard = await reader.readexactly(5)
+        assert waits(server) > listening.AT_ONCE
+        writer.close()
+        server.close()
+        return heard
+
+    monkeypatch.setattr(constants, "ACCEPT_RETRY_DELAY", 0.3)
+    monkeypatch.setattr(socket.socket, "accept", failing)
+    assert asyncio.run(waited()) == b"hello"

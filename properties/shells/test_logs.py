@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import time
 
 import pytest
 
@@ -35,6 +36,19 @@ def test_a_field_of_several_words_is_one_field() -> None:
     line = TextLines().format(record("joined", group="a level=ERROR", consumer='"', topic=""))
 
     assert line.endswith(r'joined group="a level=ERROR" consumer="\"" topic=""')
+
+
+def test_each_line_tells_its_own_time() -> None:
+    """Lines of one second differ by their milliseconds, and the next second is another one."""
+    form, made = TextLines(), record("joined")
+    times = []
+    for made.created, made.msecs in ((1_000.007, 7.9), (1_000.25, 250.0), (1_001.25, 250.0)):
+        times.append(form.format(made).partition(" INFO")[0])
+
+    assert times == [
+        f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(second))},{ms}"
+        for second, ms in ((1_000, "007"), (1_000, "250"), (1_001, "250"))
+    ]
 
 
 class Written:
@@ -70,6 +84,17 @@ def test_a_warning_that_comes_again_and_again_is_counted() -> None:
     written.log(logging.WARNING, "cut", FEW)
     written.handler.close()
     assert written.lines()[-1] == "1 more lines like this one were left out: cut"
+
+
+def test_a_flood_of_one_event_hides_no_other() -> None:
+    """Events are logged by one and the same call; each is counted by itself."""
+    written = Written()
+    for event in ["refused"] * (FEW + 1) + ["stepped_down"]:
+        record = logging.LogRecord("n", logging.WARNING, "", 0, "%s", (event,), None)
+        record.fields = {"event": event}
+        written.handler.handle(record)
+
+    assert written.lines() == ["refused"] * FEW + ["stepped_down"]
 
 
 def test_what_merely_happens_is_written_more_often() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from random import Random
 from typing import TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from herdproof.simulator.tree import split
 from herdproof.simulator.zookeeper import ZooKeeper

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import TypeAlias
@@ -18,6 +17,7 @@ from typing import TypeAlias
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
+from msgspec import Struct
 
 from herdproof.broker.reading import (
     MalformedRequest,
@@ -77,8 +77,7 @@ class KafkaError(IntEnum):
     INCONSISTENT_TOPIC_ID = 103
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(Struct, frozen=True, gc=False):
     """The head of a request, before that is read."""
 
     api: int
@@ -86,8 +85,17 @@ class RequestHead:
     correlation_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaRequest:
+class AnswerHead(Struct, frozen=True, gc=False):
+    """The head of an answer; kafka-python's own takes as long as the answer to a heartbeat."""
+
+    correlation_id: int
+
+    def encode(self, flexible: bool) -> bytes:
+        """Its bytes; from the flexible versions on, the count of its tags is among them."""
+        return CORRELATION.pack(self.correlation_id) + (b"\0" if flexible else b"")
+
+
+class KafkaRequest(Struct, frozen=True):
     """A request that was read, and from where it came."""
 
     head: RequestHead
@@ -171,7 +179,7 @@ def has_answer(head: RequestHead, frame: bytes) -> bool:
 def write_answer(head: RequestHead, answer: ApiMessage) -> bytes:
     """An answer's bytes, with its size, in the version of its request."""
     answer.API_VERSION = head.version
-    answer.with_header(correlation_id=head.correlation_id)
+    answer._header = AnswerHead(head.correlation_id)
     return bytes(answer.encode(header=True, framed=True))
 
 

@@ -180,7 +180,8 @@ class KafkaConnection(LimitedConnection):
         end = SIZE.size + size
         if len(buffer) < end:
             return None
-        frame = bytes(buffer[SIZE.size : end])
+        with memoryview(buffer) as view:
+            frame = bytes(view[SIZE.size : end])
         del buffer[:end]
         return frame
 

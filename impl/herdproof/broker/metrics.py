@@ -24,7 +24,7 @@ class BrokerMetrics:
         self._requests = Counter(
             "herdproof_requests", "Requests that came.", ["request"], registry=registry
         )
-        self._of = {api: self._requests.labels(api.name) for api in ApiKey}
+        self._of = {int(api): self._requests.labels(api.name) for api in ApiKey}
 
     def cut(self, reason: str) -> None:
         """A connection was ended for a reason of this end's own."""
@@ -32,5 +32,6 @@ class BrokerMetrics:
 
     def requested(self, api: int) -> None:
         """A request came, of a type that there is."""
-        if api in self._of:
-            self._of[ApiKey(api)].inc()
+        counter = self._of.get(api)
+        if counter is not None:
+            counter.inc()

@@ -46,6 +46,8 @@ from herdproof.shells.tls import Tls
 log = logging.getLogger(__name__)
 
 API_VERSIONS = (0, 4)
+NUMBERS = " -0123456789"
+"""End of a cut's reason, which may be any number of a stranger's: none has a series of its own."""
 OLDEST_ANNOUNCED: Mapping[int, int] = {ApiKey.Produce: 0}
 """Announced from older versions on than are taken: librdkafka does not compress otherwise."""
 
@@ -244,7 +246,7 @@ class BrokerServer:
 
     def cut(self, connection: KafkaConnection, reason: str, error: MalformedRequest | None) -> None:
         """A connection ended itself."""
-        self.metrics.cut(reason.partition(" of ")[0])
+        self.metrics.cut(reason.partition(" of ")[0].rstrip(NUMBERS))
         why = reason if error is None else f"{reason}: {error}"
         more = fields(connection=connection.number, peer=connection.peer, why=why)
         log.warning("connection ended", extra=more)

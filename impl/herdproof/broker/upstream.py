@@ -43,9 +43,10 @@ class UpstreamLink(asyncio.Protocol):
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
-        self._head = bytearray()
+        self._cut = b""
+        """The size of an answer, or its beginning, behind which nothing has come yet."""
         self._left = 0
-        """Bytes of the present answer that have not come yet."""
+        """Bytes of the present answer, its size among them, that have not come yet."""
         self._whole: bytearray | None = None
         self._take: TakeWhole | None = None
         self._transport: asyncio.Transport
@@ -79,38 +80,40 @@ class UpstreamLink(asyncio.Protocol):
         self._connection.refuse("Kafka ended the connection")
 
     def data_received(self, data: bytes) -> None:
-        """A part of an answer came."""
-        view = memoryview(data)
-        while view:
-            if not self._left:
-                view = self._begin(view)
-                continue
-            part, view = view[: self._left], view[self._left :]
+        """
+        A part of an answer came: it is passed on as it is, in one piece with the answer's size.
+
+        (A slice of all of it is no copy; and a size that is sent alone wakes the client for it.)
+        """
+        data, self._cut = self._cut + data, b""
+        at = 0
+        while at < len(data):
+            if not self._left and not self._begin(data, at):
+                return
+            part = data[at : at + self._left]
             self._left -= len(part)
+            at += len(part)
             if self._whole is None:
-                self._connection.reply_part(bytes(part))
+                self._connection.reply_part(part)
             else:
                 self._whole += part
             if not self._left:
                 self._end()
 
-    def _begin(self, view: memoryview) -> memoryview:
-        """Take the size of an answer, as far as it is there; the rest."""
-        missing = SIZE.size - len(self._head)
-        self._head += view[:missing]
-        if len(self._head) < SIZE.size:
-            return view[missing:]
-        (self._left,) = SIZE.unpack(self._head)
-        is_whole = self._take is not None
-        if self._left <= 0 or (is_whole and self._left > MOST_READ_BYTES):
+    def _begin(self, data: bytes, at: int) -> bool:
+        """Read the size of the answer that begins there; false where nothing is to go on yet."""
+        self._cut = data[at : at + SIZE.size]
+        if len(self._cut) < SIZE.size:
+            return False
+        (size,) = SIZE.unpack(self._cut)
+        if size <= 0 or (self._take is not None and size > MOST_READ_BYTES):
             self._connection.refuse("an answer of Kafka's is too large, or empty")
-            return view[len(view) :]
-        if is_whole:
-            self._whole = bytearray()
-        else:
-            self._connection.reply_part(bytes(self._head))
-        self._head.clear()
-        return view[missing:]
+            return False
+        if len(data) - at == SIZE.size:
+            return False
+        self._cut, self._left = b"", SIZE.size + size
+        self._whole = None if self._take is None else bytearray()
+        return True
 
     def _end(self) -> None:
         """An answer is there."""
@@ -120,7 +123,7 @@ class UpstreamLink(asyncio.Protocol):
             self._connection.reply_nothing()
             return
         try:
-            take(bytes(whole))
+            take(bytes(memoryview(whole)[SIZE.size :]))
         except MalformedRequest as problem:
             self._connection.refuse("an answer of Kafka's cannot be read", problem)
 

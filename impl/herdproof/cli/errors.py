@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ from herdspec.language.errors import HerdspecError
 NOT_ASKED = 2
 """The exit code where nothing could be checked: usage, or something is missing."""
 SIGNALLED = 128
-"""Added to a signal's number: 130 after Ctrl-C, 143 after SIGTERM."""
+"""Added to a signal's number: 130 after Ctrl-C, 143 after SIGTERM, 141 if nobody reads any more."""
 
 
 class Commands(TyperGroup):
@@ -42,6 +43,9 @@ class Commands(TyperGroup):
         try:
             with sigterm_unwinds(), kazoo_is_quiet():
                 return super().invoke(ctx)
+        except BrokenPipeError:
+            unread()
+            raise typer.Exit(SIGNALLED + signal.SIGPIPE) from None
         except (HerdError, HerdspecError) as error:
             notes: list[str] = getattr(error, "__notes__", [])
             raise refused("\n".join([str(error), *notes])) from None
@@ -51,6 +55,15 @@ class Commands(TyperGroup):
             raise refused(missing(error.name)) from None
         except KeyboardInterrupt:
             raise typer.Exit(SIGNALLED + signal.SIGINT) from None
+
+
+def unread() -> None:
+    """Give what is still to be printed to nobody: whoever read it has gone (`| head`)."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None and not stream.isatty():
+            os.dup2(nobody, stream.fileno())
+    os.close(nobody)
 
 
 def quiet(parameters: Iterable[object]) -> None:

@@ -122,6 +122,7 @@ def known() -> list[str]:
         of = protocol(name)
         endings = {DRAFTED: of.drafted(), CONTRACT: of.contract()}
         found += [name, *(f"{name}{ending}" for ending, spec in endings.items() if spec)]
+        found += [f"{name}-{variant}" for variant in of.variants()]
     return found
 
 
@@ -139,7 +140,10 @@ def of_protocol(name: str) -> Subject | None:
     if name.endswith(DRAFTED):
         drafted = found.drafted()
         return subject_of(name, drafted) if drafted else None
-    return flawed(found, variant)
+    if "/" in name:
+        return flawed(found, variant)
+    form = found.variants().get(variant)
+    return Subject(name, form, sizes=found.sizes or {}) if form else None
 
 
 def flawed(of: Protocol, name: str) -> Subject:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from herdproof.cli.options import WithinOption
-from herdproof.report.render import JsonOption, Output
+from herdproof.report.render import JsonOption, Output, write_file
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def planned(name: str, scale: Scale, own: Own) -> Plan:
     from herdspec.check.plans import of_specs, plan_of
     from herdspec.check.protocol import names
 
-    if name in names() or not is_spec(name):
+    if name in names():
         plan = plan_of(name, scale, mutate=own.mutate)
         return plan.also(*implementation(name).checks_for(plan.verified))
     found = subjects(name)
@@ -186,13 +186,6 @@ def held(found: Sequence[Subject], wanted: Sequence[Looked], own: Own) -> list[C
 
     code = code_of(found, own.code)
     return [c for of in wanted if of.subject in code for c in checks_of(of, code[of.subject])]
-
-
-def is_spec(name: str) -> bool:
-    """Tells whether this names a single spec, or a file, rather than a protocol."""
-    from herdproof.cli.specs import known
-
-    return ".py" in name or "/" in name or name in known()
 
 
 def subjects(name: str) -> list[Subject]:
@@ -296,7 +289,7 @@ def write_files(reports: list[Report], files: Mapping[str, Path | None]) -> None
     """Write what was asked for; each format is made where it is needed."""
     for option, path in files.items():
         if path is not None:
-            path.write_text(formatted(option, reports), encoding="utf-8")
+            write_file(option, path, formatted(option, reports))
 
 
 def formatted(option: str, reports: list[Report]) -> str:

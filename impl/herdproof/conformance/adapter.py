@@ -188,6 +188,11 @@ def varied(
     return type(f"Varied{adapter.__name__}", (adapter,), {**tables, **dropped, **members})
 
 
+def quiet(adapter: type[_A]) -> type[_A]:
+    """The same adapter, to which nothing is offered that its spec forbids: walks do that."""
+    return type(adapter.__name__, (adapter,), {"offered": ()})
+
+
 def controlled(spec: Specification, adapter: type[Adapter]) -> list[Action]:
     """The actions that a test has the code take: all but absent ones, and silent ones without a
     method.

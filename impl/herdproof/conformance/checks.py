@@ -6,6 +6,8 @@ For each the adapter has to be able: what it cannot be asked is not asked, and n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,12 @@ RUNS, TURNS = 50, 40
 """The number of walks that are taken, and of the turns of each."""
 SECONDS = 20.0
 """After how many seconds no further walk is begun."""
+
+
+Row = tuple[str, str]
+"""The name of a row of the table, and its sentence."""
+World = Callable[[], "AbstractContextManager[type[Adapter]]"]
+"""Makes a world that stands for as long as something is done in it."""
 
 
 @dataclass(frozen=True)
@@ -84,50 +92,72 @@ def judged_walks(subject: str, row: str, sentence: str, bounds: str, walked: Wal
     return conforms(subject, row, sentence, bounds, "; ".join(walked.gaps))
 
 
-def edges(looked: Looked, code: Code, seconds: float | None = SECONDS) -> Check:
-    """Every edge of the explored graph, taken on the code in so many seconds."""
-    row = "the code takes every step as specified"
-    sentence = "In every reachable state, each step leads the code where the spec says."
+ON_EDGES = (
+    "the code takes every step as specified",
+    "In every reachable state, each step leads the code where the spec says.",
+)
+
+
+def edges(
+    looked: Looked, code: Code, *, seconds: float | None = SECONDS, row: Row = ON_EDGES,
+    whole: bool = False, world: World | None = None, **options: Any,
+) -> Check:  # fmt: skip
+    """
+    Every edge of the explored graph, taken on the code in so many seconds; or a part of them.
+
+    If it is to be the `whole`, what could be taken, and was not, is no pass. A `world` has an
+    adapter of its own for as long as it stands. The other options are those of `cover`.
+    """
 
     def run(tell: Tell) -> Result:
         from herdproof.conformance.graphs.edges import cover
 
         tell("every edge of the explored graph", None)
-        options: Any = {"bound": looked.bound if looked.within else None, **looked.sizes}
+        of: Any = {"bound": looked.bound if looked.within else None, **options, **looked.sizes}
         try:
-            coverage = cover(
-                looked.spec, code.adapter, faults=looked.faults, seconds=seconds, **options
-            )
+            with nullcontext(code.adapter) if world is None else world() as adapter:
+                coverage = cover(looked.spec, adapter, faults=looked.faults, seconds=seconds, **of)
         except UsageError as error:
-            found = unknown(looked.subject, row, sentence, size_of(looked), str(error))
+            found = unknown(looked.subject, *row, size_of(looked), str(error))
             return Result((found,), "not taken")
         bounds = f"{size_of(looked)}, {coverage.covered:,} of {counted(coverage.edges, 'edge')}"
-        judged = judged_edges(looked.subject, row, sentence, bounds, coverage)
+        bounds += f", seed {options['seed']}" if "seed" in options else ""
+        bounds += f", near {options['near']}" if "near" in options else ""
+        judged = judged_edges(looked.subject, row, bounds, coverage, whole=whole)
         return Result((judged,), "; ".join([coverage.line, *(m.line for m in coverage.missed)]))
 
     size = f"{size_of(looked)}, {counted(looked.faults, 'fault')}"
+    how = looked.faults, looked.bound, looked.within, seconds, row, whole, sorted(options.items())
     return Check(
         f"take every edge of {looked.subject} on {code.adapter.__name__}: {size}",
-        run, lambda: rests_on(looked, code, looked.faults, looked.bound, looked.within, seconds),
+        run, lambda: rests_on(looked, code, *how),
     )  # fmt: skip
 
 
-def judged_edges(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
+def judged_edges(
+    subject: str, row: Row, bounds: str, coverage: Coverage, *, whole: bool = False
+) -> Finding:
     """The finding on a graph that was taken: an action that was never taken is not passed."""
     from herdproof.conformance.suites import shortfall
 
     if coverage.mismatch is not None:
-        return differs(subject, row, sentence, bounds, coverage.mismatch.story)
+        return differs(subject, *row, bounds, coverage.mismatch.story)
     left: dict[str, int] = {}
     for missed in coverage.missed:
         left[missed.action] = left.get(missed.action, 0) + missed.edges
     notes = [f"not taken: {', '.join(f'{n:,} of {name}' for name, n in left.items())}"] * bool(left)
+    is_drawn = not left and not coverage.is_complete
+    never = [name for name, n in coverage.taken.items() if is_drawn and not n]
+    notes += [f"never taken: {', '.join(never)}"] * bool(never)
     notes += [f"{what}: {', '.join(names)}" for what, names in coverage.untried.items()]
     notes += [f"never seen: {', '.join(coverage.unseen)}"] * bool(coverage.unseen)
     notes += [f"nothing beyond {coverage.bound}"] * coverage.is_cut
-    if why := shortfall(coverage):
-        return unknown(subject, row, sentence, bounds, "; ".join([why, *notes]))
-    return conforms(subject, row, sentence, bounds, "; ".join(notes))
+    why = shortfall(coverage)
+    if not why and whole and not coverage.is_whole:
+        why = f"{coverage.edges - coverage.covered:,} steps were not taken"
+    if why:
+        return unknown(subject, *row, bounds, "; ".join([why, *notes]))
+    return conforms(subject, *row, bounds, "; ".join(notes))
 
 
 def stories(looked: Looked, code: Code) -> Check:

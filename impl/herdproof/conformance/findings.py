@@ -16,7 +16,6 @@ from herdspec.check.digest import sources, versions
 from herdspec.check.verdict import Finding, Mark
 
 if TYPE_CHECKING:
-    from herdproof.conformance.graphs.edges import Coverage
     from herdspec.check.conformance.conform import Outcome
 
 
@@ -62,18 +61,4 @@ def replayed(subject: str, row: str, sentence: str, bounds: str, outcome: Outcom
         return differs(subject, row, sentence, bounds, "\n".join(outcome.mismatch.lines))
     if outcome.reason or outcome.matched < outcome.lines or not outcome.lines:
         return unknown(subject, row, sentence, bounds, outcome.reason or "lines were left over")
-    return conforms(subject, row, sentence, bounds)
-
-
-def covered(subject: str, row: str, sentence: str, bounds: str, coverage: Coverage) -> Finding:
-    """The finding on edges that were taken; what could be taken, and was not, is no pass."""
-    from herdproof.conformance.holding.seen import NOTHING_SEEN
-
-    if coverage.mismatch is not None:
-        return differs(subject, row, sentence, bounds, coverage.mismatch.story)
-    if coverage.saw_nothing:
-        return unknown(subject, row, sentence, bounds, NOTHING_SEEN)
-    if not coverage.is_whole:
-        note = f"{coverage.edges - coverage.covered:,} steps were not taken"
-        return unknown(subject, row, sentence, bounds, note)
     return conforms(subject, row, sentence, bounds)

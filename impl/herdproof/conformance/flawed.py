@@ -10,7 +10,7 @@ from __future__ import annotations
 import copyreg
 from abc import ABCMeta
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
@@ -67,25 +67,35 @@ def with_parts(core: type[C], **parts: type[Any]) -> type[C]:
     return cast(type[C], Flawed(f"{core.__name__}With{others}", (core,), parts))
 
 
+Cores: TypeAlias = "Callable[[], Callable[..., type[Adapter]]]"
+"""Reads a function that makes the adapter of cores with some switches, held to some spec."""
+_NO_FORMS: Mapping[str, Cores] = {}
+
+
 def switched(
-    protocol: Protocol, cores: Callable[[], Callable[..., type[Adapter]]],
-    known: Callable[[], Container[str]] | None = None, own: Container[str] = (),
+    protocol: Protocol, cores: Cores, known: Callable[[], Container[str]] | None = None,
+    own: Container[str] = (), forms: Mapping[str, Cores] = _NO_FORMS,
 ) -> Callable[[str], type[Adapter] | None]:  # fmt: skip
     """
     The code of variants whose mistakes can be switched on, as an implementation's `adapter`.
 
-    What `cores` gives is called with the switches, and with the spec that such code is held to.
-    `known` are the mistakes that the code can have; by default all. The variants of `own` break
-    what they break without any switch, and so does the code as it is.
+    What `cores` gives is called with the switches, and with the spec that such code is held to;
+    what `forms` gives, likewise, for a form of the protocol by its name, and for its flaws. `known`
+    are the mistakes that the code can have; by default all. The variants of `own` break what they
+    break without any switch, and so does the code as it is.
     """
 
     def adapter(variant: str) -> type[Adapter] | None:
+        form = protocol.variants().get(variant)
+        if form is not None:
+            return forms[variant]()(frozenset(), form) if variant in forms else None
         if not variant:
             return cores()(frozenset(), protocol.verified())
         flaw = protocol.variant(variant)
         if not flaw or not (flaw.switches or variant in own):
             return None
         has_all = known is None or all(switch in known() for switch in sorted(flaw.switches))
-        return cores()(flaw.switches, flaw.spec) if has_all else None
+        of = forms.get(flaw.form) if flaw.form else cores
+        return of()(flaw.switches, flaw.spec) if has_all and of else None
 
     return adapter

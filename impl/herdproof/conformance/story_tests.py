@@ -82,14 +82,10 @@ class Told:
 
     def to_action(self, name: str) -> None:
         """The shortest story that ends with an action."""
-        graph = self.graph
-        numbers = [k for k, (action, _) in enumerate(graph.instances) if action.name == name]
-        which = np.flatnonzero(np.isin(graph.edges.instance, numbers))
-        if not len(which):
+        found = self.graph.shortest(name)
+        if found is None:
             raise SkipTest(f"{name} is never possible at this size")
-        first = which[0]
-        source, instance = graph.edges.source[first], graph.edges.instance[first]
-        self.take(graph.explorer.story(int(source), int(instance)))
+        self.take(self.graph.explorer.story(*found))
 
     def to_sometimes(self, name: str) -> None:
         """The shortest story to where a property holds that does so sometimes."""

@@ -63,7 +63,7 @@ def kind_of(name: str) -> tuple[type, ...]:
     """The types that an argument's value may have in a file, by the argument's name."""
     if name in ("kafka", "tls"):
         return (dict,)
-    if name in ("auto_commit", "gives_up"):
+    if name in ("auto_commit", "gives_up", "resumes"):
         return (bool,)
     if name.endswith("_s"):
         return (int, float)

@@ -52,6 +52,11 @@ def read_assignment(data: bytes) -> list[tuple[str, int]]:
     return [(topic["topic"], number) for topic in topics for number in topic["partitions"]]
 
 
+def read_user_data(assignment: bytes) -> bytes | None:
+    """The words that an assignment has for its member, if any; or `Malformed`."""
+    return _embedded(ASSIGNMENT, assignment)["user_data"] if assignment else None
+
+
 def write_subscription(
     topics: Sequence[str], user_data: bytes | None = None,
     owned: Iterable[tuple[str, int]] | None = None, generation: int = -1,
@@ -64,9 +69,11 @@ def write_subscription(
     return _VERSION_2 + wants + write_partitions(owned) + _INT32.pack(generation)
 
 
-def write_assignment(partitions: Iterable[tuple[str, int]]) -> bytes:
+def write_assignment(
+    partitions: Iterable[tuple[str, int]], user_data: bytes | None = None
+) -> bytes:  # fmt: skip
     """A member's assignment, in version 0; the partitions of a topic stand together."""
-    return _VERSION_0 + write_partitions(partitions) + _bytes(None)
+    return _VERSION_0 + write_partitions(partitions) + _bytes(user_data)
 
 
 def write_partitions(partitions: Iterable[tuple[str, int]]) -> bytes:

@@ -1,13 +1,17 @@
 """
 Values that a consumer's core, its fetchers and its rebalance listener exchange.
 
-Effects are the core's wishes, to be carried out in order; events are what came of them.
+Effects are the core's wishes, to be carried out in order; events are what came of them. Those of
+which a coordinator makes thousands a second are structs: a frozen dataclass takes ten times as long
+to be made.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.zookeeper.operations import Answer, Operation, Watched
@@ -58,20 +62,17 @@ class CommitAsked:
     """Of the assignment in which they were delivered; as `Consumed` has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True, gc=False):
     """It is time: what `WakeAt` asked for (one that is early or superfluous does no harm)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fired:
+class Fired(Struct, frozen=True, gc=False):
     """A watch fired that a read of this core had left."""
 
     watched: Watched
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True, gc=False):
     """ZooKeeper answered what `Ask` of this number asked."""
 
     number: int
@@ -131,23 +132,20 @@ class Committed:
     outcome: Enum
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(Struct, frozen=True, gc=False):
     """Give a `Tick` at this time (ms); the latest one asked for replaces those before."""
 
     time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True, gc=False):
     """Ask ZooKeeper, and bring the answer back under this number."""
 
     number: int
     operation: Operation
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True, gc=False):
     """For operators: logs and metrics. `what` is a name of its protocol's vocabulary."""
 
     what: str

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from msgspec import Struct
+
 from herdproof.errors import PeerError
 
 NO_OFFSET = -1
@@ -33,8 +35,7 @@ class NamedPartition:
     partition: str
 
 
-@dataclass(frozen=True, slots=True)
-class Offset:
+class Offset(Struct, frozen=True, gc=False):
     """The first offset of a partition that its consumer has not finished with."""
 
     topic: str

@@ -8,35 +8,23 @@ Each is told what its row is called and says, and makes a check for the column t
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from herdproof.conformance.findings import (
-    conforms,
-    covered,
-    differs,
-    implementation,
-    replayed,
-    unknown,
-)
+from herdproof.conformance.checks import Row
+from herdproof.conformance.findings import differs, implementation, replayed, unknown
 from herdspec.check.cache import Result
-from herdspec.check.verdict import Finding, Mark, counted
+from herdspec.check.verdict import Mark, counted
 from herdspec.check.verify import Check, Tell
 
 if TYPE_CHECKING:
     from herdproof.conformance.adapter import Adapter
-    from herdproof.conformance.graphs.edges import Coverage
     from herdspec.check.plans import Looked
     from herdspec.check.protocol import Protocol
 
 Makes = Callable[[str], Check]
-Code = Callable[[], "type[Adapter] | AbstractContextManager[type[Adapter]]"]
-"""An adapter, perhaps one for as long as its world stands."""
-Row = tuple[str, str]
-"""The name of a row of the table, and its sentence."""
 
 
 def rests_on(protocol: Protocol) -> Callable[[], tuple[Any, ...]]:
@@ -93,15 +81,22 @@ def simulated_runs(
 
 def held(
     adapter: Callable[[str], type[Adapter] | None], way: str, looked: Callable[[], Looked],
-    **options: Any,
+    *, form: str = "", quietly: bool = False, **options: Any,
 ) -> Makes:  # fmt: skip
-    """The code held to its spec at some size in one of the ways for all code, within its bounds."""
+    """
+    The code held to its spec at some size in one of the ways for all code, within its bounds.
+
+    A `form` is that of the protocol which `looked` is about. What is done `quietly` offers nothing
+    that the spec forbids.
+    """
 
     def make(subject: str) -> Check:
         from herdproof.conformance import checks
+        from herdproof.conformance.adapter import quiet
 
-        code = adapter("")
+        code = adapter(form)
         assert code is not None, "what has such a check has an adapter"
+        code = quiet(code) if quietly else code
         of = replace(looked(), subject=subject, within=True)
         check: Check = getattr(checks, way)(of, checks.Code(code, ""), **options)
         return check
@@ -109,54 +104,18 @@ def held(
     return make
 
 
-def edges(
-    protocol: Protocol, row: Row, code: Code, *, where: str, size: int, **options: Any
-) -> Makes:
-    """
-    The edges of the explored graph, taken on the code: all, or a part of them that chance draws.
+def at(
+    protocol: Protocol, size: int, *, faults: int, bound: int | None = None, form: str = ""
+) -> Callable[[], Looked]:
+    """The verified spec, or a form of the protocol, with so many elements of each sort."""
 
-    There are `size` elements of each sort; the other options are those of `cover`.
-    """
+    def looked() -> Looked:
+        from herdspec.check.plans import Looked
 
-    def make(subject: str) -> Check:
-        def run(tell: Tell) -> Result:
-            from herdproof.conformance.graphs.edges import cover
+        made = protocol.variants()[form] if form else protocol.verified()
+        return Looked(protocol.name, made, dict.fromkeys(made.sorts, size), faults, bound=bound)
 
-            tell(where, None)
-            sizes: dict[str, Any] = dict.fromkeys(protocol.verified().sorts, size)
-            found = code()
-            with nullcontext(found) if isinstance(found, type) else found as adapter:
-                coverage = cover(protocol.verified(), adapter, **options, **sizes)
-            if "part" in options:
-                return drawn(subject, row, coverage, options["seed"])
-            bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'step')}"
-            if coverage.is_complete:
-                steps, states = counted(coverage.covered, "step"), counted(coverage.states, "state")
-                bounds = f"{steps} from {states}"
-            return Result((covered(subject, *row, bounds, coverage),), coverage.line)
-
-        sizes = ", ".join(counted(size, sort.lower()) for sort in protocol.verified().sorts)
-        name = f"cover steps {where}: {sizes}, {counted(options['faults'], 'fault')}"
-        return Check(name, run, rests_on(protocol))
-
-    return make
-
-
-def drawn(subject: str, row: Row, coverage: Coverage, seed: int) -> Result:
-    """The result of a part of the edges: actions that it never took are named."""
-    from herdproof.conformance.holding.seen import NOTHING_SEEN
-
-    bounds = f"{coverage.covered:,} of {counted(coverage.edges, 'edge')}, seed {seed}"
-    found: Finding
-    if coverage.mismatch is not None:
-        found = differs(subject, *row, bounds, coverage.mismatch.story)
-    else:
-        never = [name for name, n in coverage.taken.items() if not n]
-        note = f"never taken: {', '.join(never)}" if never else ""
-        note = NOTHING_SEEN if coverage.saw_nothing else note
-        make = unknown if coverage.saw_nothing or not coverage.covered else conforms
-        found = make(subject, *row, bounds, note)
-    return Result((found,), bounds)
+    return looked
 
 
 @dataclass(frozen=True)

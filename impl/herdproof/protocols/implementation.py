@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from herdproof.pipeline.campaign.runs import Simulated
     from herdspec.check.conformance.conform import Outcome, Progress
     from herdspec.check.verify import Check
+    from herdspec.language.specification import Specification
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Implementation:
     """
     Its code, or that of a variant (by name; empty for the verified one), held to the spec.
 
-    None for a variant whose mistake no code has.
+    None for a variant whose mistake no code has, and for another form that none has.
     """
     trace_map: Callable[[], TraceMap] | None = None
     """The map of its traces' lines to the spec; by default they are the spec's own words."""
@@ -105,20 +106,30 @@ class Implementation:
         return found
 
     def checks_for(self, subject: str) -> list[Check]:
-        """The checks of the code by `verify`; by default, whatever can be asked of its adapter."""
+        """
+        The checks of the code by `verify`; by default, whatever can be asked of its adapter.
+
+        That of each form is held to it likewise, where there is one.
+        """
         if self.checks or self.adapter is None:
             return [make(subject) for make in self.checks]
+        found = self._checks_of(self.code(""), subject, self.protocol.verified())
+        for name, form in self.protocol.variants().items():
+            code = self.adapter(name)
+            found += self._checks_of(code, name, form) if code else []
+        return found
+
+    def _checks_of(self, code: type[Adapter], subject: str, spec: Specification) -> list[Check]:
+        """All that can be asked of code that is held to a spec, which is called so."""
         from herdproof.conformance.checks import Code, checks_of
         from herdproof.protocols.imports import digest_of_imports
         from herdspec.check.plans import QUICK, Looked, sizes_for
 
-        adapter, spec = self.code(""), self.protocol.verified()
-        looked = Looked(
-            subject, spec, sizes_for(self.protocol, spec, QUICK), QUICK.faults,
-            self.protocol.declared(),
-        )  # fmt: skip
+        of = self.protocol
+        declared = of.declared() if spec is of.verified() else {}
+        looked = Looked(subject, spec, sizes_for(of, spec, QUICK), QUICK.faults, declared)
         makes = getattr(self.adapter, "__module__", "")  # it may stand in another package
-        return checks_of(looked, Code(adapter, digest_of_imports(adapter.__module__, makes)))
+        return checks_of(looked, Code(code, digest_of_imports(code.__module__, makes)))
 
 
 def made(name: str) -> Callable[[], Any]:
@@ -174,3 +185,13 @@ def adapter_of(subject: str) -> type[Adapter] | None:
     name, variant = variant_of(subject)
     made = implementation(name).adapter if name in names() else None
     return made(variant) if made and variant != CONTRACT.removeprefix("-") else None
+
+
+def without_code(subject: str) -> str:
+    """The sentence on a form of an implemented protocol that no code has; empty for all else."""
+    name, variant = variant_of(subject)
+    if name not in names() or variant not in protocol(name).variants():
+        return ""
+    if implementation(name).adapter is None or adapter_of(subject) is not None:
+        return ""
+    return f"no code is held to {subject}: the entry of {name} has no adapter for that form"

@@ -39,6 +39,22 @@ PLAIN_WIDTH = 200
 COLOURS = {Standing.HOLDS: "green", Standing.FAILS: "red", Standing.UNKNOWN: "yellow"}
 
 
+def write_file(option: str, file: Path, text: str) -> None:
+    """Write the file that an option names; raises `UsageError` where that cannot be done."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option} {file} cannot be written: {error.strerror}") from None
+
+
+class HeardConsole(Console):
+    """A console that lets its command end as it likes where nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Called where `BrokenPipeError` is handled: raise it again; rich would exit with 1."""
+        raise
+
+
 class Output:
     """Where a command prints; `json_to` is what `--json` was given."""
 
@@ -74,7 +90,7 @@ class Output:
         if self.json_to == "-":
             print(text)
         elif self.json_to is not None:
-            Path(self.json_to).write_text(text + "\n", encoding="utf-8")
+            write_file("--json", Path(self.json_to), text + "\n")
 
     @contextmanager
     def progress(self, name: str) -> Iterator[Tell]:
@@ -97,7 +113,7 @@ class Output:
 
 def console(stderr: bool = False) -> Console:
     """A console: as wide as its terminal, or wide enough."""
-    made = Console(stderr=stderr, highlight=False, emoji=False)
+    made = HeardConsole(stderr=stderr, highlight=False, emoji=False)
     if not made.is_terminal:
         made.width = PLAIN_WIDTH
     return made

@@ -71,7 +71,7 @@ class ZooKeeperSection:
 
     hosts: str = "127.0.0.1:2181"
     """"host:port,host:port", with the brokers' chroot if they have one."""
-    session_timeout_ms: int = 10_000
+    session_timeout_ms: int = 6_000
     """Time for which a dead process keeps its place; the server may grant another one."""
     user: str = ""
     """With a user, the nodes that are created can be changed by nobody else."""

@@ -43,6 +43,13 @@ class Holds:
         )
         at_work.set_function(lambda: self.longest_cpu_s)
 
+    def held(self, clock_s: float, cpu_s: float) -> None:
+        """A hold has lasted so long, by the clock and by the thread's own time."""
+        if clock_s > self.longest_s:
+            self.longest_s = clock_s
+        if cpu_s > self.longest_cpu_s:
+            self.longest_cpu_s = cpu_s
+
     def run(self, main: Coroutine[None, None, Result]) -> Result:
         """Run this in a loop whose holds are measured."""
         with asyncio.Runner(loop_factory=self.loop) as runner:
@@ -68,9 +75,7 @@ class _Measured(selectors.DefaultSelector):
         """Wait for what comes: here one hold ends, and the next one begins."""
         if self._since is not None:
             clock, cpu = self._since
-            holds = self._holds
-            holds.longest_s = max(holds.longest_s, time.perf_counter() - clock)
-            holds.longest_cpu_s = max(holds.longest_cpu_s, time.thread_time() - cpu)
+            self._holds.held(time.perf_counter() - clock, time.thread_time() - cpu)
         found = super().select(timeout)
         self._since = time.perf_counter(), time.thread_time()
         return found

@@ -14,15 +14,20 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
+from json.encoder import encode_basestring
 from typing import Any, TextIO
 
 Value = str | int | float | bool | None
+
+_MARKS = re.compile('[ "=]')
+"""Characters by which a value could be taken for more than one."""
 
 WINDOW_S = 10.0
 FEW, MANY = 50, 1_000
@@ -58,11 +63,23 @@ class TextLines(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._second = -1
+        self._shown = ""
+        """The last second of a line, and that as it is shown: many lines follow within it."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's own name
+        """The time of a line, to the millisecond."""
+        second = int(record.created)
+        if second != self._second:
+            form = datefmt or self.default_time_format
+            self._second, self._shown = second, time.strftime(form, self.converter(second))
+        return f"{self._shown},{int(record.msecs):03}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """The line without a traceback, which follows it if there is one."""
         more = "".join(f" {name}={shown(value)}" for name, value in fields_of(record).items())
-        return (super().formatMessage(record) + more).translate(_ESCAPED)
+        line = super().formatMessage(record) + more
+        return line if line.isprintable() else line.translate(_ESCAPED)
 
 
 def shown(value: Value) -> str:
@@ -73,8 +90,7 @@ def shown(value: Value) -> str:
     ('orders', '"a level=ERROR"', '""')
     """
     text = str(value)
-    is_plain = text and not any(mark in text for mark in ' "=')
-    return text if is_plain else json.dumps(text, ensure_ascii=False)
+    return text if text and not _MARKS.search(text) else encode_basestring(text)
 
 
 class JsonLines(logging.Formatter):
@@ -107,7 +123,7 @@ class FewOfEach(logging.StreamHandler[TextIO]):
         """Write the record, unless there were many of its kind."""
         if self._clock() - self._since >= WINDOW_S:
             self.tell_left_out()
-        kind = record.name, record.levelno, str(record.msg)
+        kind = record.name, record.levelno, kind_of(record)
         self._counts[kind] += 1
         if self._counts[kind] <= at_most(record.levelno):
             super().emit(record)
@@ -126,6 +142,11 @@ class FewOfEach(logging.StreamHandler[TextIO]):
         super().close()
 
 
+def kind_of(record: logging.LogRecord) -> str:
+    """The name of the event that a line tells of; else its message, before anything is put in."""
+    return str(fields_of(record).get("event", record.msg))
+
+
 def at_most(level: int) -> float:
     """The number of lines of one message that are written within `WINDOW_S`."""
     if level <= logging.DEBUG:
@@ -135,6 +156,9 @@ def at_most(level: int) -> float:
 
 def log_to_stderr(form: LogForm, level: str) -> None:
     """Have the whole process log in this form, from this level ("DEBUG" to "CRITICAL") on."""
+    # No line tells who wrote it: to find that out takes as long as to write it.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
     handler = FewOfEach(sys.stderr)
     handler.setFormatter(JsonLines() if form is LogForm.JSON else TextLines())
     root = logging.getLogger()

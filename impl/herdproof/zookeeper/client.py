@@ -68,6 +68,7 @@ from herdproof.zookeeper.operations import (
     misfitting,
 )
 from herdproof.zookeeper.outage import Outage, Quietly
+from herdproof.zookeeper.waiting import Doorbell, ready
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,13 @@ _RECONNECTING = {
 
 _SILENCE = 2 / 3
 """The part of a session's time-out after which an unanswered operation ends the connection."""
+
+_HANDSHAKE, _HANDSHAKE_S = 1 / 3, 5.0
+"""
+The time for a handshake's answer: a part of a session's time-out, and seconds at least.
+
+kazoo waits for a single server's as long as the session lives, which is then lost.
+"""
 
 _UNSENT = Refusal(Why.CONNECTION_LOSS)
 """The answer to what is not sent, or will not be heard of."""
@@ -402,44 +410,6 @@ class _Open:
     """Its answer, with the transaction id of the reply if there was one; kept until its turn."""
 
 
-class _Doorbell:
-    """
-    Both ends of kazoo's wake-up line: rung for each request, heard by the connection's thread.
-
-    kazoo's own line holds one byte for each request and blocks the submitter when some 280 are in
-    it, as long as no connection comes about. Here one byte stands for any number of requests.
-    """
-
-    def __init__(self, waiting: Callable[[], bool]) -> None:
-        self._waiting = waiting
-        self._ear, self._button = socket.socketpair()
-        self._ear.setblocking(False)
-        self._button.setblocking(False)
-
-    def fileno(self) -> int:
-        """The file descriptor that kazoo selects on."""
-        return self._ear.fileno()
-
-    def send(self, ring: bytes) -> int:
-        """Ring; a bell that is ringing need not be rung."""
-        with contextlib.suppress(BlockingIOError):
-            self._button.send(ring)
-        return len(ring)
-
-    def recv(self, _size: int) -> bytes:
-        """One request was taken: silence the bell, then ring again if there are more."""
-        with contextlib.suppress(BlockingIOError):
-            self._ear.recv(4096)
-        if self._waiting():
-            self.send(b"\0")
-        return b"\0"
-
-    def close(self) -> None:
-        """Close both ends."""
-        self._ear.close()
-        self._button.close()
-
-
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """
     Brings every callback to one place, in order, where kazoo has two threads that race.
@@ -468,9 +438,13 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         """A watch fired, or was forgotten."""
         self.deliver(partial(callback.func, *callback.args))
 
-    def create_socket_pair(self) -> tuple[_Doorbell, _Doorbell]:
+    def select(self, *sockets: Any, **until: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        """The sockets that can be read, and written."""
+        return ready(*sockets, **until)
+
+    def create_socket_pair(self) -> tuple[Doorbell, Doorbell]:
         """The line by which a submitter wakes the connection's thread."""
-        bell = _Doorbell(self.waiting)
+        bell = Doorbell(self.waiting)
         return bell, bell
 
 
@@ -519,12 +493,14 @@ class _Connection(KazooClient):  # type: ignore[misc]
         with self.state_lock:
             if self._state != KeeperState.CONNECTED or self.number != number:
                 return False
+            asked = [(frame, result)]
             if isinstance(frame, READS) and not self._synced:
                 self._synced = True
-                sync = frames.Sync(self.rooted("/"))
-                self._queue.append((sync, self.handler.async_result()))
-            self._queue.append((frame, result))
-        self._ring()
+                asked.insert(0, (frames.Sync(self.rooted("/")), self.handler.async_result()))
+            self._queue.extend(asked)
+            is_first = len(self._queue) <= len(asked)
+        if is_first:  # who is behind others is seen once the last of these is sent
+            self._ring()
         return True
 
     def hang_up(self, only: int | None = None) -> None:
@@ -579,6 +555,8 @@ class _Connection(KazooClient):  # type: ignore[misc]
 
     def _note_the_timeout(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         """Run for the first exchange on a connection, whose reply kazoo does not keep."""
+        if isinstance(request, frames.Connect):
+            timeout = min(timeout, max(request.time_out / 1000 * _HANDSHAKE, _HANDSHAKE_S))
         reply = self._shake_hands(timeout, request, xid)
         if isinstance(request, frames.Connect) and reply[0].time_out > 0:
             self.negotiated_timeout_s = reply[0].time_out / 1000

@@ -45,6 +45,7 @@ from herdproof.zookeeper.operations import (
     Synced,
     Why,
 )
+from herdproof.zookeeper.transactions import Result, TransactionFrame
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +87,12 @@ _REFUSALS: tuple[tuple[type[Exception], Why], ...] = (
     (kazoo_errors.SessionMovedError, Why.CONNECTION_LOSS),
 )
 
+_INNOCENT = {kazoo_errors.RolledBackError.code, kazoo_errors.RuntimeInconsistency.code}
+"""Errors of operations that were not done because of another one."""
+
 
 def frame_of(
-    operation: Operation | Check, rooted: Callable[[str], str], watcher: Any = None,
+    operation: Operation, rooted: Callable[[str], str], watcher: Any = None,
     acl: list[Any] = OPEN,
 ) -> Any:  # fmt: skip
     """
@@ -107,12 +111,8 @@ def frame_of(
             return frames.Delete(path, operation.version)
         case Set():
             return frames.SetData(path, operation.data, operation.version)
-        case Check():
-            return frames.CheckVersion(path, operation.version)
         case Multi():
-            return frames.Transaction(
-                [frame_of(part, rooted, acl=acl) for part in operation.operations]
-            )
+            return TransactionFrame(operation.operations, rooted, acl)
         case Exists():
             return frames.Exists(path, watcher if operation.watch else None)
         case Get():
@@ -155,17 +155,16 @@ def answer_of(operation: Operation, result: Any, unrooted: Callable[[str], str])
             assert_never(operation)
 
 
-def _outcome(multi: Multi, values: list[Any]) -> Answer:
+def _outcome(multi: Multi, values: list[Result]) -> Answer:
     """
     The results of a transaction: all of them good, or all of them errors.
 
     In the latter case the guilty operation has its own error, those before it have "rolled back",
     those after it "runtime inconsistency".
     """
-    innocent = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
     for index, value in enumerate(values):
-        if isinstance(value, Exception) and not isinstance(value, innocent):
-            return _refusal(value, index)
+        if isinstance(value, int) and value not in _INNOCENT:
+            return _refusal(kazoo_errors.EXCEPTIONS[value](), index)
     return Done(tuple(map(_part, multi.operations, values)))
 
 
@@ -179,7 +178,7 @@ def _part(
         case Delete():
             return Deleted()
         case Set():
-            return Changed(_stat(value))
+            return Changed(value)
         case Check():
             return Checked()
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -148,6 +149,15 @@ def test_a_search_that_was_truncated_goes_on_where_it_ended(engine: str, tmp_pat
     assert np.array_equal(again.rows, whole.rows)
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Python's own handler of an interrupt, wherever another test (of Spark) put one."""
+    other = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, other)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupted_search_is_put_aside(tmp_path: Path) -> None:
     """An interrupt saves the search before it is passed on."""
     file = tmp_path / "search.npz"

@@ -123,6 +123,20 @@ def test_what_speaks_of_something_has_no_note(body: str) -> None:
     assert note(hall(body)) == ""
 
 
+def test_elements_that_nothing_else_is_about_are_no_antecedent() -> None:
+    """What is true of any state says nothing of them, and nobody says how many there are."""
+    stranger = 'class Stranger(Sort):\n    """A stranger."""\n\n{mark}'
+    spec = from_source(
+        HALL.replace("{mark}", stranger).format(
+            mark="@always", body="return all(not s.closed or s.closed for x in Stranger if x == x)"
+        ),
+        "Hall",
+    )
+
+    assert "Stranger" not in spec.sorts
+    assert note(spec) == ""
+
+
 @pytest.mark.parametrize("mark", ["@never", "@sometimes", "@recoverable"])
 def test_only_an_always_is_flagged(mark: str) -> None:
     """What is forbidden or shown has no antecedent."""

@@ -28,7 +28,7 @@ class Hunt:
 RUNS: Mapping[str, Hunt] = {
     "welcomes_strangers": Hunt(0, (REPLAY,), "handle_join_group"),
     "leader_unheard": Hunt(0, (REPLAY,), "handle_join_group"),
-    "beats_any_generation": Hunt(2, (REPLAY,), "heartbeat"),
+    "beats_any_generation": Hunt(1, (REPLAY,), "heartbeat"),
     "never_says_rebalance": Hunt(0, (WORLD, REPLAY), "heartbeat"),
     "nobody_leaves": Hunt(2, (REPLAY,), "heartbeat"),
     "answers_unstored": Hunt(0, (REPLAY,), "answer_commits"),

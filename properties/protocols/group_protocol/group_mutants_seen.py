@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from msgspec import structs
+
 from herdproof.protocols.group_protocol.coordinator.context import StoredThen
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.gathered import GatheredAnswer
@@ -144,7 +146,9 @@ class FetchesOneTooFar(CommittedOffsets):
         group = self._groups.get(asked.group_id)
         kept = {} if group is None else group.offsets
         if group is not None:
-            group.offsets = {where: replace(s, offset=s.offset + 1) for where, s in kept.items()}
+            group.offsets = {
+                where: structs.replace(s, offset=s.offset + 1) for where, s in kept.items()
+            }
         super()._fetch(gathered, place, asked, since)
         if group is not None:
             group.offsets = kept
@@ -155,7 +159,7 @@ class CommitsOneTooFew(CommittedOffsets):
 
     def _stored_offset(self, request: OffsetCommitRequest, each: PartitionToCommit) -> StoredCommit:
         stored = super()._stored_offset(request, each)
-        return replace(stored, offset=max(stored.offset - 1, 0))
+        return structs.replace(stored, offset=max(stored.offset - 1, 0))
 
 
 class CommitsForAll(CommittedOffsets):

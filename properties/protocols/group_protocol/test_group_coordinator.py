@@ -298,6 +298,18 @@ def test_a_shorter_session_counts_from_when_it_is_asked_for() -> None:
     assert world.group().state is GroupState.EMPTY
 
 
+def test_who_asks_for_its_assignment_anew_is_heard_of() -> None:
+    """Its session goes on from there: our client may consume for as long as that."""
+    world = elected()
+    (joined,) = world.stable(1)
+    world.wait(SESSION_MS - 1)
+    world.sync(joined)
+
+    world.wait(SESSION_MS - 1)
+
+    assert world.heartbeat(joined) is Error.NONE
+
+
 # ── Static members ──────────────────────────────────────────────────────────────────────────
 
 

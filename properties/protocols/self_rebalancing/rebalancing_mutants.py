@@ -1,8 +1,9 @@
 """Twelve mistakes planted in the connector's core, beside those that the spec has variants of."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from herdproof.conformance.flawed import flawed
 from herdproof.consuming.assignment import Partition

@@ -406,12 +406,16 @@ def usual(protocol: Protocol, scale: Scale) -> Plan:
             "contract", contract, QUICK.sizes(contract), QUICK.faults, within=protocol.within
         )
         checks += checks_of(further, prove=True)
+    variants = protocol.variants()
+    for name, form in variants.items():
+        checks += checks_of(replace(looked, subject=name, spec=form, declared={}), prove=True)
     checks += [check for name, flaw in flaws.items() for check in flawed(name, flaw)]
-    specs = {"verified": spec, **({"contract": contract} if contract else {})}
+    others = {**({"contract": contract} if contract else {}), **variants}
+    specs = {"verified": spec, **others}
     assumed, not_modelled = said_of(spec)
     return Plan(
         protocol.name, tuple(checks), drafted="drafted" if drafted else "",
-        compared=() if drafted else ("verified",), others=("contract",) if contract else (),
+        compared=() if drafted else ("verified",), others=tuple(others),
         flaws=tuple(name for name in flaws if name != "drafted"), assumed=assumed,
         not_modelled=not_modelled, specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
     )  # fmt: skip

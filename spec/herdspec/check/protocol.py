@@ -51,6 +51,11 @@ def no_columns() -> Sequence[Column]:
     return ()
 
 
+def no_variants() -> Mapping[str, Specification]:
+    """It has one form."""
+    return {}
+
+
 def no_flaws() -> Mapping[str, Flaw]:
     """No flawed variant is known."""
     return {}
@@ -62,7 +67,7 @@ class Protocol:
     A protocol under its name; all else is asked for by functions, since specs take time to read.
 
     `NAME` is the verified spec in every command, `NAME-drafted` the draft, `NAME-contract` the
-    contract that it refines, `NAME/FLAW` a variant with one mistake.
+    contract that it refines, `NAME-VARIANT` another form of it, `NAME/FLAW` one with a mistake.
     """
 
     name: str
@@ -78,6 +83,8 @@ class Protocol:
     refinement: Callable[[], Refinement | None] = nothing
     """The refinement of the contract by the verified spec, made on demand."""
     drafted: Callable[[], Flaw | None] = nothing
+    variants: Callable[[], Mapping[str, Specification]] = no_variants
+    """Its other forms, which promise as much as each says: those of members of another kind."""
     flaws: Callable[[], Mapping[str, Flaw]] = no_flaws
     plan: Callable[[Scale], Plan] | None = None
     """The plan of what `verify` checks of the specs; by default, the checks of anybody's spec."""
@@ -149,10 +156,10 @@ def protocol(name: str) -> Protocol:
 def variant_of(name: str) -> tuple[str, str]:
     """The protocol that a known spec is of, and which variant: "" is the verified one."""
     of, slash, flaw = name.partition("/")
-    for ending in () if slash else (DRAFTED, CONTRACT):
-        if name.endswith(ending):
-            return name.removesuffix(ending), ending.removeprefix("-")
-    return of, flaw
+    if slash or name in names():
+        return of, flaw
+    before, dash, variant = name.rpartition("-")
+    return (before, variant) if dash else (name, "")
 
 
 def in_order() -> list[str]:

@@ -12,10 +12,12 @@ Compiling takes 0.1 to 0.3 s: few of LLVM's passes pay for themselves on code th
 from __future__ import annotations
 
 import mmap
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ctypes import CFUNCTYPE, c_int64
 from functools import lru_cache
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -84,6 +86,17 @@ def functions(codes: list[Code], text: str) -> Functions:
     return found
 
 
+# Linux takes arrays that lie side by side for one, and refuses a fork where a copy of it would not
+# fit into all memory there is; where nothing is to be reserved for an array, it does not ask.
+_NORESERVE = 0x4000 if machine() in {"x86_64", "aarch64"} and sys.platform == "linux" else 0
+"""`MAP_NORESERVE`, which Python has no name for before 3.13."""
+_PRIVATE = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE}
+    if hasattr(mmap, "MAP_PRIVATE")
+    else {}
+)
+
+
 def reserve(count: int, dtype: DTypeLike, huge: bool = False) -> NDArray[Any]:
     """
     An array of zeros that takes memory only where it is touched, if `huge` in pages of megabytes.
@@ -91,10 +104,7 @@ def reserve(count: int, dtype: DTypeLike, huge: bool = False) -> NDArray[Any]:
     Raises `OSError` (or `MemoryError`) where the system grants no address space of this size.
     """
     size = max(count, 1) * np.dtype(dtype).itemsize
-    private = (
-        {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-    )
-    memory = mmap.mmap(-1, size, **private)
+    memory = mmap.mmap(-1, size, **_PRIVATE)
     if huge and hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel without huge pages: slower, not wrong
             memory.madvise(mmap.MADV_HUGEPAGE)

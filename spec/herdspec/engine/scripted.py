@@ -115,15 +115,13 @@ class Scripts:
         if len(ground.memo) > MOST_KEPT:
             ground.memo.clear()
         code = _Code(self._numbers)
-        code.unless(g.conj(instance.guard, instance.defined), "return None")
-        code.unless(instance.fits, "raise Overflows")
+        guard = g.conj(instance.guard, instance.defined)
+        where = _where(guard)
+        code.unless(guard, "return None")
+        code.unless(where(instance.fits), "raise Overflows")
         # No budget of faults binds who follows what has happened: it stays untouched.
         changes = {key: new for key, new in instance.updates.items() if key[0] != FAULTS}
-        code.count(changes.values())
-        values = [(code.field(key), code.place(key), code.of(new)) for key, new in changes.items()]
-        code.lines.append("a = s.copy()")
-        code.lines += [f"a[{n}] = n{n} = f{n}.copy()" for n in dict.fromkeys(n for n, *_ in values)]
-        code.lines += [f"n{n}[{place}] = {value}" for n, place, value in values]
+        code.change({key: where(new) for key, new in changes.items()})
         step = _compiled("def step(s):", [*code.whole, "return a"], f"<{name}>")
         changed = [(self._numbers[key[0]], self._standing(key)) for key in changes]
         return step, [self._standing(x) for x in code.standing], changed
@@ -155,12 +153,13 @@ def chosen(action: Action, numbers: tuple[Number, ...]) -> Action:
         for (_, p), n in parameters
         if isinstance(p.kind, Bool | SortOf | EnumOf | Range | Nat)
     }
+    within = g.substitution(by)
     return replace(
         action,
-        guard=g.substitute(action.guard, by),
-        defined=g.substitute(action.defined, by),
-        fits=g.substitute(action.fits, by),
-        updates={name: g.substitute(new, by) for name, new in action.updates.items()},
+        guard=within(action.guard),
+        defined=within(action.defined),
+        fits=within(action.fits),
+        updates={name: within(new) for name, new in action.updates.items()},
     )
 
 
@@ -205,6 +204,24 @@ class _Code:
                 self.count([part])
                 self.lines.append(f"if not {self.of(part)}: {then}")
 
+    def change(self, changes: Mapping[SlotKey, Expr]) -> None:
+        """A copy of the state with these changes; of a list in which nothing changes, none."""
+        changed = [(key, *_change(key, new)) for key, new in changes.items()]
+        self.count(e for _, *both in changed for e in both)
+        blocks: dict[str, list[tuple[int, str, str]]] = {}
+        for key, condition, value in changed:
+            told = (self.field(key), self.place(key), self.of(value))
+            blocks.setdefault(self.of(condition), []).append(told)
+        of = Counter(n for block in blocks.values() for n in {n for n, *_ in block})
+        whole = {n for n, *_ in blocks.get(_ALWAYS, ())} | {n for n in of if of[n] > 1}
+        self.lines += ["a = s.copy()", *map(_copied, sorted(whole))]
+        for test, block in blocks.items():
+            copies = [_copied(n) for n in dict.fromkeys(n for n, *_ in block) if n not in whole]
+            lines = [*copies, *(f"n{n}[{place}] = {value}" for n, place, value in block)]
+            if test != _ALWAYS:
+                lines = [f"if {test}:", *(f"    {line}" for line in lines)]
+            self.lines += lines
+
     def count(self, roots: Iterable[Expr]) -> None:
         """Note how often each part of these is used."""
         uses, todo = self._uses, list(roots)
@@ -241,6 +258,39 @@ class _Code:
             return self.place(e.data)
         assert e.op == "const", f"not a ground operator: {e.op}"
         return repr(int(e.data))
+
+
+_ALWAYS = repr(int(True))
+"""The text of a condition that always holds."""
+
+
+def _copied(n: int) -> str:
+    return f"a[{n}] = n{n} = f{n}.copy()"
+
+
+def _where(condition: Expr) -> Callable[[Expr], Expr]:
+    """Simplifies an expression where a condition holds: what it says of each part is known."""
+    parts = condition.args if condition.op == "and" else (condition,)
+    known = {**dict.fromkeys(parts, g.TRUE), **{g.negate(p): g.FALSE for p in parts}}
+    return g.substitution(known)
+
+
+def _change(key: SlotKey, new: Expr) -> tuple[Expr, Expr]:
+    """Of a slot's new number, the condition where it need not be the former one, and what it is."""
+    conditions = []
+    while new.op == "ite":
+        test, then, otherwise = new.args
+        if (otherwise.op, otherwise.data) == ("slot", key):
+            conditions.append(test)
+            new = then
+        elif (then.op, then.data) == ("slot", key):
+            conditions.append(g.negate(test))
+            new = otherwise
+        else:
+            break
+    if new.op == "const" and not conditions:
+        conditions.append(g.negate(g.eq(g.node("slot", new.kind, data=key), new)))
+    return g.conj(*conditions), new
 
 
 _TEXTS: dict[str, Callable[[Expr, list[str]], str]] = {

@@ -373,6 +373,11 @@ _REBUILT: dict[str, Callable[[Expr, tuple[Expr, ...]], Expr]] = {
 
 def substitute(a: Expr, by: Mapping[Expr, Expr]) -> Expr:
     """The expression with leaves (variables, fields) replaced."""
+    return substitution(by)(a)
+
+
+def substitution(by: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
+    """The function that replaces these in an expression; what several share is made once."""
     memo: dict[Expr, Expr] = dict(by)
 
     def walk(e: Expr) -> Expr:
@@ -381,7 +386,7 @@ def substitute(a: Expr, by: Mapping[Expr, Expr]) -> Expr:
             found = memo[e] = rebuild(e, tuple(map(walk, e.args))) if e.args else e
         return found
 
-    return walk(a)
+    return walk
 
 
 def leaves(a: Expr, op: str) -> set[Expr]:

@@ -20,6 +20,12 @@ class Seen:
     line: int
     value: Any
 
+    @property
+    def stands(self) -> bool:
+        """Tells whether the name has this value now, too."""
+        now = self.function.outer_names(self.name)
+        return self.name in now and _same(self.value, now[self.name])
+
 
 def unchanged(seen: Iterable[Seen]) -> None:
     """
@@ -28,14 +34,11 @@ def unchanged(seen: Iterable[Seen]) -> None:
     Every analysis but the plain Python is made from what was read; both must mean the same.
     """
     for s in seen:
-        now = s.function.outer_names(s.name)
-        if s.name not in now:
-            what = f"`{s.name}`, which was {_said(s.value)} when it was read here and is gone now"
-        elif not _same(s.value, now[s.name]):
-            was, now_is = _said(s.value), _said(now[s.name])
-            what = f"`{s.name}`, which was {was} when it was read here and is {now_is} now"
-        else:
+        if s.stands:
             continue
+        now = s.function.outer_names(s.name)
+        became = f"is {_said(now[s.name])}" if s.name in now else "is gone"
+        what = f"`{s.name}`, which was {_said(s.value)} when it was read here and {became} now"
         advice = "give it its value before the spec, and keep it; another value is another spec"
         raise SpecError(s.function.file, s.line, what, advice)
 

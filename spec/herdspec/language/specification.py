@@ -14,7 +14,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count
 from types import FrameType, FunctionType, ModuleType, new_class
 from typing import Any
@@ -137,6 +137,12 @@ class Specification:
         return self.shape.rich
 
     @cached_property
+    def leaves(self) -> tuple[Mapping[str, Expr], Mapping[str, Expr]]:
+        """Its flat fields as expressions: before a step, and after it."""
+        before = {f.name: g.field(f.name, f.kind) for f in self.fields}
+        return before, {f.name: g.node("after", f.kind, data=f.name) for f in self.fields}
+
+    @cached_property
     def for_proof(self) -> Specification:
         """This spec with its channels in relational form, as proofs take it."""
         if not _has_channels(self.shape):
@@ -240,14 +246,16 @@ class Specification:
     def _variant(
         self, name: str, functions: Mapping[str, Callable[..., object] | None], room: int = 0
     ) -> Specification:
-        """The variant's class runs as Python does; its graph is read again from the functions."""
+        """The variant's class runs as Python does; what is another function is read again."""
         for word, function in functions.items():
             if function is not None and not isinstance(function, FunctionType):
                 raise misused(f"{word}={said(function)}", "give a plain function")
         body: dict[str, Any] = {"__doc__": self.state.__doc__, "__module__": self.state.__module__}
         body.update(functions, **({"__room__": room} if room else {}))
         variant = new_class(name, (self.state,), {"variant": True}, lambda ns: ns.update(body))
-        made = of_class(variant, {**self.names, **_names_of(functions)})
+        further = _names_of(functions)
+        same = not room and all(n in self.names and self.names[n] is further[n] for n in further)
+        made = of_class(variant, {**self.names, **further}, base=self.shape if same else None)
         setattr(variant, "__specification__", made)  # noqa: B010 - a variant is a Spec to types
         return made.with_properties(*(p.python for p in self.properties))
 
@@ -274,13 +282,23 @@ def specification(spec: type[Spec], *promises: Property) -> Specification:
     return made.with_properties(*promises)
 
 
-def of_class(cls: type[Spec], names: Mapping[str, Any], relational: bool = False) -> Specification:
-    """Read a class: its fields, its actions, its helpers, and what its parts do by themselves."""
+def of_class(
+    cls: type[Spec], names: Mapping[str, Any], relational: bool = False, base: Shape | None = None
+) -> Specification:
+    """
+    Read a class: its fields, its actions, its helpers, and what its parts do by themselves.
+
+    Of a `base` with the same fields and names, what it has read holds here wherever it can.
+    """
     python = _functions(cls)
-    methods = {name: function_of(f, names) for name, f in python.items()}
+    known = {f.python: f for f in base.methods.values()} if base else {}
+    methods = {name: known.get(f) or function_of(f, names) for name, f in python.items()}
     READ.update(python.values())
     found = declared(cls, names)
-    shape = Shape(cls.__name__, {n: kind for n, (kind, _, _) in found.items()}, methods, cls)
+    rich = {name: kind for name, (kind, _, _) in found.items()}
+    replaced = frozenset(base.methods.values() if base else ()) - frozenset(methods.values())
+    inherited = base.translations if base else {}
+    shape = Shape(cls.__name__, rich, methods, cls, inherited=inherited, replaced=replaced)
     fields = tuple(flat_fields(found, relational))
     reader = _Reader(shape, {f.name: g.field(f.name, f.kind) for f in fields}, relational)
     own = [reader.action(n, methods[n], m) for n in python if (m := _mark(cls, n))]
@@ -402,7 +420,7 @@ class _Reader:
 
     def _of_parts_in(self, whole: Place, given: tuple[Parameter, ...]) -> Iterator[Action]:
         assert isinstance(whole.kind, MachineOf), "only machines have parts"
-        joint = _called(whole.kind.shape)
+        joint: set[tuple[str, str]] | None = None
         for name in whole.kind.shape.rich:
             place, indices = whole.attribute(name), given
             if isinstance(place.kind, Table):
@@ -410,6 +428,7 @@ class _Reader:
                 more = [(f"at{k}", g.variable(f"at{k}", key)) for k, key in keys]
                 place, indices = place.entry(tuple(e for _, e in more)), (*given, *more)
             if isinstance(place.kind, MachineOf):
+                joint = _called(whole.kind.shape) if joint is None else joint
                 yield from self._of_part(place, place.kind.shape, indices, name, joint)
                 yield from self._of_parts_in(place, indices)
 
@@ -427,14 +446,20 @@ class _Reader:
 def _called(shape: Shape) -> set[tuple[str, str]]:
     """Which methods of which parts the spec's own actions and helpers call: part, method."""
     found = set()
-    for function in _running(shape):
-        for node in ast.walk(function.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                owner = node.func.value
-                owner = owner.value if isinstance(owner, ast.Subscript) else owner
-                if isinstance(owner, ast.Attribute):
-                    found.add((owner.attr, node.func.attr))
+    for called in (e for f in _running(shape) for e in _called_in(f.tree)):
+        if isinstance(called, ast.Attribute):
+            owner = called.value
+            owner = owner.value if isinstance(owner, ast.Subscript) else owner
+            if isinstance(owner, ast.Attribute):
+                found.add((owner.attr, called.attr))
     return found
+
+
+@lru_cache(maxsize=4096)
+def _called_in(tree: ast.FunctionDef) -> tuple[ast.expr, ...]:
+    """The callees in a function's body: a spec and its variants share most of their texts."""
+    nodes = (n for s in tree.body for n in ast.walk(s))
+    return tuple(n.func for n in nodes if isinstance(n, ast.Call))
 
 
 def _running(shape: Shape) -> Iterator[Function]:
@@ -445,9 +470,9 @@ def _running(shape: Shape) -> Iterator[Function]:
     while todo:
         function = todo.pop()
         yield function
-        for node in (n for s in function.tree.body for n in ast.walk(s)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                helper = function.outer_names(node.func.id).get(node.func.id)
+        for called in _called_in(function.tree):
+            if isinstance(called, ast.Name):
+                helper = function.outer_names(called.id).get(called.id)
                 if isinstance(helper, FunctionType) and helper not in seen:
                     seen.add(helper)
                     todo.append(function_of(helper, function.names))
@@ -478,9 +503,7 @@ def _check_axiom(spec: Specification, p: Promise) -> None:
 
 
 def _promise(spec: Specification, promise: Property) -> Promise:
-    before = {f.name: g.field(f.name, f.kind) for f in spec.fields}
-    after = {f.name: g.node("after", f.kind, data=f.name) for f in spec.fields}
-    states = (before, after) if promise.expectation is Expectation.STEP else (before,)
+    states = spec.leaves if promise.expectation is Expectation.STEP else spec.leaves[:1]
     e = evaluate(promise, spec.shape, states, spec.names, spec.relational)
     return Promise(
         promise.name, promise.expectation, e.formula, promise.sentence, promise.lemma,

@@ -120,6 +120,12 @@ class Shape:
     state: type[Any]
     seen: dict[Any, Any] = field(default_factory=dict)
     """Values from outside that its texts use (`outside.Seen`)."""
+    translations: dict[Any, Any] = field(default_factory=dict)
+    """The meanings of its texts, and of its properties' (`reading.shared.Translation`)."""
+    inherited: Mapping[Any, Any] = field(default_factory=dict)
+    """The translations of the spec that it is a variant of, with the same fields and names."""
+    replaced: frozenset[Any] = frozenset()
+    """The functions of that spec which are others here, or gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ class Flaw:
 
     `switches` are the core's, in the implementation, that make the same of it. Without `sizes`
     there are two elements of each sort; without a `bound` that of naturals is raised as far as need
-    be. `within`: the bounds are meant, those of channels, too.
+    be. `within`: the bounds are meant, those of channels, too. `form` is the form of the protocol
+    that has the mistake, by its name among the protocol's `variants`; empty for the verified one.
     """
 
     spec: Specification
@@ -26,3 +27,4 @@ class Flaw:
     sizes: Mapping[str, int] | None = None
     bound: int | None = None
     within: bool = False
+    form: str = ""

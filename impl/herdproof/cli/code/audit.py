@@ -17,6 +17,7 @@ from herdspec.check.verdict import Standing, counted
 from herdspec.language.errors import UsageError
 
 if TYPE_CHECKING:
+    from herdproof.pipeline.audit.here import AuditHere
     from herdproof.pipeline.audit.summary import Summary
     from herdproof.pipeline.spark.sources import Sources
     from herdspec.check.verify import Tell
@@ -107,12 +108,12 @@ def audit(
     if found.topic:
         check_topic(found.topic)
     own = dict(setting(text) for text in conf or [])
-    here = not follow and spark is None and not own and judged_here(found, out)
+    here = None if follow or spark is not None or own else judged_here(found, out)
     settings = {**own, **kafka_settings(found, output)}
     master = spark or "local[*]"
     with output.progress("audit") as tell:
-        if here:
-            summary = audited_here(found, out, tell, replay=not no_replay, run=run)
+        if here is not None:
+            summary = audited_here(found, out, tell, replay=not no_replay, run=run, audit=here)
         elif follow:
             summary = followed(
                 found, out, master, settings, tell, not no_replay,
@@ -142,24 +143,31 @@ def kafka_settings(found: Sources, output: Output) -> Mapping[str, str]:
     return connector_settings(output.errors.print)
 
 
-def judged_here(found: Sources, out: str) -> bool:
-    """Tells whether an audit for which nobody asks for a Spark needs none."""
+def judged_here(found: Sources, out: str) -> type[AuditHere] | None:
+    """The audit, in this process or in several, for which nobody asks for a Spark; or none."""
     if "PYSPARK_GATEWAY_PORT" in os.environ or "://" in out:  # spark-submit's; Spark's to write
-        return False
-    from herdproof.pipeline.audit.here import fits_here
+        return None
+    from herdproof.pipeline.audit.here import AuditHere, fits_here
+    from herdproof.pipeline.audit.processes import AuditByProcesses, fits_processes
 
-    return fits_here(found)
+    if fits_here(found):
+        return AuditHere
+    return AuditByProcesses if fits_processes(found) else None
 
 
-def audited_here(found: Sources, out: str, tell: Tell, *, replay: bool, run: str) -> Summary:
-    """The batch audit, in this process."""
+def audited_here(
+    found: Sources, out: str, tell: Tell, *, replay: bool, run: str,
+    audit: type[AuditHere] | None = None,
+) -> Summary:  # fmt: skip
+    """The batch audit without Spark: in this process, or as `audit` says."""
     from herdproof.garbage import few_collections
     from herdproof.pipeline.audit.here import AuditHere
     from herdproof.pipeline.audit.work import protocol_work
     from herdproof.pipeline.spark.store import Store
 
     with few_collections():
-        summary = AuditHere(protocol_work(), tell, replay, run).run(found, Store(None, out))
+        job = (audit or AuditHere)(protocol_work(), tell, replay, run)
+        summary = job.run(found, Store(None, out))
     gc.freeze()  # what has been compiled is no garbage, and is not looked at when the process ends
     return summary
 

@@ -46,7 +46,8 @@ def conform(
     out = Output(json)
     for trace in traces:
         if not trace.is_file():
-            raise UsageError(f"there is no trace {trace}")
+            there = f"{trace} is no regular file: give one" if trace.exists() else ""
+            raise UsageError(there or f"there is no trace {trace}")
     slack_ns = int(slack * 1e9)
     with out.progress(f"conform {counted(len(traces), 'trace')}") as tell:
 

@@ -89,6 +89,8 @@ def conclusion(verdicts: Sequence[Verdict]) -> str:
     stories = counted(len(verdicts), "story")
     unseen = [v for v in verdicts if v.not_shown]
     rest = f" Unknown: of {len(unseen)} the code does not show where they end." if unseen else ""
+    left = sum(bool(v.without_code) for v in verdicts)
+    rest += f" Unknown: {left} would need code that there is none of." if left else ""
     return f"{good} of {stories} came as expected.{rest}"
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from herdproof.cli.specs import Subject, find
 from herdproof.conformance.stories import OnTheCode, on_the_code
-from herdproof.protocols.implementation import adapter_of
+from herdproof.protocols.implementation import adapter_of, without_code
 from herdspec.check.running.replay import (
     Expect,
     Replayed,
@@ -45,6 +45,8 @@ class Verdict:
     subject: str
     replayed: Replayed
     code: OnTheCode | None
+    without_code: str = ""
+    """The sentence that says that there is none, where there should be."""
 
     @property
     def as_expected(self) -> bool:
@@ -70,7 +72,7 @@ class Verdict:
             return ""
         if self.replayed.outcome is Expect.UNKNOWN:
             return self.replayed.verdict
-        return self.not_shown if self.as_expected else ""
+        return (self.not_shown or self.without_code) if self.as_expected else ""
 
     @property
     def exit_code(self) -> int:
@@ -84,6 +86,8 @@ class Verdict:
         lines = [f'{self.subject}: "{r.story.sentence}"', *r.lines]
         if self.code is not None:
             lines += [*self.code.difference, self.code.line]
+        elif self.without_code:
+            lines.append(self.without_code)
         if r.changed:
             lines.append("the spec is another than the one in which the story was found")
         wanted = f"as the file expects ({r.story.expect.value})"
@@ -103,9 +107,9 @@ def judged(path: Path, on: str | None = None, code: str | None = None) -> Verdic
     subject = _found(name)
     replayed = replay(story, subject.spec, str(path))
     adapter = _code(subject, code or located(story.code, path.parent))
-    came = None
-    if adapter is not None:
-        came = on_the_code(replayed.machine, adapter, replayed.steps, replayed.initial)
+    if adapter is None:
+        return Verdict(path, name, replayed, None, without_code(name))
+    came = on_the_code(replayed.machine, adapter, replayed.steps, replayed.initial)
     return Verdict(path, name, replayed, came)
 
 

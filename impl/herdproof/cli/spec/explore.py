@@ -34,7 +34,7 @@ from herdproof.report.explored import (
     print_story,
     print_why,
 )
-from herdproof.report.render import JsonOption, Output
+from herdproof.report.render import JsonOption, Output, write_file
 from herdspec.language.errors import UsageError
 from herdspec.language.surface import Expectation
 
@@ -283,10 +283,7 @@ def write_graph(out: Output, file: Path, result: Exploration, limit: Property | 
 
     write, r = format_of(file), result
     graph = state_graph(r.spec, r.sizes, faults=r.faults, bound=r.bound, constraint=limit)
-    try:
-        file.write_text(write(graph), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--graph {file} cannot be written: {error.strerror}") from None
+    write_file("--graph", file, write(graph))
     out.line()
     out.line(f"the state graph: {len(graph.nodes)} states, {len(graph.edges)} steps, in {file}")
 

@@ -16,7 +16,7 @@ import herdspec
 from herdproof.report.render import Output
 from herdspec.language.errors import UsageError
 
-TAKEN = {"client", "drafted", "expected", "failure", "herdproof", "test"}
+TAKEN = {"client", "drafted", "expected", "failure", "herdproof", "herdspec", "test"}
 """Names that mean something else in the new files; so do herdspec's words and Python's modules."""
 PLACES = {"spec": "{}.py", "code": "{}_code.py", "test": "test_{}.py"}
 """The files that are written, by their templates."""

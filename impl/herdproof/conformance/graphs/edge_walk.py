@@ -275,6 +275,7 @@ class EdgeWalk:
             last = {name: twin(seen) for name, seen in look.items()}  # the code may change it
             if not goes_on:
                 time.sleep(POLL)
+        self.seen.trust(look)
         self.possibly |= found
         if len(found) == 1:
             self.rests |= found

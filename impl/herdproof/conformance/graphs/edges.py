@@ -138,7 +138,7 @@ class Coverage:
 def cover(
     spec: type[Spec] | Specification, adapter: type[Adapter], *, faults: int = 0,
     bound: int | None = None, by: str | None = None, seconds: float | None = None,
-    part: float = 1.0, seed: int = 0, **sizes: int,
+    part: float = 1.0, seed: int = 0, near: str | None = None, **sizes: int,
 ) -> Coverage:  # fmt: skip
     """
     Take every edge of a spec at these sizes on the code.
@@ -146,7 +146,9 @@ def cover(
     `faults` is the budget of actions that disturb, `bound` the largest natural (by default raised
     while steps are cut off by it). `by` chooses `snapshots` or `tours`; by default the former where
     the adapter has them. After `seconds` no further step is begun. About a `part` of the edges is
-    taken, drawn by `seed`, if it is less than 1: by snapshots, and without a word of the others.
+    taken, drawn by `seed`, if it is less than 1: by snapshots, and without a word of the others; if
+    it is to be `near` an action, or what is so `sometimes`, from where the shortest story to that
+    has led.
 
     States are taken up to renaming only if the adapter can rename (see `exact.py`).
     """
@@ -158,7 +160,7 @@ def cover(
         graph = Graph(explored(made, sizes, faults=faults, bound=bound, symmetry=False), adapter)
     if part == 1.0:
         return covered(graph, by=by, seconds=seconds)
-    return covered(graph, by=SNAPSHOTS, seconds=seconds, part=part, seed=seed)
+    return covered(graph, by=SNAPSHOTS, seconds=seconds, part=part, seed=seed, near=near)
 
 
 def covered(

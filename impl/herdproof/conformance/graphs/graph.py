@@ -157,6 +157,14 @@ class Graph:
         """The number of an action with these arguments; None if it is never possible here."""
         return self._numbers.get((name, hashable(whole)))
 
+    def shortest(self, name: str) -> tuple[int, int] | None:
+        """Where the shortest story to an action takes it, and which instance; None if none does."""
+        numbers = [k for k, (action, _) in enumerate(self.instances) if action.name == name]
+        which = np.flatnonzero(np.isin(self.edges.instance, numbers))
+        if not len(which):
+            return None
+        return int(self.edges.source[which[0]]), int(self.edges.instance[which[0]])
+
     @cached_property
     def _numbers(self) -> dict[tuple[str, Any], int]:
         return {(a.name, hashable(whole)): k for k, (a, whole) in enumerate(self.instances)}

@@ -21,6 +21,7 @@ from typing import Any
 
 from herdproof.conformance.graphs.edge_walk import Belief, EdgeWalk, Outside, Path
 from herdproof.conformance.graphs.graph import Graph
+from herdspec.language.errors import UsageError
 
 Try = Callable[[Belief], Belief]
 
@@ -34,13 +35,16 @@ class Snapshots(EdgeWalk):
     A walk over all that the code can be brought to, by `snapshot` and `restore`.
 
     It ends when about this `part` of the edges is taken, drawn by `seed`. Where the adapter has
-    `start`, it is walked from each initial state; of a part, for a share of that.
+    `start`, it is walked from each initial state; of a part, for a share of that. Or a part is
+    taken `near` an action, or a `sometimes`: from where the shortest story to it has led.
     """
 
     def __init__(
-        self, graph: Graph, seconds: float | None = None, *, part: float = 1.0, seed: int = 0
-    ) -> None:
+        self, graph: Graph, seconds: float | None = None, *, part: float = 1.0, seed: int = 0,
+        near: str | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(graph, seconds)
+        self._near = near
         self.is_whole = part == 1.0
         self._wanted = round(part * len(graph))
         self._enough = self._wanted
@@ -58,13 +62,34 @@ class Snapshots(EdgeWalk):
 
     def run(self) -> None:
         """Walk to the end; raises `Wrong`."""
+        if self._near is not None:
+            self.on_new_code(partial(self._run_near, self._near))
+            return
         starts = [*self.graph.initial] if hasattr(self.adapter, "start") else [None]
         for number, state in enumerate(starts, 1):
             self._enough = self._wanted * number // len(starts)
             self.on_new_code(partial(self._run, state))
 
+    def _run_near(self, name: str, begun: Belief) -> None:
+        explorer, found, at = self.graph.explorer, self.graph.shortest(name), begun
+        story = explorer.result.witnesses.get(name) if found is None else explorer.story(found[0])
+        if story is None:
+            raise UsageError(f"there is no story to {name} at this size")
+        if hasattr(self.adapter, "start"):
+            initial = self.graph.initial
+            at = self.start(next(k for k in initial if self.graph.plain(k) == story.initial))
+        for step in story.steps:
+            number = self.graph.number(step.action.name, step.arguments)
+            given = None if number is None else self.graph.given[number]
+            at = self.wait(at) if given is None else self.offer(at, step.action.name, given)
+        self._enough += self.taken.count(1)
+        self._walk(at)
+
     def _run(self, state: int | None, begun: Belief) -> None:
-        self._arrive(begun if state is None else self.start(state))
+        self._walk(begun if state is None else self.start(state))
+
+    def _walk(self, begun: Belief) -> None:
+        self._arrive(begun)
         while self._todo and not self.is_over:
             if not self.is_whole:
                 self._todo.rotate(self._chance.randrange(len(self._todo)))

@@ -505,9 +505,9 @@ class Held:
             last = {name: twin(seen) for name, seen in look.items()}  # the code may change it
             if not goes_on:
                 time.sleep(POLL)
-        self.states = found
+        self._seen.trust(look)
+        self.states, self.report.unseen = found, self._seen.unseen
         self.report.largest = max(self.report.largest, len(found))
-        self.report.unseen = self._seen.unseen
 
     def _elsewhere(self, states: list[Carried], found: list[Carried], look: Look) -> Differs:
         """Why no state is left: what the code owes, or where it is otherwise."""

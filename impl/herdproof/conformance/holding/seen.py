@@ -17,6 +17,9 @@ Look = Mapping[str, Any]
 Path = tuple[Any, ...]
 """Where a single value is within a field: keys of maps, names of a part's fields."""
 
+_HOLDERS = frozenset({list, tuple, set, frozenset})
+"""Types of values that hold others, beside maps."""
+
 NOTHING_SEEN = "nothing was seen of the code"
 """Why nothing can be said."""
 
@@ -35,6 +38,9 @@ class Seen:
 
         self.unseen = self._unseen()
         """The fields of which nothing was ever seen, and the single entries of maps."""
+
+        self._trusted: dict[str, set[type]] = {name: set() for name in self.kinds}
+        """Of each field the types that were found right, of its values and within them."""
 
     def _unseen(self) -> tuple[str, ...]:
         found = []
@@ -116,6 +122,17 @@ class Seen:
         """The fields in which the code is seen to be otherwise."""
         return [n for n, seen in look.items() if any(_entries(n, field(state, n), seen))]
 
+    def trust(self, look: Look) -> None:
+        """
+        Raise `AdapterError` for a value of a new type that agrees, but is none of its field.
+
+        `mock.ANY` is equal to everything: who shows it has shown nothing.
+        """
+        for name, theirs in look.items():
+            if not _are_of(self._trusted[name], theirs):
+                self._check(name, self.kinds[name], theirs)
+                self._trusted[name].update(_leaves(theirs))
+
     def check(self, look: Look) -> None:
         """Raise `AdapterError` for a value that a field cannot have: it would never agree."""
         for name, theirs in look.items():
@@ -157,6 +174,28 @@ class Seen:
             )
         except Exception:  # whatever its own methods raise: it is no value of the spec's
             return False
+
+
+def _are_of(known: set[type], value: Any) -> bool:
+    """True if a value, or all that a map, a set or a list holds, is of these types."""
+    kind = type(value)
+    if kind is dict:
+        value = value.values()
+    elif kind not in _HOLDERS:
+        return kind in known
+    return known.issuperset(map(type, value)) or all(_are_of(known, each) for each in value)
+
+
+def _leaves(value: Any) -> Iterator[type]:
+    """The types of a value, or of all that a map, a set or a list holds."""
+    if type(value) is dict:
+        value = value.values()
+    elif type(value) not in _HOLDERS:
+        if not isinstance(value, Mapping | list | tuple | set | frozenset):
+            yield type(value)
+        return
+    for each in value:
+        yield from _leaves(each)
 
 
 def _kinds(rich: Mapping[str, Rich], prefix: str) -> Iterator[tuple[str, Rich]]:

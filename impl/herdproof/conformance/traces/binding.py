@@ -41,6 +41,8 @@ class Bindings:
         self.values = values
         self.group = table.group(values, lines) if table.group is not None else None
         self._of: dict[str, Binding] = {}
+        self.known = self._of.get
+        """The row of an action, if a line of it has been seen."""
         self._choices: dict[str, list[tuple[Any, ...]]] = {}
         self._begun: dict[str, dict[Hashable, None]] = {sort: {} for sort in table.identities}
         """By sort, the keys of all that begins."""
@@ -114,6 +116,8 @@ class Binding:
         table, method = of.table, of.method
         self._bindings, self._table, self._values = of, table, of.values
         self.row = row = table.row_of(name)
+        self.begins = row.begins
+        """The parameter that begins to stand for something; empty if none does."""
         self._actions = table.actions_of(name)
         self.action = next((a for a in self._actions if a is not None), None)
         """Action that the line is called by; None if it has none."""
@@ -126,9 +130,12 @@ class Binding:
         keys = {key for *_, keys, _ in self._entries for key in keys}
         self._is_shown_anew = self._is_told or not keys <= parameters
         """True if what a line shows depends on more of it than parameters, and entries' values."""
-        self._shows = [] if self._is_shown_anew else [get for *_, get in self._entries]
+        self._give = several([get for *_, get in self._plain])
+        self._show = several([] if self._is_shown_anew else [get for *_, get in self._entries])
         self._known: dict[Any, Any] = {}
         """Results of earlier lines, by the values that they were made of."""
+        self._claimed: dict[Any, Sequence[Claim]] = {}
+        """Claims of earlier lines, by what these showed."""
         self._ways = method(row.ways) if row.ways is not None else None
         self._claims = method(row.claims) if row.claims is not None else None
         self._note = method(row.note) if row.note is not None else None
@@ -139,9 +146,8 @@ class Binding:
     def _stand(self) -> None:
         """Find where the parameters stand: those of values, and those of what comes and goes."""
         row, table = self.row, self._table
-        self._plain: list[tuple[str, Any, str]] = []
-        """Name, type and path."""
-        self._gets: list[Get] = []
+        self._plain: list[tuple[str, Any, str, Get]] = []
+        """Name, type, path, and how a line tells the value."""
         self._standing: list[tuple[str, Get, Any]] = []
         """Name, how a line tells the key, type."""
         taken = [a for a in (*self._actions, *self._before) if a is not None]
@@ -157,8 +163,7 @@ class Binding:
             if identities is not None:
                 self._standing.append((name, self._get(source), kind))
             else:
-                self._plain.append((name, kind, path))
-                self._gets.append(self._get(source))
+                self._plain.append((name, kind, path, self._get(source)))
 
     def _typed(self, action: Action) -> list[tuple[str, Any, str]]:
         """An action's parameters: name, type, path."""
@@ -196,6 +201,7 @@ class Binding:
     def settle(self) -> None:
         """From now on names and numbers are what they will be."""
         self._known.clear()
+        self._claimed.clear()
 
     def told(self, line: Any, states: Sequence[Any] = (), *, gather: bool = False) -> Told | None:
         """
@@ -204,20 +210,14 @@ class Binding:
         To `gather` is to find names and numbers, before any of them is settled.
         """
         try:
-            if self.row.begins and self._key(line) is None:
+            if self.begins and self._key(line) is None:
                 return None
-            given = tuple([get(line) for get in self._gets])
-            for name, get, kind in self._standing:
-                if gather:
-                    element = kind.cls(0)  # who stands for what is not known yet
-                elif name == self.row.begins:
-                    told = Told(line, self._arguments(line, given), self._values)
-                    element = self._begin(told, states)
-                else:
-                    element = self._values.standing[kind.name].get(get(line))
-                if element is None:
+            given = self._give(line)
+            if self._standing:
+                elements = self._elements(line, given, states, gather=gather)
+                if elements is None:
                     return None
-                given = (*given, element)
+                given += elements
             told = Told(line, *self._made(line, given))
             if self._is_told:
                 self._check_arguments(line)
@@ -229,11 +229,29 @@ class Binding:
             return None
         return told
 
+    def _elements(
+        self, line: Any, given: tuple[Any, ...], states: Sequence[Any], *, gather: bool
+    ) -> tuple[Any, ...] | None:
+        """The elements that stand for what the line is about; None where one is of nothing."""
+        elements: tuple[Any, ...] = ()
+        for name, get, kind in self._standing:
+            if gather:
+                element = kind.cls(0)  # who stands for what is not known yet
+            elif name == self.begins:
+                told = Told(line, self._arguments(line, given + elements), self._values)
+                element = self._begin(told, states)
+            else:
+                element = self._values.standing[kind.name].get(get(line))
+            if element is None:
+                return None
+            elements += (element,)
+        return elements
+
     def _made(
         self, line: Any, given: tuple[Any, ...]
     ) -> tuple[dict[str, Any], Values, Sequence[Claim], Led | None]:
         """Everything that is told by a line of these values, but for the line itself."""
-        key = (given, *[get(line) for get in self._shows])
+        key = given + self._show(line)
         try:
             return self._known[key]  # type: ignore[no-any-return]
         except (KeyError, TypeError):  # it is new, or cannot be looked up
@@ -245,23 +263,20 @@ class Binding:
             fitting = partial(unlike, claims) if claims else fits
             led = Led(self._calls(arguments), fitting, every=True, silent=self._silent)
         made = (arguments, self._values, claims, led)
-        self._keep(key, made)
+        with suppress(TypeError):  # a list among what is given
+            self._known[key] = made
         return made
 
     def _arguments(self, line: Any, given: tuple[Any, ...]) -> dict[str, Any]:
         """The parameters of these values; of what comes and goes, as far as it is given."""
         arguments: dict[str, Any] = {}
-        for (name, kind, path), of in zip(self._plain, given, strict=False):
+        for (name, kind, path, _), of in zip(self._plain, given, strict=False):
             if of is _MISSING:
                 raise self._untold(name, line)
             arguments[name] = self._values.value(kind, of, path)
         elements = given[len(self._plain) :]
         arguments |= {s[0]: element for s, element in zip(self._standing, elements, strict=False)}
         return arguments
-
-    def _keep(self, given: Any, made: Any) -> None:
-        with suppress(TypeError):  # a list among what is given
-            self._known[given] = made
 
     def _untold(self, name: str, line: Any) -> NoValue:
         return NoValue(
@@ -300,12 +315,13 @@ class Binding:
         if self._entries:
             entries = tuple([self._entry(line, arguments, entry) for entry in self._entries])
             try:
-                return self._known[entries]  # type: ignore[no-any-return]
+                return self._claimed[entries]
             except (KeyError, TypeError):
                 pass
             shown = [(name, keyed(keys, of)) for name, keys, of in entries if of is not _MISSING]
             claims = [claim for name, of in shown for claim in values.claims(name, of)]
-            self._keep(entries, claims)
+            with suppress(TypeError):
+                self._claimed[entries] = claims
             return claims
         if not self._is_told:
             return ()
@@ -367,6 +383,16 @@ class Binding:
             for choice in self._bindings.choices(action)
             if all(choice[k] == value for k, value in known)
         ]
+
+
+def several(gets: Sequence[Get]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that reads from a line what each of some reads."""
+    match gets:
+        case []:
+            return lambda _: ()
+        case [get]:
+            return lambda line: (get(line),)
+    return lambda line: tuple([get(line) for get in gets])
 
 
 def keyed(keys: Sequence[Any], of: Any) -> Any:

@@ -23,40 +23,66 @@ from herdspec.language.specification import Promise, Specification
 WORTH_IT = 8_000
 """Of so many lines a spec is compiled: that takes as long as they take longer without."""
 
-WORTH_ITS_OWN = 20_000
+WORTH_ITS_OWN = 100_000
 """Of so many lines it is compiled, too, where a larger one is: to copy its states takes longer."""
 
 FEW, MULTIPLE = 4, 4
 """From `FEW` on, the sizes of sorts that may have more elements are multiples."""
 
+Key = tuple[int, ...]
+"""A spec, and the size of each of its sorts."""
+
 
 @dataclass
 class Compiler:
-    """The compiled steps of each size that enough lines were seen of."""
+    """The compiled steps of sizes that enough lines were seen of."""
 
-    steps: dict[tuple[int, ...], Scripted] = field(default_factory=dict)
-    lines: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    steps: dict[Key, Scripted] = field(default_factory=dict)
+    lines: Counter[Key] = field(default_factory=Counter)
+    """By sizes, the lines that were replayed at these or along larger ones."""
+    _waiting: dict[Key, tuple[int, Key]] = field(default_factory=dict)
+    """
+    Lines that went plainly since something was compiled last, and the largest of their sizes: by
+    spec, and by the sizes of sorts that may have no more elements.
+    """
     _promises: dict[Scripted, tuple[list[str], Invariants]] = field(default_factory=dict)
 
     def of(
         self, spec: Specification, sizes: Mapping[str, int], spare: Collection[str], lines: int
     ) -> Steps:
-        """The steps of a spec at these sizes (or, of sorts in `spare`, a bit above)."""
-        larger = {
-            name: size + -size % MULTIPLE if name in spare and size >= FEW else size
-            for name, size in sizes.items()
-        }
-        key = (id(spec), *larger.values())
+        """The steps of a spec at these sizes (or, of sorts in `spare`, above)."""
+        is_spare = [name in spare for name in sizes]
+        own: Key = tuple(map(_rounded, sizes.values(), is_spare))
+        key = (id(spec), *own)
         self.lines[key] += lines
         if key in self.steps:
             return self.steps[key]
-        roomy = self._roomy(key, [name in spare for name in larger])
-        if self.lines[key] < (WORTH_IT if roomy is None else WORTH_ITS_OWN):
-            return roomy or plain(spec, sizes)
-        self.steps[key] = Scripted(spec, larger)
-        return self.steps[key]
+        roomy = self._roomy(key, is_spare)
+        if roomy is None:
+            own = self._waited(key, is_spare, lines)
+        elif self.lines[key] < WORTH_ITS_OWN:
+            return roomy
+        if not own:
+            return plain(spec, sizes)
+        made = Scripted(spec, dict(zip(sizes, own, strict=True)))
+        self.steps[id(spec), *own] = made
+        return made
 
-    def _roomy(self, key: tuple[int, ...], spare: Sequence[bool]) -> Scripted | None:
+    def _waited(self, key: Key, is_spare: Sequence[bool], lines: int) -> Key:
+        """The sizes at which to compile now: of all that had no room; none if these are few."""
+        family = (
+            key[0],
+            *(0 if more else size for size, more in zip(key[1:], is_spare, strict=True)),
+        )
+        many, largest = self._waiting.get(family, (0, key[1:]))
+        many, largest = many + lines, tuple(map(max, largest, key[1:]))
+        self._waiting[family] = many, largest
+        if many < WORTH_IT:
+            return ()
+        del self._waiting[family]
+        return largest
+
+    def _roomy(self, key: Key, is_spare: Sequence[bool]) -> Scripted | None:
         """The smallest of what is compiled that has room enough for these sizes."""
         rooms = [
             made
@@ -64,7 +90,7 @@ class Compiler:
             if made[0] == key[0]
             and all(
                 has >= size if more else has == size
-                for has, size, more in zip(made[1:], key[1:], spare, strict=True)
+                for has, size, more in zip(made[1:], key[1:], is_spare, strict=True)
             )
         ]
         return self.steps[min(rooms, key=prod)] if rooms else None
@@ -78,6 +104,11 @@ class Compiler:
         if known is None or known[0] != names:
             known = self._promises[steps] = names, Invariants(steps, promises)
         return known[1]
+
+
+def _rounded(size: int, is_spare: bool) -> int:
+    """A size, or one a bit above."""
+    return size + -size % MULTIPLE if is_spare and size >= FEW else size
 
 
 KEPT_PLAIN = 64

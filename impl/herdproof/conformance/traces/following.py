@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -79,22 +78,23 @@ class Following:
 
     def _line(self, k: int, line: Any) -> Mismatch | None:
         """Go along one line."""
-        follower, binding = self.follower, self._bindings.of(line)
-        for number in self._begins.get(k, ()) if self._begins else ():
+        follower, bindings, begins = self.follower, self._bindings, self._begins
+        binding = bindings.known(line.action) or bindings.of(line)
+        for number in begins.get(k, ()) if begins else ():
             self._begin(number)
-        told = binding.told(line, follower.states if binding.row.begins else ())
+        told = binding.told(line, follower.states if binding.begins else ())
         if told is None:
             return None
         if binding.perhaps is not None:
-            self._perhaps(partial(binding.perhaps, told))
-        begun = self._led.pop(k, None) if self._begins else None
+            self._perhaps(binding.perhaps, told)
+        begun = self._led.pop(k, None) if begins else None
         missed = follower.follow(begun or binding.led(told), k if begun else None)
         if missed is not None:
             return self._mismatch(binding, told, missed)
         if binding.action is not None:
             self._taken[binding.action.name] += 1
         if binding.then is not None:
-            self._perhaps(partial(binding.then, told))
+            self._perhaps(binding.then, told)
         return None
 
     def _begin(self, number: int) -> None:
@@ -105,13 +105,17 @@ class Following:
             led = self._led[number] = binding.led(told)
             self.follower.begin(number, led)
 
-    def _perhaps(self, ways: Callable[[Any], Iterable[Way]]) -> None:
+    def _perhaps(self, ways: Callable[[Told, Any], Iterable[Way]], told: Told) -> None:
         """In each of some ways there may have been steps that no line tells, or in none."""
-        states = self.follower.states
-        each = [[*ways(state)] for state in states]
-        if any(each):
-            of = {id(state): some for state, some in zip(states, each, strict=True)}
-            self.follower.follow(Led(lambda state: [[], *of[id(state)]], every=True))
+        of = {id(c.state): [*ways(told, c.state)] for c in self.follower.carried}
+        if not any(of.values()):
+            return
+
+        def possible(state: Any) -> Iterable[Way]:
+            known = of.get(id(state))  # None: a step under way has led there
+            return [[], *(ways(told, state) if known is None else known)]
+
+        self.follower.follow(Led(possible, every=True))
 
     def _unshown(self) -> frozenset[str]:
         """The fields of which no line shows anything; none where rows say by hand what is shown."""

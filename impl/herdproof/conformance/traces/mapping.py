@@ -33,6 +33,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from herdproof.conformance.traces.groups import Missing
 from herdproof.conformance.traces.line import ANY_PROTOCOL, START, Formats
 from herdproof.conformance.traces.ordering import Causes, Links
@@ -109,8 +111,7 @@ class Row:
         return replace(self, silent=silent, before=[n for n in self.before if n not in gone])
 
 
-@dataclass(slots=True)
-class Told:
+class Told(Struct, eq=False, gc=False):
     """A line as its row reads it: for functions that say the ways to it."""
 
     line: Any
@@ -214,6 +215,10 @@ class TraceMap:
     """Links that, beside times, say in which order lines are to be taken."""
     cap: int = CAP
     """The number of states that may be carried."""
+    excused: Callable[[Sequence[Any], int], str] | None = None
+    """Of all lines, and the place of one that differs: why it may follow lines that are missing."""
+    variant: Callable[[Sequence[Any]], TraceMap | None] | None = None
+    """Of a group's lines: the map of a variant of the spec, where they say what only that does."""
     plain: bool = False
     """Steps are taken by the spec's own Python, however many there are: nothing is compiled."""
 
@@ -261,6 +266,11 @@ class TraceMap:
     def name(self) -> str:
         """The protocol's name in lines."""
         return self.protocol or self.specification.name
+
+    def chosen(self, lines: Sequence[Any]) -> TraceMap:
+        """The map by which these lines of a group are replayed: this one, or its variant's."""
+        made = self.variant(lines) if self.variant is not None else None
+        return self if made is None else replace(made, protocol=self.name)
 
     @cached_property
     def table(self) -> Mapping[str, Row]:

@@ -9,13 +9,14 @@ same. A line that is there twice is known by its numbers, and so is one that is 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
-from operator import attrgetter
+from itertools import islice, pairwise
+from operator import attrgetter, lt
 from typing import Any, Generic, Protocol, TypeVar
 
 from herdproof.conformance.traces.line import MOST, TraceError, TraceLine
@@ -88,6 +89,8 @@ class Ordered(Generic[L]):
     twice: list[L] = field(default_factory=list)
     gaps: dict[int, str] = field(default_factory=dict)
     """By the index of a line: what is missing before it."""
+    contradicted: bool = False
+    """True if causes come after what they cause by the clocks: these are apart, or stand still."""
 
 
 Link = tuple[Sequence[Hashable], Sequence[Hashable]]
@@ -121,7 +124,9 @@ def ordered(lines: Iterable[L], links: Links[L] | None = None) -> Ordered[L]:
                 index += 1
     merged.sort()  # no two have the same node and index, so that lines are never compared
     if links is not None and not _is_caused(merged):
-        merged = _by_cause(_excused(merged))
+        merged = _excused(merged)
+        found.contradicted = not _is_caused(merged)
+        merged = _by_cause(merged)
     found.lines = [entry[3] for entry in merged]
     found.gaps = {at: entry[4] for at, entry in enumerate(merged) if entry[4]}
     found.twice.sort(key=lambda line: (line.time_ns, line.role, line.node, line.sequence))
@@ -273,7 +278,47 @@ def processes(lines: Iterable[L], twice: list[L]) -> list[list[L]]:
             of[max(0, bisect_right(starts, line.time_ns) - 1)].append(line)
         found = [of[number] for number in sorted(of)]
     parts = [before, *found] if before else found
-    return [_numbered(own, twice) for part in parts for own in _restarted(part)]
+    return [own for part in parts for one in _restarted(part) for own in _numbered(one, twice)]
+
+
+def _namesakes(lines: list[L], twice: list[L]) -> list[list[L]]:
+    """
+    The lines of several processes that have the same times, as their files have them; or nothing.
+
+    Two lines of one number that say different things are no duplicates. A file has a process's
+    lines one after the other, and each process is known by its first one.
+    """
+    said: dict[int, str] = {}
+    if all(said.setdefault(x.sequence, x.written()) == x.written() for x in lines):
+        return []
+    parts: list[list[L]] = []
+    for line in sorted(lines, key=_by_place):
+        if not parts or line.sequence <= parts[-1][-1].sequence:
+            parts.append([])
+        parts[-1].append(line)
+    known = set[tuple[int, str]]()
+    found: list[list[L]] = []
+    again: list[L] = []
+    for part in parts:
+        names = {(line.sequence, line.written()) for line in part}
+        if names <= known:
+            again += part
+        elif known and part[0].sequence != 1:
+            return []
+        else:
+            found.append(part)
+            known |= names
+    twice += again
+    return found
+
+
+def _by_place(line: Numbered) -> list[tuple[int, str]]:
+    """A line's place for sorting, its numbers as such: line 9 is before line 10."""
+    parts = _DIGITS.split(line.place)
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
+
+
+_DIGITS = re.compile(r"(\d+)")
 
 
 RESTART_NS = 500_000_000
@@ -287,6 +332,8 @@ def _restarted(lines: list[L]) -> list[list[L]]:
     Another one has begun where numbers go back after a pause, or a number comes again at another
     time: then where they went back last.
     """
+    if _counts_up(lines):
+        return [lines]
     by_number = sorted(lines, key=attrgetter("sequence", "time_ns"))
     if all(
         a.time_ns < b.time_ns + RESTART_NS if a.sequence < b.sequence else a.time_ns == b.time_ns
@@ -326,10 +373,20 @@ _BY_NUMBERS = attrgetter("time_ns", "sequence", "place")
 """Of two lines with the same numbers, the one whose place comes first counts."""
 
 
-def _numbered(lines: Sequence[L], twice: list[L]) -> list[L]:
-    """A process's lines by number; of two with one number the first counts."""
+def _counts_up(lines: Sequence[Numbered]) -> bool:
+    """Tells whether each line's number is above that of the one before: as nearly all are."""
+    numbers = [line.sequence for line in lines]
+    return all(map(lt, numbers, islice(numbers, 1, None)))
+
+
+def _numbered(lines: list[L], twice: list[L]) -> list[list[L]]:
+    """A process's lines by number, of two with one number the first; or several processes'."""
+    if _counts_up(lines):
+        return [lines]
+    if found := _namesakes(lines, twice):
+        return found
     known: dict[int, L] = {}
     for line in lines:
         if known.setdefault(line.sequence, line) is not line:
             twice.append(line)
-    return [known[number] for number in sorted(known)]
+    return [[known[number] for number in sorted(known)]]

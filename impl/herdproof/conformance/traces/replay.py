@@ -81,27 +81,35 @@ def conform_lines(
             f"--slack: lines of {table.name} are ordered by their times and by what they sent and"
             f" received: write these (Tracer.step, sent= and received=)"
         )
+    name = table.name
     for line in lines:
-        if line.protocol != table.name:
+        if line.protocol != name:
             raise TraceError(
-                f"{line.place}: this is a trace of {line.protocol}, and the map is of {table.name}:"
+                f"{line.place}: this is a trace of {line.protocol}, and the map is of {name}:"
                 f" give a map of {line.protocol} (--spec, --map), or say TraceMap(protocol=…)"
             )
     every, missing = lines, list[Missing]()
     if whole:
         every = numbered(ordered(lines, table.links(lines)), table.start)
         missing = [*gaps(every), *_unsent(every), *_untraced(every, table)]
-    promises = invariants_of(table.specification, failing) if invariants else []
 
     def replay(group: str, upto: int) -> Outcome:
         of = [(k, line) for k, line in enumerate(every[:upto]) if line.group in ("", group)]
+        own = [line for _, line in of]
+        chosen = table.chosen(own)
+        promises = invariants_of(chosen.specification, failing) if invariants else []
         made = _Group(
-            table, [line for _, line in of], promises, cap or table.cap, slack_ns, progress,
+            chosen, own, promises, cap or table.cap, slack_ns, progress,
             plain, watches,
         ).outcome()  # fmt: skip
         # In lines of the whole trace: up to the one that is not explained.
         matched = of[made.matched][0] if made.matched < len(of) else upto
-        return replace(made, matched=matched)
+        made = replace(made, matched=matched)
+        if made.verdict is not Verdict.DIFFERS or table.excused is None:
+            return made
+        why = table.excused(every, matched)
+        unknown = replace(made, verdict=Verdict.UNKNOWN, reason=why, mismatch=None)
+        return unknown if why else made
 
     groups = groups_of(every)
     outcome = by_group(groups or [""], len(every), missing, replay)

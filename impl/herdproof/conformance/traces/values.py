@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from herdproof.conformance.traces.standing import Standing
@@ -273,15 +274,14 @@ class Values:
         """The claims about a field, or about a part's field (`part.field`)."""
         kinds: Mapping[str, Rich] = self.spec.rich
         *parts, last = name.split(".")
-        see: See = _itself
         for part in parts:
             kind = kinds.get(part)
             if not isinstance(kind, MachineOf):
                 raise self._no_field(name)
-            kinds, see = kind.shape.rich, _field(see, part)
+            kinds = kind.shape.rich
         if last not in kinds:
             raise self._no_field(name)
-        return list(self._claims(kinds[last], told, name, name, _field(see, last)))
+        return list(self._claims(kinds[last], told, name, name, attrgetter(name)))
 
     def _no_field(self, name: str) -> NoValue:
         known = ", ".join(self.spec.rich)
@@ -314,10 +314,6 @@ def _member(cls: type[Any], told: Any, path: str) -> Any:
             return member
     known = ", ".join(repr(member.value) for member in cls)
     raise NoValue(f"`{path}` is {told!r}: write one of {known}")
-
-
-def _itself(state: Any) -> Any:
-    return state
 
 
 def _field(see: See, name: str) -> See:

@@ -6,7 +6,7 @@ deterministic. The tests that Hypothesis draws (`stateful.py`) take the same tur
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -116,13 +116,14 @@ def _choices(spec: Specification, sort: str, sizes: Mapping[str, Size]) -> list[
 def walk(
     spec: type[Spec] | Specification, adapter: type[Adapter], sizes: Mapping[str, Size], *,
     runs: int = 100, steps: int = 200, seed: int = 0, seconds: float | None = None,
-    shorten: float = SECONDS,
+    shorten: float = SECONDS, first: Callable[[Held], None] | None = None,
 ) -> Walked:  # fmt: skip
     """
     Walk so many runs of so many turns each at random sizes, until there is a difference.
 
     The same seed draws the same. `seconds` ends it earlier, between two runs; a difference is
-    shortened for at most `shorten` seconds. Raises `AdapterError` for an adapter that does not fit.
+    shortened for at most `shorten` seconds. Each run begins with what `first` offers: so walks may
+    begin where chance seldom leads. Raises `AdapterError` for an adapter that does not fit.
     """
     walks = Walks(spec, adapter, sizes)
     found = Walked(walks.spec, adapter, walks.sizes)
@@ -137,6 +138,8 @@ def walk(
         found.runs += 1
         try:
             with turns.held as held:
+                if first is not None:
+                    held.run(partial(first, held))
                 held.run(partial(turns.by, drawn))
         except TooManyStates as error:
             found.unknown = str(error)

@@ -8,15 +8,16 @@ The plan is one shuffle. Records are read where they lie, spread over buckets by
 (Spark spills what does not fit), and judged group by group; the rows of all tables come out of that
 one pass as one frame, kept on disk until every table is written. Where all rows are few, they
 come to the driver, packed, which writes the tables: a dozen jobs of Spark would take longer. Else
-nothing but counts comes there.
+nothing but counts comes there. Where the workers are on this machine, they read its text files
+themselves, without Java.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from threading import Event, Thread
 from typing import Any
@@ -28,10 +29,11 @@ from herdproof.pipeline.audit.job import TableJob, Tell
 from herdproof.pipeline.audit.summary import SparkTallies, Tallies
 from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import OUT_DDL, rows_of, unpacked
-from herdproof.pipeline.spark.packets import ORDER, PACKETS_DDL, pack_records
+from herdproof.pipeline.spark.packets import ORDER, PACKETS_DDL, pack, pack_records
 from herdproof.pipeline.spark.sources import Bases, Sources, records
 from herdproof.pipeline.spark.store import Store, write_tables
 from herdproof.pipeline.spark.tables import TABLES
+from herdproof.pipeline.spark.text_files import TextPart, is_readable, parts_of, records_of
 
 SETTINGS = {
     "spark.rdd.compress": "true",  # what is kept on disk between the stages
@@ -43,6 +45,11 @@ STORED = tuple(TABLES)
 
 FEW_BYTES = 64 * 1024 * 1024
 """So many bytes of packed rows come to the driver; a million lines make about half of that."""
+
+
+def _together(frames: Sequence[Any]) -> Any:
+    """The rows of all these frames."""
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 @dataclass
@@ -65,15 +72,33 @@ class Audit(TableJob):
         """The number of records, and the frame of all tables' rows that comes of them."""
         frames, came = [], 0
         if sources.lines:
-            raw, bases, count = records(self.spark, sources)
-            came += count
-            frames.append(self.judged(self.packets(raw, bases)))
+            packets, came = self._packets(sources)
+            frames.append(self.judged(_together(packets)))
         for log in self._logs(sources):
             from herdproof.pipeline.offsets.source import judged
 
             came += log.count()
             frames.append(judged(log, self.run_name, self.buckets))
-        return came, reduce(lambda one, other: one.unionByName(other), frames)
+        return came, _together(frames)
+
+    def _packets(self, sources: Sources) -> tuple[list[Any], int]:
+        """The frames of all lines as packets, and how many records there are."""
+        found, came, left = [], 0, sources
+        if self.is_local:
+            mine = [path for path in sources.text if is_readable(path)]
+            left = replace(sources, text=tuple(p for p in sources.text if not is_readable(p)))
+            parts, came = parts_of(mine)
+            found += [self.packets_of_parts(parts)] if parts or not left.lines else []
+        if left.lines:
+            raw, bases, count = records(self.spark, left)
+            found.append(self.packets(raw, bases))
+            came += count
+        return found, came
+
+    @property
+    def is_local(self) -> bool:
+        """True if the workers are on this machine, too."""
+        return str(self.spark.sparkContext.master).partition("[")[0] == "local"
 
     def _logs(self, sources: Sources) -> Iterator[Any]:
         """The records of Kafka's own log."""
@@ -90,10 +115,22 @@ class Audit(TableJob):
         """Records as packets of lines, each in its bucket."""
         work, buckets = self.work, self.buckets
 
-        def pack(batches: Iterable[Any]) -> Iterator[Any]:
+        def pack_all(batches: Iterable[Any]) -> Iterator[Any]:
             return pack_records(batches, work, buckets, bases)
 
-        return raw.mapInArrow(pack, PACKETS_DDL)
+        return raw.mapInArrow(pack_all, PACKETS_DDL)
+
+    def packets_of_parts(self, parts: Sequence[TextPart]) -> Any:
+        """The same of parts of text files, which the workers read themselves."""
+        work, buckets = self.work, self.buckets
+
+        def pack_parts(batches: Iterable[Any]) -> Iterator[Any]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from pack(records_of(parts[number]), work, buckets)
+
+        numbers = self.spark.range(0, len(parts), 1, max(1, len(parts)))
+        return numbers.mapInArrow(pack_parts, PACKETS_DDL)
 
     def judged(self, packets: Any) -> Any:
         """Rows of all tables, from packets."""

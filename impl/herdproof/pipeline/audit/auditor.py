@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from herdproof.conformance.traces.clocks import Early, Setting
 from herdproof.conformance.traces.ordering import Ordered
 from herdproof.pipeline.judging.gaps import Filled, Gap
 from herdproof.pipeline.judging.judging import Judging
@@ -61,6 +62,19 @@ class Auditor(Protocol):
     def order(self, lines: Sequence[Any]) -> list[Any]:
         """A group's lines in the order in which things happened, each once."""
         return self.ordered(lines).lines
+
+    def settings(self, found: Ordered[Any]) -> Sequence[Setting] | None:
+        """
+        Settings of the nodes' clocks that a group's lines allow; None if times can be trusted.
+
+        An empty sequence if times say nothing of the order of different nodes' lines.
+        """
+
+    def early(self) -> Early | None:
+        """Who notices as lines come that their times contradict each other; None: nobody."""
+
+    def shifted(self, line: Any, ahead_ns: int) -> Any:
+        """A line of a clock that was so far ahead, with the times of one that was not."""
 
     def filled(self, lines: Sequence[Any], gaps: Sequence[Gap], last: set[int]) -> Filled:
         """A group's ordered lines, and in their places those missing ones of which others tell."""

@@ -23,6 +23,7 @@ from herdproof.conformance.traces.ordering import missing_between, processes
 from herdproof.pipeline.audit.judge import CONFORMS, RAW, duplicate
 from herdproof.pipeline.audit.numbers import Node, Numbers
 from herdproof.pipeline.audit.protocols import auditors
+from herdproof.pipeline.judging.apart import APART
 from herdproof.pipeline.judging.gaps import (
     Gap,
     MissingNumbers,
@@ -191,6 +192,7 @@ class Following:
         auditor = auditors()[protocol]
         self.protocol, self.run, self.group = protocol, run, group
         self._judging = auditor.judging(run, group)
+        self._early = auditor.early()
         self._waiting: list[Came] = []
         self._gaps = Gaps()
         self._late: list[str] = []
@@ -203,6 +205,9 @@ class Following:
         """Lines that have come, in any order; rows for the quarantine."""
         aside = []
         for one in came:
+            if self._early is not None and self._early(one.line):
+                self._judging.doubt(APART)
+                self._early = None
             if one.line.time_ns >= self._told_ns:
                 self._waiting.append(one)
             elif _name(one.line) in self._known:
@@ -233,7 +238,10 @@ class Following:
         aside: list[Row] = []
         coming: list[Any] = []
         for part in _parts([one.line for one in due], turns):
-            found = auditors()[self.protocol].ordered(part)
+            auditor = auditors()[self.protocol]
+            found = auditor.ordered(part)
+            if auditor.settings(found) is not None:
+                self._judging.doubt(APART)
             again = found.twice
             for line in found.lines:
                 (again if self._is_known(line) else coming).append(line)

@@ -6,11 +6,8 @@ What it does with records is what Spark's workers do, in one bucket; its tables 
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, groupby
@@ -28,9 +25,10 @@ from herdproof.pipeline.audit.summary import FIRST
 from herdproof.pipeline.audit.work import Work
 from herdproof.pipeline.spark.outgoing import gathered
 from herdproof.pipeline.spark.packets import Packet, pack, packets_of
-from herdproof.pipeline.spark.sources import NoSource, Sources
+from herdproof.pipeline.spark.sources import Sources
 from herdproof.pipeline.spark.store import ON_DISK, Store
 from herdproof.pipeline.spark.tables import TABLES, Row
+from herdproof.pipeline.spark.text_files import is_readable, lines_of, told_as_source
 
 LINES_MOST = 200_000
 """So many lines are judged here."""
@@ -39,19 +37,13 @@ BYTES_MOST = 200_000_000
 LOG_BYTES_MOST = 20_000_000
 """And so much of Kafka's own log, whose records nobody has counted."""
 
-PACKED = frozenset({".bz2", ".deflate", ".lz4", ".snappy", ".zst"})
-"""Of files that are packed, those that Spark alone reads."""
-
-MARK_OF_ORDER = b"\xef\xbb\xbf"
-"""Byte order mark that a text file may begin with; it is of no line."""
-
 
 # ── Records ─────────────────────────────────────────────────────────────────────────────────
 
 
 def fits_here(sources: Sources) -> bool:
     """True if these sources can be read here, and are small; raises `NoSource`."""
-    if sources.topic or sources.folders or not all(map(_readable, sources.text)):
+    if sources.topic or sources.folders or not all(map(is_readable, sources.text)):
         return False
     if not all(map(_of_values, sources.parquet)):
         return False
@@ -68,16 +60,11 @@ def fits_here(sources: Sources) -> bool:
     return True
 
 
-def _readable(path: str) -> bool:
-    """True if a file of lines is on this machine, and packed in no way but gzip's."""
-    return "://" not in path and Path(path).suffix not in PACKED
-
-
 def _of_values(path: str) -> bool:
     """True if a Parquet file is here, and has lines; of columns Spark makes some."""
     if "://" in path:
         return False
-    with _told(path):
+    with told_as_source(path):
         schema = pq.read_schema(path)
     return "value" in schema.names and schema.field("value").type in (pa.string(), pa.binary())
 
@@ -93,28 +80,11 @@ def _segments(sources: Sources) -> list[str]:
 
 def records(sources: Sources) -> Iterator[tuple[str, int, bytes | None]]:
     """The records of these files: source, position, and the line; raises `NoSource`."""
-    for paths, read in ((sources.text, _lines), (sources.parquet, _values)):
+    for paths, read in ((sources.text, lines_of), (sources.parquet, _values)):
         for path in paths:
-            with _told(path):
+            with told_as_source(path):
                 for position, raw in enumerate(read(path), start=1):
                     yield path, position, raw
-
-
-@contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Within this context, what cannot be read is said in a sentence."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error, pa.ArrowException) as problem:
-        raise NoSource(f"{path} cannot be read: {problem}") from problem
-
-
-def _lines(path: str) -> Iterator[bytes]:
-    """A text file's lines."""
-    with gzip.open(path) if path.endswith(".gz") else Path(path).open("rb") as file:
-        for number, line in enumerate(file):
-            own = line if number else line.removeprefix(MARK_OF_ORDER)
-            yield own.removesuffix(b"\n")
 
 
 def _values(path: str) -> Iterator[bytes | None]:
@@ -141,7 +111,7 @@ class AuditHere(TableJob):
         """The number of records, and the rows that will come of them."""
         came = sum(1 for _ in records(sources))
         packets = packets_of(pack(records(sources), self.work, buckets=1))
-        judged = judge_packets(sorted(packets, key=_order), self.work, self.replay)
+        judged = judge_packets(sorted(packets, key=in_order), self.work, self.replay)
         if not sources.segments:
             return came, Whole(judged)
         from herdproof.pipeline.offsets.source import judged_here
@@ -158,7 +128,7 @@ class AuditHere(TableJob):
         return written_here(store, whole.tables)
 
 
-def _order(packet: Packet) -> tuple[Any, ...]:
+def in_order(packet: Packet) -> tuple[Any, ...]:
     """The order of a bucket, as `packets.ORDER` has it; nothing comes first."""
     return (packet.protocol or "", packet.run or "", packet.group or "", packet.slice)
 

@@ -9,18 +9,24 @@ The audit of one group of one run: its lines in, in any order; rows of all table
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
+from herdproof.conformance.traces.clocks import Setting
+from herdproof.conformance.traces.ordering import Ordered
 from herdproof.pipeline.audit.auditor import Auditor, Replayed
 from herdproof.pipeline.audit.protocols import auditors
-from herdproof.pipeline.judging.gaps import Filled, MissingNumbers, gaps_of, last_lines
+from herdproof.pipeline.judging.apart import doubted, of_all, of_any
+from herdproof.pipeline.judging.gaps import Filled, Gap, MissingNumbers, gaps_of, last_lines
 from herdproof.pipeline.judging.judging import go_through
 from herdproof.pipeline.spark.tables import TABLES, Row, Rows
 
 CONFORMS = "conforms"
 """The name of the verdict on a replay."""
+
+Lined: TypeAlias = tuple[Sequence[Any], Sequence[Gap]]
+"""Lines in an order, and where some are missing."""
 
 RAW = 64 * 1024
 """At most so many bytes of a record go to quarantine."""
@@ -40,14 +46,56 @@ def judge(
     """
     auditor = auditors()[protocol]
     found = auditor.ordered(lines)
-    gaps = gaps_of(found, alone=alone, missing=missing)
-    judging = auditor.judging(run, group)
+    own: Lined = found.lines, gaps_of(found, alone=alone, missing=missing)
+    allowed = auditor.settings(found)
+
+    def orders() -> Iterator[Lined]:
+        """Their own order, or those that their nodes' clocks allow."""
+        if not allowed:
+            yield own
+        for clocks in allowed or ():
+            lined, lost = by_clocks(auditor, found, missing, clocks)
+            yield lined.lines, gaps_of(lined, alone=alone, missing=lost)
+
     fill = auditor.filled if fills else Filled
-    rows = go_through(judging, fill(found.lines, gaps, last_lines(found.lines))).close()
-    rows["quarantine"] = [duplicate(run, group, line) for line in found.twice]
+    rows = of_all(
+        go_through(auditor.judging(run, group), fill(told, gaps, last_lines(told))).close()
+        for told, gaps in orders()
+    )
     if replay:
-        add_replay(rows, auditor, run, group, found.lines, [gap.why for gap in gaps])
+        replays = (replayed(auditor, run, group, told, gaps) for told, gaps in orders())
+        for table, more in of_any(replays).items():
+            rows.setdefault(table, []).extend(more)
+    if allowed is not None and not allowed:
+        rows = doubted(rows)
+    rows["quarantine"] = [duplicate(run, group, line) for line in found.twice]
     return {table: rows.get(table, []) for table in TABLES}
+
+
+def by_clocks(
+    auditor: Auditor, found: Ordered[Any], missing: Sequence[MissingNumbers], clocks: Setting
+) -> tuple[Ordered[Any], list[MissingNumbers]]:
+    """The lines in their order, and what is missing, if this is how the nodes' clocks stand."""
+    ahead = {node: ns for node, ns in clocks.items() if ns}
+    lines = [
+        auditor.shifted(line, ahead[line.role, line.node])
+        if (line.role, line.node) in ahead else line
+        for line in found.lines
+    ]  # fmt: skip
+    return auditor.ordered(lines), [
+        gap._replace(since_ns=gap.since_ns - ns, until_ns=gap.until_ns - ns)
+        for gap in missing
+        for ns in [ahead.get((gap.role, gap.node), 0)]
+    ]
+
+
+def replayed(
+    auditor: Auditor, run: str, group: str, lines: Sequence[Any], gaps: Sequence[Gap]
+) -> Rows:
+    """What the spec says of these lines alone."""
+    rows: Rows = {}
+    add_replay(rows, auditor, run, group, lines, [gap.why for gap in gaps])
+    return rows
 
 
 def duplicate(run: str, group: str, line: Any) -> Row:

@@ -12,6 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from msgspec.structs import replace as replaced
+
+from herdproof.conformance.traces.clocks import Early, Setting
+from herdproof.conformance.traces.line import Formats
 from herdproof.conformance.traces.mapping import TraceMap
 from herdproof.conformance.traces.ordering import Ordered, ordered
 from herdproof.conformance.traces.replay import Watches, conform_lines
@@ -45,6 +49,9 @@ class ReplayedAlone:
     def knows(self, gap: Gap) -> None:
         """Others tell of them."""
 
+    def doubt(self, why: str) -> None:
+        """Their order is not known."""
+
     def leave(self, line: Any) -> None:
         """A process has ended."""
 
@@ -64,12 +71,14 @@ class MapAuditor(Auditor):
     """A run is judged as one: its replay looks at each group by itself."""
     options: ClassVar[Mapping[str, Any]] = {}
     """Of replays; see `conform_lines`."""
+    formats: ClassVar[Formats | None] = None
+    """Of its lines; None: those of the map."""
 
     def __init__(self, name: str, table: TraceMap, failing: Collection[str] = ()) -> None:
         self._name = name
         self._table = replace(table, protocol=name)
         self._failing = frozenset(failing)
-        self._read = Reader(table.formats)
+        self._read = Reader(self.formats or table.formats)
 
     @property
     def name(self) -> str:
@@ -94,6 +103,19 @@ class MapAuditor(Auditor):
         """A group's lines in the order in which things happened, those twice, those missing."""
         return ordered(lines, self._table.links(lines))
 
+    def settings(self, found: Ordered[Any]) -> Sequence[Setting] | None:
+        """Its judge asks for no more than causes say, or by itself how clocks stand."""
+        del found
+        return None
+
+    def early(self) -> Early | None:
+        """Whoever follows its lines goes by their times."""
+        return None
+
+    def shifted(self, line: Any, ahead_ns: int) -> Any:
+        """The line of a clock that was ahead, by the one that all are compared with."""
+        return replaced(line, time_ns=line.time_ns - ahead_ns)
+
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines: of the contract such a protocol promises nothing."""
         del run, group
@@ -101,12 +123,13 @@ class MapAuditor(Auditor):
 
     def replay(self, lines: Sequence[Any], watches: Watches | None = None) -> Replayed:
         """A group's lines, in order, replayed in the spec; who `watches` is told of each step."""
+        table = self._table.chosen(lines)
         outcome = conform_lines(
-            lines, self._table, failing=self._failing, watches=watches, **self.options
+            lines, table, failing=self._failing, watches=watches, **self.options
         )
         at = outcome.matched
         time_ns = lines[at].time_ns if at < len(lines) else None
-        return replayed(outcome, self._table.specification, time_ns)
+        return replayed(outcome, table.specification, time_ns)
 
 
 class JudgedAuditor(MapAuditor):

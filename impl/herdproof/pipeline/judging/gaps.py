@@ -69,6 +69,9 @@ def gaps_of(found: Ordered[Any], *, alone: bool, missing: Iterable[MissingNumber
 
 def placed(lines: Sequence[Any], missing: Iterable[MissingNumbers]) -> list[Gap]:
     """Where these can have been among a group's lines, of which some may be the same node's."""
+    missing = [*missing]
+    if not missing:
+        return []
     latest = [*accumulate((line.time_ns for line in lines), max)]
     of: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, line in enumerate(lines):

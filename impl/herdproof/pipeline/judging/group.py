@@ -37,6 +37,8 @@ class GroupJudging:
         self._gaps: list[str] = []
         """The first of those that are named, and how many there are."""
         self._missing = 0
+        self._doubt = ""
+        """Why the order of lines is not known."""
 
     # ── Lines ───────────────────────────────────────────────────────────────────────────────
 
@@ -71,6 +73,10 @@ class GroupJudging:
         """These lines are missing, and others tell what they said."""
         self._judge.knows(gap)
 
+    def doubt(self, why: str) -> None:
+        """From here on, the order of lines of different nodes is not known: it decides nothing."""
+        self._doubt = why
+
     def leave(self, line: Any) -> None:
         """That was the last line of a process, as far as is known."""
         self._judge.leave(line)
@@ -90,6 +96,8 @@ class GroupJudging:
     def _violate(self, line: Any, violation: Broken) -> None:
         """A promise is broken, as a line shows."""
         promise = violation.promise
+        if self._doubt:
+            return
         self._violated[promise.name] += 1
         told, story = self._changes.stories.of(line, violation.of)
         self._changes.row(
@@ -99,9 +107,14 @@ class GroupJudging:
 
     def _verdicts(self) -> Iterator[Row]:
         for found in self._judge.judgements():
+            name, ruling = found.promise.name, found.ruling
+            is_decided = ruling in (Ruling.HOLDS, Ruling.VIOLATED)
+            is_doubted = bool(self._doubt) and is_decided and not self._violated[name]
             yield {
-                **self._who, "property": found.promise.name, "verdict": found.ruling.value,
-                "why": self._why(found), "checked": found.held + found.open,
+                **self._who, "property": name,
+                "verdict": (Ruling.UNKNOWN if is_doubted else ruling).value,
+                "why": self._doubt if is_doubted else self._why(found),
+                "checked": found.held + found.open,
             }  # fmt: skip
         for name, why in self._undecided.items():
             yield {**self._who, "property": name, "verdict": Ruling.NOT_OBSERVABLE.value,

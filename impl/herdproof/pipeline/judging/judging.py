@@ -108,6 +108,9 @@ class Judge(Takes, Protocol):
 class Judging(Takes, Protocol):
     """Judges one group's lines; keeps what is live, and can be pickled."""
 
+    def doubt(self, why: str) -> None:
+        """From here on, the order of lines of different nodes is not known: it decides nothing."""
+
     def drain(self) -> Rows:
         """The rows that were finished since the last time."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from herdproof.conformance.flawed import switched
-from herdproof.pipeline.checks import edges, simulated_runs
+from herdproof.pipeline.checks import at, held, simulated_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
 from herdspec.protocols.central_coordinator.plan import PROTOCOL
@@ -16,19 +16,34 @@ ON_RUNS = (
 )
 ON_EDGES = (
     "the cores take steps as specified",
-    "In reachable states, drawn by chance, each step leads the cores where the spec says.",
+    "In states near where a member commits, each step leads the cores where the spec says.",
+)
+ON_RESUMED_EDGES = (
+    "the cores resume members as specified",
+    "In states near where one asks to, each step leads the cores where the variant says.",
 )
 
-adapter = switched(PROTOCOL, later(f"{HERE}.held.adapter:cores"))
+CONSUMED, RESUMED = "a_commit_is_on_its_way", "somebody_consumes_and_asks_to_resume"
+"""Near these edges are drawn: chance alone, from the beginning, seldom leads so far."""
+
+adapter = switched(
+    PROTOCOL, later(f"{HERE}.held.adapter:cores"),
+    forms={"resuming": later(f"{HERE}.held.resuming:resuming_cores")},
+)  # fmt: skip
 IMPLEMENTATION = Implementation(
     PROTOCOL,
     checks=(
         simulated_runs(
             PROTOCOL, ON_RUNS, runs=RUNS, name=f"simulate and replay {RUNS} runs", invariants=False
         ),
-        edges(
-            PROTOCOL, ON_EDGES, later(f"{HERE}.held.adapter:CentralEdges"),
-            where="in the gated world", size=1, faults=2, bound=5, part=0.1, seed=13,
+        held(
+            adapter, "edges", at(PROTOCOL, 1, faults=2, bound=5), quietly=True, row=ON_EDGES,
+            seconds=None, part=0.1, seed=13, near=CONSUMED,
+        ),
+        held(
+            adapter, "edges", at(PROTOCOL, 1, faults=2, bound=5, form="resuming"),
+            form="resuming", quietly=True, row=ON_RESUMED_EDGES, seconds=None, part=0.025, seed=13,
+            near=RESUMED,
         ),
     ),
     adapter=adapter,

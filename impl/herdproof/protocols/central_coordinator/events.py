@@ -8,8 +8,9 @@ Times are milliseconds of a clock of the shell's own that never goes back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from herdproof.consuming.events import Answered as Answered
 from herdproof.consuming.events import Ask as Ask
@@ -37,8 +38,7 @@ from herdproof.protocols.central_coordinator.wire.messages import Frame
 # ── What both cores take ────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True, gc=False):
     """A frame came over a channel; `legacy` if in the form that carries no header."""
 
     channel: int
@@ -46,8 +46,7 @@ class Received:
     legacy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True, gc=False):
     """A channel is closed, by the peer, by the network, or because it was asked for."""
 
     channel: int
@@ -56,22 +55,19 @@ class Closed:
 # ── What the coordinator's core takes beside ────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Elected:
+class Elected(Struct, frozen=True, gc=False):
     """This broker coordinates, in this epoch: `coordinatorStartup`."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Deposed:
+class Deposed(Struct, frozen=True, gc=False):
     """It coordinates no more, or cannot be sure: every channel is closed first."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True, gc=False):
     """A consumer connected."""
 
     channel: int
@@ -84,15 +80,13 @@ CoordinatorEvent: TypeAlias = (
 # ── What the consumer's core takes beside ───────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(Struct, frozen=True, gc=False):
     """The connection that `Connect` asked for stands; `channel` is the one named there."""
 
     channel: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectFailed:
+class ConnectFailed(Struct, frozen=True, gc=False):
     """The connection that `Connect` asked for cannot be had."""
 
     channel: int
@@ -106,8 +100,7 @@ ConsumerEvent: TypeAlias = (
 # ── Effects ─────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True, gc=False):
     """Send a frame over a channel; to one that is closed it is dropped."""
 
     channel: int
@@ -115,16 +108,14 @@ class Send:
     legacy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True, gc=False):
     """Close a channel, after what was sent on it."""
 
     channel: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepDown:
+class StepDown(Struct, frozen=True, gc=False):
     """This broker cannot coordinate (a write was refused by the fence): resign and stand anew."""
 
     why: str
@@ -133,8 +124,7 @@ class StepDown:
 CoordinatorEffect: TypeAlias = Send | Close | WakeAt | Ask | StepDown | Report | Step
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(Struct, frozen=True, gc=False):
     """Open a connection, under a number that the core has chosen."""
 
     channel: int
@@ -142,8 +132,7 @@ class Connect:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True, gc=False):
     """The consumer gives up, for this reason: `AllKnownBrokersNotAvailable`, a refusal."""
 
     error: str

@@ -10,6 +10,8 @@ from enum import StrEnum
 class What(StrEnum):
     """The name of a report; each says which details it has (times in milliseconds)."""
 
+    __hash__ = str.__hash__  # an enumeration's own is Python, and each report is counted
+
     COORDINATOR_STARTUP = "coordinator_startup"
     """Elected. Details: epoch."""
     COORDINATOR_READY = "coordinator_ready"
@@ -24,6 +26,8 @@ class What(StrEnum):
     """Details: consumer, error, why."""
     MEMBER_JOINED = "member_joined"
     """Details: consumer, member, members."""
+    MEMBER_RESUMED = "member_resumed"
+    """One whose connection was lost goes on as before. Details: consumer, member, members."""
     MEMBER_LOST = "member_lost"
     """Details: consumer, member, why, members, lease_ms (how long its lease may still run)."""
     LEASE_OVER = "lease_over"
@@ -98,6 +102,8 @@ SENTENCES: Mapping[str, str] = {
     What.PEER_AT_FAULT: "a connection is closed, whose peer does what the protocol forbids: {why}",
     What.REGISTRATION_REFUSED: "consumer {consumer} was refused in group {group}: {why}",
     What.MEMBER_JOINED: "consumer {consumer} has joined group {group}, of {members} members now",
+    What.MEMBER_RESUMED: "consumer {consumer} of group {group} goes on over another connection, of"
+    " {members} members now",
     What.MEMBER_LOST: "consumer {consumer} has left group {group}: {why}",
     What.LEASE_OVER: "the lease of consumer {consumer} in group {group} is over",
     What.PING_RETRIED: "consumer {consumer} in group {group} has not answered a ping",
@@ -124,11 +130,28 @@ SENTENCES: Mapping[str, str] = {
 """Sentences of the log, with the details of a report."""
 
 
-class _Details(dict[str, object]):
-    """Details of which one that is not there is "?"."""
+class _Details(dict[str, str]):
+    """Details as a line shows them, each made when asked for; one that is not there is "?"."""
+
+    def __init__(self, said: Mapping[str, object]) -> None:
+        super().__init__()
+        self._said = said
 
     def __missing__(self, name: str) -> str:
-        return "?"
+        return printable(str(self._said.get(name, "?")))
+
+
+class Sentence:
+    """A report's sentence, made where it is written: many that are logged are not."""
+
+    __slots__ = ("_said", "_what")
+
+    def __init__(self, what: str, said: Mapping[str, object]) -> None:
+        self._what = what
+        self._said = said
+
+    def __str__(self) -> str:
+        return sentence(self._what, self._said)
 
 
 def sentence(what: str, said: Mapping[str, object]) -> str:
@@ -138,8 +161,7 @@ def sentence(what: str, said: Mapping[str, object]) -> str:
     >>> sentence("member_lost", {"group": "g", "consumer": "c1", "why": "it left"})
     'consumer c1 has left group g: it left'
     """
-    shown = {name: printable(str(value)) for name, value in said.items()}
-    return SENTENCES.get(what, what).format_map(_Details(shown))
+    return SENTENCES.get(what, what).format_map(_Details(said))
 
 
 def printable(text: str) -> str:
@@ -149,4 +171,6 @@ def printable(text: str) -> str:
     >>> printable("evil\nERROR")
     'evil\\nERROR'
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -78,7 +78,7 @@ class Settings:
     zookeeper_retries: int = 5
     """After more of them in a row a commit is answered NOT_STORED."""
     consult_cache_ms: int = 2_000
-    """For how long an answer to Consult may be given again where no watch says otherwise."""
+    """After so long what Consult tells is read again, even where no watch says otherwise."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

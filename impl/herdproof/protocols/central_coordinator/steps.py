@@ -19,6 +19,7 @@ CoordinatorAction: TypeAlias = Literal[
     "step_down",
     "topic_change_listener",
     "handle_register",
+    "handle_resume",
     "handle_closed",
     "fail",
     "begin_rebalance",
@@ -38,6 +39,7 @@ CoordinatorAction: TypeAlias = Literal[
 
 ConsumerAction: TypeAlias = Literal[
     "register",
+    "resume",
     "handle_ping",
     "handle_stop",
     "handle_start",
@@ -47,7 +49,7 @@ ConsumerAction: TypeAlias = Literal[
 ]
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(Struct, frozen=True, kw_only=True, gc=False):
     """
     A step that a core takes, and its arguments; what has no meaning for it is empty or 0.
 
@@ -65,9 +67,12 @@ class Step(Struct, frozen=True, kw_only=True):
     member: str = ""
     """The registration, as its coordinator names it."""
     connection: int = 0
-    """The correlation id of the Register: its consumer's number for the connection."""
+    """
+    The correlation id of the Register: its consumer's number for the connection. Who resumes goes
+    by the same one as before.
+    """
     subscription: str = ""
-    """Subscription that a Register asks for: its `topic_count`."""
+    """Subscription that a Register asks for, or had asked for: its `topic_count`."""
     partitions: tuple[Offset, ...] = ()
     """Offsets assigned, reported, committed or written; of a topic, the partitions that it has."""
     owners: tuple[tuple[str, str, str], ...] = ()

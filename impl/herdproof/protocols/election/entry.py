@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from herdproof.conformance.flawed import switched
-from herdproof.pipeline.checks import edges, real_runs
+from herdproof.pipeline.checks import at, held, real_runs
 from herdproof.protocols.implementation import Implementation, made
 from herdspec.check.protocol import later
 from herdspec.protocols.election.plan import PROTOCOL
@@ -22,23 +22,24 @@ ON_REAL_RUNS = (
     "What real brokers do, undirected and disturbed, the spec allows.",
 )
 
+adapter = switched(PROTOCOL, later(f"{HERE}.held.adapter:electors"))
+real = later(f"{HERE}.held.real:RealElectors")
 IMPLEMENTATION = Implementation(
     PROTOCOL,
     checks=(
-        edges(
-            PROTOCOL, ON_EDGES, later(f"{HERE}.held.adapter:SimulatedElectors"),
-            where="on the simulated ZooKeeper", size=2, faults=2,
+        held(
+            adapter, "edges", at(PROTOCOL, 2, faults=2), row=ON_EDGES, seconds=None, whole=True
         ),
-        edges(
-            PROTOCOL, ON_REAL_EDGES, made(f"{HERE}.held.real:one_real_elector"),
-            where="on a real ZooKeeper", size=1, faults=1, by="tours",
+        held(
+            lambda _: real(), "edges", at(PROTOCOL, 1, faults=1), row=ON_REAL_EDGES, seconds=None,
+            whole=True, by="tours", world=made(f"{HERE}.held.real:one_real_elector"),
         ),
         real_runs(
             PROTOCOL, ON_REAL_RUNS, later(f"{HERE}.held.real:lived"),
             name="run and disturb brokers on a real ZooKeeper",
         ),
     ),
-    adapter=switched(PROTOCOL, later(f"{HERE}.held.adapter:electors")),
+    adapter=adapter,
     trace_map=later(f"{HERE}.traces.trace_map:TRACES"),
     auditor=later(f"{HERE}.traces.auditor:ElectionAuditor"),
     simulated=made(f"{HERE}.campaign:Election"),

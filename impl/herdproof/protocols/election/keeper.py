@@ -36,7 +36,7 @@ from herdproof.zookeeper.operations import (
 
 CHILDREN, DATA = Change.CHILDREN, Change.DATA
 
-PORTION_S = 0.01
+PORTION_S = 0.005
 """Longest time that the loop hears what ZooKeeper told before others have their turn."""
 
 FIRES = {

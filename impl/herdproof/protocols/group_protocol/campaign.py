@@ -29,6 +29,7 @@ MIXES = {
     "failovers": replace(DEFAULT, kinds=BROKERS),
     "members": replace(DEFAULT, kinds=MEMBERS),
     "larger": replace(DEFAULT, members=6, brokers=3),
+    "static": replace(DEFAULT, statics=2, kinds=tuple(Mishap)),
 }
 
 

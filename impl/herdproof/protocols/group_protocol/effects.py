@@ -36,6 +36,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from herdproof.protocols.group_protocol.messages import NO_LEADER_EPOCH, GroupResponse
 from herdproof.protocols.group_protocol.steps import Step
 
@@ -74,8 +76,7 @@ class StoredMetadata:
     members: tuple[StoredMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCommit:
+class StoredCommit(Struct, frozen=True, kw_only=True, gc=False):
     """A committed offset, as it is stored."""
 
     offset: int
@@ -94,16 +95,14 @@ class StoredClassicGroup:
     offsets: Mapping[TopicPartition, StoredCommit] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupAnswer:
+class GroupAnswer(Struct, frozen=True):
     """A request is answered."""
 
     caller: int
     response: GroupResponse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreGroup:
+class StoreGroup(Struct, frozen=True, kw_only=True):
     """
     A group's changes are to be stored, all of them or none; then `stored` is called.
 
@@ -114,7 +113,7 @@ class StoreGroup:
     group: str
     metadata: StoredMetadata | None = None
     """To stand instead of what is stored; None: that remains."""
-    offsets: Mapping[TopicPartition, StoredCommit | None] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, StoredCommit | None] = {}
     """To stand from now on; None: goes."""
     is_deleted: bool = False
 

@@ -80,7 +80,7 @@ class Share(Struct, frozen=True, array_like=True):
     partition: int
 
 
-class OffsetMark(Struct, frozen=True, array_like=True):
+class OffsetMark(Struct, frozen=True, array_like=True, gc=False):
     """An offset of a partition."""
 
     topic: str
@@ -95,6 +95,8 @@ class Step(Struct, frozen=True, kw_only=True):
     group: str = ""
     """Empty: all groups."""
     member: str = ""
+    instance: str = ""
+    """The name of a static member that is new, or comes back."""
     generation: int = 0
     """That of a request, or that the group is in."""
     outcome: str = ""

@@ -35,7 +35,7 @@ E = TypeVar("E")
 KNOWN = (Address("one", 1), Address("two", 2), Address("three", 3))
 LISTED = (BrokerInfo("", 7, "seven", 7), BrokerInfo("", 8, "eight", 8))
 T0, T1 = Offset("t", "0", 40), Offset("t", "1", 41)
-SESSION_MS, PING_MS = 10_000, 3_000
+SESSION_MS, PING_MS = 10_000, 2_000
 
 
 class Script:
@@ -107,18 +107,20 @@ class Script:
         self(Connected(self.channel))
         return self.answer(ConsultResponse(ErrorCode.NONE, coordinator, brokers))
 
-    def register(self) -> Script:
+    def register(
+        self, member: str | None = None, brokers: tuple[BrokerInfo, ...] = LISTED
+    ) -> Script:
         """Go from nothing, or from a wait, to a registration at time `now_ms`."""
         self(Subscribe() if self.core.phase is ConsumerPhase.IDLE else Tick())
-        self.consult()
+        self.consult(brokers=brokers)
         self(Connected(self.channel))
-        return self.answer(RegisterResponse(ErrorCode.NONE))
+        return self.answer(RegisterResponse(ErrorCode.NONE, member))
 
     def start(self, *offsets: Offset, generation: int = 1, after_ms: int = 0) -> Script:
         """Let the core be told to start."""
         return self.read(Start(offsets), generation=generation, after_ms=after_ms)
 
 
-def started(*offsets: Offset, **settings: Any) -> Script:
+def started(*offsets: Offset, member: str | None = None, **settings: Any) -> Script:
     """A consumer that was told to start with these partitions."""
-    return Script(**settings).register().start(*(offsets or (T0, T1)))
+    return Script(**settings).register(member).start(*(offsets or (T0, T1)))

@@ -478,7 +478,7 @@ def test_a_wake_is_asked_for_before_the_lease_ends() -> None:
         wakes += 1
 
     assert script.now_ms == SESSION_MS
-    assert wakes < 5
+    assert wakes < 10  # from a ping's absence on it looks out, once a second
 
 
 # ── The rebalance listener ──────────────────────────────────────────────────────────────────

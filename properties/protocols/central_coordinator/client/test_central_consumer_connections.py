@@ -272,11 +272,14 @@ def test_a_coordinator_that_does_not_answer_the_register_is_given_up() -> None:
     """Nothing blocks for ever: an unanswered Register is a lost connection."""
     script = Script()(Subscribe()).consult()
     script(Connected(script.channel))
+    registering = script.channel
 
-    script.wake()
+    while script.core.phase is ConsumerPhase.REGISTERING:
+        script.wake()
 
     assert script.core.phase is ConsumerPhase.BACKING_OFF
-    assert len(script.of(Close)) == 1
+    assert script.now_ms == 5_000
+    assert registering in [close.channel for close in script.of(Close)]
 
 
 def test_a_success_resets_the_back_off() -> None:
@@ -559,7 +562,7 @@ def test_a_shutdown_ends_every_phase(to: int) -> None:
     ("setting", "said"),
     [
         ({"ping_interval_ms": 0}, "ping_interval_ms is 0"),
-        ({"session_timeout_ms": 6_000}, "more than twice ping_interval_ms"),
+        ({"session_timeout_ms": 4_000}, "more than twice ping_interval_ms"),
         ({"max_ping_retries": -1}, "max_ping_retries is -1"),
         ({"backoff_ms": 2**31}, "backoff_ms is"),
     ],

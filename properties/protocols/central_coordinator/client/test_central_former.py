@@ -77,7 +77,7 @@ def test_who_was_told_no_name_has_nothing_to_say() -> None:
 
 def test_while_a_rebalance_listener_is_busy_it_does_not_register() -> None:
     """It has yet to give up what was revoked; once it has, that can be said."""
-    script = Script(listens=True)
+    script = Script(listens=True, resumes=False)
     registered(script, "1-1")
     script.start(T0)(Closed(script.channel))
 

@@ -96,6 +96,22 @@ def test_what_a_leaver_had_is_given_away_at_once() -> None:
     assert w.stored("/herdproof/groups/g/subscriptions/a") is None
 
 
+@pytest.mark.parametrize(
+    ("message", "action", "why"),
+    [(Leave(), "handle_closed", "it left"),
+     (Start(()), "fail", "sends a Start, which is not a consumer's")],
+    ids=["leaves", "is at fault"],
+)  # fmt: skip
+def test_who_is_gone_is_told_as_a_step(message: Message, action: str, why: str) -> None:
+    """Once, with the reason: whoever reads the trace knows that it is no member any more."""
+    w, a, _ = pair()
+
+    w.send(a, message)
+
+    gone = [step for step in w.steps if step.action in {"handle_closed", "fail"}]
+    assert [(step.consumer, step.action, step.outcome) for step in gone] == [("a", action, why)]
+
+
 def test_who_only_hangs_up_costs_its_lease() -> None:
     """A crash looks like this: its partitions are given away when its lease is over, not before."""
     w, a, b = pair()
@@ -277,6 +293,18 @@ def test_nothing_is_fetched_when_a_leave_is_sent() -> None:
     [leave] = script.of(Send)
     assert leave.frame.message == Leave()
     assert (leave.frame.epoch, leave.frame.client_id) == (1, "c")
+
+
+def test_a_stop_that_was_answered_is_not_answered_again_by_a_leaver() -> None:
+    """It has been started since: what it has consumed is committed, and no Stop waits for it."""
+    script = started(T0)
+    script.read(Stop(), generation=1)
+    script.start(T0, generation=2)
+    script(Consumed(Offset("t", "0", 44), 2))
+
+    script(Shutdown())
+
+    assert script.sent == [Commit((Offset("t", "0", 44),))]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_REGISTERED, ErrorCode.UNKNOWN_TYPE])

@@ -317,7 +317,8 @@ class World:
 
     def register(
         self, consumer_id: str, topics: str = '{"t": 1}', *, group: str = GROUP,
-        mute: bool = False, epoch: int = 0, legacy: bool = False, **changed: object,
+        mute: bool = False, epoch: int = 0, generation: int = 0, legacy: bool = False,
+        **changed: object,
     ) -> Consumer:  # fmt: skip
         """Let a consumer connect and register."""
         consumer = Consumer(self.open(), consumer_id, mute)
@@ -328,7 +329,7 @@ class World:
             "ping_interval_ms": 1_000, "max_ping_retries": 2, "session_timeout_ms": 5_000,
         }  # fmt: skip
         register = Register(**{**values, **changed})  # type: ignore[arg-type]
-        frame = Frame(register, correlation_id=7, epoch=epoch)
+        frame = Frame(register, correlation_id=7, epoch=epoch, generation=generation)
         self.give(Received(consumer.channel, frame, legacy))
         return consumer
 

@@ -38,7 +38,7 @@ from herdproof.protocols.central_coordinator.wire.messages import (
     StopResponse,
 )
 from herdproof.protocols.election.elector import leader_data
-from herdproof.zookeeper.operations import Refusal, Set, Why
+from herdproof.zookeeper.operations import Delete, Get, Refusal, Set, Why
 from properties.protocols.central_coordinator.coordinator.core_world import (
     PATHS,
     Consumer,
@@ -105,6 +105,42 @@ def test_what_is_told_is_remembered_until_it_changes() -> None:
     w.now_ms += 2_000
     w.consult()
     assert w.asked
+
+
+def test_a_broker_that_has_gone_is_named_no_more() -> None:
+    """What is read anew takes the place of what was known, and is not added to it."""
+    w = World()
+    w.make(PATHS.coordinator("1"), ADDRESS)
+    w.make(PATHS.coordinator("3"), ADDRESS)
+    w.make(PATHS.election.leader, leader_data("1", 4))
+    before = w.consult()
+    assert isinstance(before, ConsultResponse)
+    assert [broker.id for broker in before.brokers] == [1, 3]
+
+    w.zookeeper.perform(w.operator, Delete(PATHS.coordinator("3")))
+
+    assert w.consult() == ConsultResponse(ErrorCode.NONE, 1, (INFO,))
+
+
+def test_nobody_waits_for_what_is_known_to_be_read_again() -> None:
+    """Once what is known is old it is read again; who asks meanwhile is answered with it."""
+    w = World(Settings(consult_cache_ms=2_000))
+    w.make(PATHS.coordinator("1"), ADDRESS)
+    w.make(PATHS.election.leader, leader_data("1", 4))
+    known = w.consult()
+    w.now_ms += 2_000
+    w.asked.clear()
+    w.hold()
+
+    assert w.consult() == w.consult() == known
+    assert w.asked.count(Get(PATHS.election.leader, watch=True)) == 1
+    w.zookeeper.perform(w.operator, Set(PATHS.election.leader, leader_data("3", 5)))
+    late = Consumer(w.open(), "")
+    w.consumers[late.channel] = late
+    w.send(late, Consult())
+    assert not late.requests, "a watch has said that it is so no more"
+    w.release_all()
+    assert late.requests == [ConsultResponse(ErrorCode.NONE, 3, (INFO,))]
 
 
 def test_that_nobody_leads_is_not_remembered() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 from hypothesis import example, given
@@ -33,6 +34,7 @@ from herdproof.protocols.central_coordinator.events import (
 )
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.settings import Settings
+from herdproof.protocols.central_coordinator.steps import Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     Commit,
     CommitResponse,
@@ -225,6 +227,62 @@ def test_a_large_write_of_owners_is_split_and_each_part_is_fenced() -> None:
     assert json.loads(w.stored(PATHS.group(GROUP)) or b"")["owners_parts"] == len(parts)
 
 
+WRITTEN = ("write_owners", "answered")
+
+
+def test_a_write_in_parts_is_one_step_from_its_first_part_to_the_answer_of_its_last() -> None:
+    """What is decided on is told before anything is sent, and answered once, when all is known."""
+    w = elected(partitions=60, settings=Settings(max_transaction_bytes=4_096))
+    w.register("a")
+    before = len(w.steps)
+    at_each: list[list[str]] = []
+
+    def told() -> list[Step]:
+        steps = [step for step in w.steps[before:] if step.action in WRITTEN]
+        begins = [step.action for step in steps].index("write_owners")
+        return steps[begins:]
+
+    def note(operation: Operation) -> None:
+        if isinstance(operation, Multi) and _owners(operation):
+            at_each.append([step.action for step in told()])
+
+    w.spoil = note
+    w.register("b")
+
+    assert at_each == [["write_owners"]] * len(at_each)
+    assert len(at_each) > 3
+    written, answered = told()
+    assert (answered.number, answered.outcome) == (written.number, "done")
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_a_part_whose_answer_is_lost_answers_for_the_whole_write(part: int) -> None:
+    """Whichever it is, nobody knows of the write; the next one is another step."""
+    w = elected(partitions=60, settings=Settings(max_transaction_bytes=4_096))
+    w.register("a")
+    before = len(w.steps)
+    w.spoil = _answer_lost(part)
+    w.register("b")
+    w.advance(1_000)
+
+    of = [(s.action, s.outcome) for s in w.steps[before:] if s.action in WRITTEN]
+    lost = of.index(("answered", "unknown"))
+    assert of[lost - 1] == ("write_owners", "")
+    assert of[lost + 1 :][-2:] == [("write_owners", ""), ("answered", "done")]
+
+
+def _answer_lost(part: int) -> Callable[[Operation], Answer | None]:
+    """The answer to the transaction that writes this part of the owners is lost."""
+    parts = count()
+
+    def spoil(operation: Operation) -> Answer | None:
+        if isinstance(operation, Multi) and _owners(operation) and next(parts) == part:
+            return LOST
+        return None
+
+    return spoil
+
+
 def _owners(multi: Multi) -> list[str]:
     """The partitions' owners that a transaction writes."""
     below = PATHS.owners_of(GROUP, "t") + "/"
@@ -236,15 +294,7 @@ def test_a_split_write_that_breaks_off_is_begun_anew(part: int) -> None:
     """Owners of a generation that was not written count for nothing: all are written again."""
     w = elected(partitions=30, settings=Settings(max_transaction_bytes=4_096))
     a = w.register("a")
-    left = [part]
-
-    def spoil(operation: Operation) -> Answer | None:
-        if isinstance(operation, Multi) and _owners(operation):
-            left[0] -= 1
-            return LOST if left[0] == -1 else None
-        return None
-
-    w.spoil = spoil
+    w.spoil = _answer_lost(part)
     b = w.register("b")
     w.advance(1_000)
 
@@ -305,6 +355,26 @@ def test_a_write_in_doubt_is_not_looked_up_in_the_past() -> None:
 
     assert b.generation == 3
     assert len(w.told(What.REBALANCE_FAILED)) == 1
+
+
+def test_a_group_that_is_read_again_starts_at_what_is_stored() -> None:
+    """What somebody says amid a write in doubt is forgotten with the rest, and never written."""
+    w = elected(1, settings=Settings(rebalance_backoff_ms=2_000, offset_flush_ms=5_000))
+    a = w.register("a")
+    w.send(a, Commit((Offset("t", "0", 50),)))
+    w.spoil = spoiled(writes_owners, LOST)
+    w.topic("t", 2)
+    w.spoil = lambda _: None
+    a.fetches = {("t", "0"): 60}  # as if it had heard of no Stop
+    w.advance(1_000)  # a ping
+    assert w.core.offsets.unwritten == {GROUP: {("t", "0"): 60}}
+
+    a.fetches.clear()
+    w.advance(1_000)
+
+    assert a.generation == 2
+    assert a.fetches["t", "0"] == 50
+    assert w.stored(PATHS.offset(GROUP, "t", "0")) == b"50"
 
 
 def test_a_write_of_owners_over_somebody_elses_is_refused_and_read_again() -> None:

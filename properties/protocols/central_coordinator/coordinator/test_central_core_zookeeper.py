@@ -292,6 +292,28 @@ def test_a_startup_whose_reads_fail_is_gone_on_with(which: Any) -> None:
     assert w.generation() == 2
 
 
+def test_a_group_that_was_read_meanwhile_is_not_read_again() -> None:
+    """A read that failed would be repeated; whoever else has asked for it has spared that."""
+    w = elected()
+    reads = []
+    w.spoil = spoiled(lambda o: isinstance(o, Get) and o.path == PATHS.group(GROUP), LOST)
+    a = w.register("a")
+
+    def counted(operation: Operation) -> None:
+        if isinstance(operation, Get) and operation.path == PATHS.group(GROUP):
+            reads.append(operation)
+
+    w.core.membership.visit(GROUP)
+    w.consult()
+    w.spoil = counted
+    w.core.rebalancer.resume(w.core.groups[GROUP])  # as when the last topic has been read
+    w.consult()
+    w.advance(10_000)
+
+    assert len(reads) == 1
+    assert a.fetches
+
+
 # ── Who is deposed ──────────────────────────────────────────────────────────────────────────
 
 

@@ -6,9 +6,8 @@ ZooKeeper's clock is the test's, which also goes on while nobody leads.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.reports import What

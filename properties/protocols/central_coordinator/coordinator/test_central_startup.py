@@ -70,15 +70,17 @@ class StartingUp:
     def run(self) -> None:
         """Take every event until nothing is left but to wait."""
         gc.disable()
-        while self._inbox or self._last:
-            event = self._inbox.popleft() if self._inbox else self._last.pop()
-            began = thread_time()  # without the test run's own garbage
-            effects = self.core.receive(event, self.now_ms)
-            self.longest_s = max(self.longest_s, thread_time() - began)
-            self.most_groups = max(self.most_groups, len(self.core.groups))
-            for effect in effects:
-                self._carry_out(effect)
-        gc.enable()
+        try:
+            while self._inbox or self._last:
+                event = self._inbox.popleft() if self._inbox else self._last.pop()
+                began = thread_time()  # without the test run's own garbage
+                effects = self.core.receive(event, self.now_ms)
+                self.longest_s = max(self.longest_s, thread_time() - began)
+                self.most_groups = max(self.most_groups, len(self.core.groups))
+                for effect in effects:
+                    self._carry_out(effect)
+        finally:
+            gc.enable()
 
     def wait(self) -> None:
         """Let the time pass until the core wants to be woken, and wake it."""

@@ -119,12 +119,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "answers to what was asked before it was deposed are still taken",
         Change(Outbox.forget, "self.asked.clear()", "pass"),
         world=LARGER,
-        runs=16,
+        runs=44,
     ),
     Mutant(
         "pause_unnoticed",
         "a coordinator that was paused goes on until somebody tells it",
-        Change(Coordinator._check_pause, "paused_ms > self.settings.leadership_lease_ms", "False"),
+        Change(Coordinator._check_pause, "paused_ms <= self.settings.leadership_lease_ms", "True"),
         world=PAUSES,
     ),
     # ── The order of a rebalance ────────────────────────────────────────────────────────────
@@ -292,7 +292,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "length_in_characters",
         "a string's length on the wire is that of its characters",
-        Change(ByteWriter.string, "INT16.pack(len(data))", "INT16.pack(len(value))"),
+        Change(ByteWriter.string, "string_bytes(value)", "INT16.pack(len(value)) + value.encode()"),
     ),
     # ── What has stopped ────────────────────────────────────────────────────────────────────
     Mutant(

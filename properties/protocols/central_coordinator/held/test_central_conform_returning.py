@@ -12,6 +12,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from herdproof.conformance.traces.replay import conform_lines as conform
+from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.traced import traced
 from herdproof.protocols.central_coordinator.traces import trace_map
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
@@ -25,8 +26,8 @@ SAID = 2
 
 @cache
 def run(seed: int) -> list[CentralStep]:
-    """The lines of a run, faults included."""
-    return traced(seed).lines
+    """The lines of a run, faults included, in which nobody resumes."""
+    return traced(seed, Config(resumes=0)).lines
 
 
 def replayed(lines: list[CentralStep]) -> Outcome:

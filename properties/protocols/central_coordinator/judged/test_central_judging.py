@@ -13,7 +13,13 @@ import pytest
 from msgspec.structs import replace
 
 from herdproof.conformance.traces.ordering import ordered
-from herdproof.protocols.central_coordinator.judged.judge import Judged, judge, judge_ordered
+from herdproof.pipeline.judging.changes import Changes
+from herdproof.protocols.central_coordinator.judged.judge import (
+    CentralJudge,
+    Judged,
+    judge,
+    judge_ordered,
+)
 from herdproof.protocols.central_coordinator.simulated.chance import Config
 from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.lines import Messages
@@ -21,7 +27,7 @@ from herdspec.check.observation.observed import Ruling
 from herdspec.protocols.central_coordinator.properties import OF_ITS_OWN
 from herdspec.protocols.contract.properties import PROMISES
 from properties.pipeline.pipeline_plants import PLANTS
-from properties.pipeline.pipeline_traces import Trace, deleted, run_of, trace
+from properties.pipeline.pipeline_traces import MANY_STARTS, Trace, deleted, run_of, trace
 from properties.protocols.central_coordinator.held.central_mutants import (
     LOST_MEMBERS,
     PAUSES,
@@ -173,19 +179,64 @@ def test_that_these_lines_are_missing_violates_nothing(name: str) -> None:
     assert broken(judge(left, "g1")) == set()
 
 
+TURNS = ("start", "coordinator_startup", "step_down")
+"""Lines with which a coordinator's process begins, begins to coordinate, and ends that."""
+
+
+def merged(lines: Trace, node: str, first: int, at: int) -> Trace:
+    """A run of which two processes of a node are numbered as one: from one line of both on."""
+    own = [x for x in lines if (x.role, x.node) == ("coordinator", node)]
+    begins = [*(k for k, x in enumerate(own) if x.sequence == 1), len(own)]
+    begin, end, after = begins[first : first + 3]
+    gone = {id(x) for x in [*own[begin + at : end], *own[end : min(end + at, after)]]}
+    return [x for x in lines if id(x) not in gone]
+
+
+def torn(lines: Trace, kind: str, chance: Random) -> Trace:
+    """A run of which lines about a coordinator's restart are missing."""
+    own = [x for x in lines if x.role == "coordinator"]
+    turn = chance.choice([x for x in own if x.action in TURNS])
+    own = [x for x in own if x.node == turn.node]
+    starts = sum(x.sequence == 1 for x in own)
+    if kind == "merged" and starts > 1:
+        return merged(lines, turn.node, chance.randrange(starts - 1), chance.randint(1, 40))
+    at = own.index(turn)
+    gone = {id(x) for x in own[max(0, at - chance.randint(0, 40)) : at + chance.randint(1, 40)]}
+    return [x for x in lines if id(x) not in gone]
+
+
+ADMITTED_BEFORE = pytest.param(
+    4, "broker2", 13,
+    marks=pytest.mark.xfail(
+        strict=True, reason="that node had admitted who obeys it, in an epoch before"
+    ),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("seed", "node", "at"),
-    [(2, "broker1", 7), (4, "broker2", 13), (28, "broker2", 16), (30, "broker1", 27)],
-)
+    [
+        (2, "broker1", 7), (4, "broker2", 3), ADMITTED_BEFORE, (4, "broker2", 16),
+        (5, "broker2", 3), (19, "broker1", 10), (22, "broker1", 16), (23, "broker2", 3),
+        (28, "broker2", 16), (30, "broker1", 13), (30, "broker1", 27),
+    ],
+)  # fmt: skip
 def test_a_coordinator_that_goes_on_with_the_numbers_of_its_former_process_is_another_one(
     seed: int, node: str, at: int
 ) -> None:
     """The end of one process's lines and the beginning of the next one's are missing: no number."""
-    lines = run_of(seed)
-    own = [x for x in lines if (x.role, x.node) == ("coordinator", node)]
-    first, second = [k for k, x in enumerate(own) if x.sequence == 1][:2]
-    gone = [*own[first + at : second], *own[second : second + at]]
-    assert broken(judge([x for x in lines if x not in gone], "g1")) == set()
+    assert broken(judge(merged(run_of(seed), node, 0, at), "g1")) == set()
+
+
+@pytest.mark.parametrize("kind", ["merged", "piece"])
+def test_whatever_is_deleted_around_a_coordinators_restart_nothing_is_violated(kind: str) -> None:
+    """Where it begins, begins to coordinate, or ends that; and where no number tells of it."""
+    chance = Random(f"torn {kind}")
+    for seed in range(40):
+        left = torn(run_of(seed), kind, chance)
+        for group in groups(left):
+            found = judge(left, group)
+            assert broken(found) == set(), (kind, seed, group, found.violations)
 
 
 @pytest.mark.long
@@ -223,3 +274,29 @@ def test_what_is_missing_is_named_where_it_is_bridged() -> None:
         assert found[name].ruling is Ruling.HOLDS
         assert found[name].why == "2 lines are missing, of which others tell"
     assert found["complete"].why != ""
+
+
+def test_who_was_dropped_is_not_remembered_for_being_heard_late() -> None:
+    """Long runs have many members: a late line of one that has ended keeps nothing of it."""
+    lines = ordered([x for x in run_of(3, MANY_STARTS) if x.group in ("", "g1")], Messages()).lines
+    judging = CentralJudge()
+    changes = Changes("run", "g1", judging.seen)
+    judging.listen(changes)
+    for line in lines:
+        changes.at(line)
+        judging.take(line)
+    members = judging.seen.domains["Member"]
+    late = [
+        line for line in lines
+        if line.action == "handle_ping_response" and not line.partitions
+        and (line.consumer, line.connection) not in members
+    ]  # fmt: skip
+    assert late
+
+    for line in late:
+        judging.take(line)
+
+    table = vars(judging)["_table"]
+    assert not {(line.consumer, line.connection) for line in late} & members.keys()
+    assert vars(table)["_heard"].keys() <= members.keys()
+    assert vars(table)["_answered"].keys() <= members.keys()

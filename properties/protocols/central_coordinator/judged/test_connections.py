@@ -7,17 +7,13 @@ The oracle is the same run, whose processes have drawn others.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace as changed
 
 from msgspec.structs import replace
 
-from herdproof.protocols.central_coordinator.simulated.world import DEFAULT
 from herdproof.protocols.central_coordinator.traces.connections import REMEMBERED, Connections
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep as Line
 from herdproof.protocols.central_coordinator.tracing import CONSUMER
-from properties.pipeline.pipeline_traces import Trace, judged, of_group, run_of
-
-MANY_STARTS = changed(DEFAULT, duration_ms=150_000, faults=60)
+from properties.pipeline.pipeline_traces import MANY_STARTS, Trace, judged, of_group, run_of
 
 
 def alike(lines: Trace) -> Trace:

@@ -154,6 +154,10 @@ OLD_OWNERS = Config(
     watches=frozenset({"exclusive_fenced"}),
 )  # fmt: skip
 """Consumers come back with what they consumed before, and speak of it."""
+CUT_OFTEN = Config(
+    consumers=5, kinds=frozenset({Kind.CUT, Kind.PAUSE_CONSUMER, Kind.ADD_PARTITIONS}), faults=120
+)
+"""Members come back while others are being stopped."""
 
 OF_COORDINATORS = {
     "no_barrier": Caught(TWO_CONSUME),
@@ -167,6 +171,7 @@ OF_COORDINATORS = {
     "no_lease": Caught(TWO_CONSUME),
     "unfenced": Caught({"only_the_present_epoch_writes"}, LATE_FENCE),
     "stale_commit": Caught({"exclusive_fenced"}, OLD_OWNERS),
+    "adopts_meanwhile": Caught({"who_consumes_owns"}, CUT_OFTEN),
 }
 NOT_HUNTED = {
     "empty_group_hangs": "whoever joins the group sets it going again",
@@ -179,6 +184,7 @@ OF_CONSUMERS = {
     "reconnects_fetching": Caught(TWO_CONSUME),
     "stop_not_answered": Caught(NOT_DONE),
     "ignores_epoch": Caught({"members_follow_no_older_epoch"}, ONE_FENCE),
+    "resumes_too_late": Caught(TWO_CONSUME, Config(faults=40)),
 }
 
 

@@ -14,7 +14,8 @@ from herdspec.check.plans import Looked
 from herdspec.check.proof.prove import Outcome, prove
 from herdspec.check.refinement.refine import refine_by_exploration, refine_by_running
 from herdspec.check.refinement.together import together
-from herdspec.protocols.central_coordinator.plan import central
+from herdspec.check.verdict import Mark
+from herdspec.protocols.central_coordinator.plan import central, resumed
 from herdspec.protocols.central_coordinator.variants.resuming_flaws import (
     ADOPTS_ANY_GENERATION,
     RESUMING_FLAWS,
@@ -116,6 +117,15 @@ def test_each_of_its_steps_is_one_of_the_contract(at: Looked) -> None:
     assert seen.exploration is not None
     assert seen.exploration.complete
     assert not seen.exploration.violations
+
+
+def test_verify_misses_nothing_in_it() -> None:
+    """At the size of its plan all that should be possible is, for the contract as well."""
+    explored, _, _, seen = resumed()
+
+    for check in (explored, seen):
+        marks = {finding.mark for finding in check.run(lambda *_: None).findings}
+        assert marks == {Mark.EXHAUSTED}, check.name
 
 
 def test_with_clocks_it_does_what_the_assumption_allows() -> None:

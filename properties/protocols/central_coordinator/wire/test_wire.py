@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import struct
 import tracemalloc
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from herdproof.consuming.offsets import Offset
 from herdproof.errors import HerdError
@@ -25,7 +25,7 @@ from herdproof.protocols.central_coordinator.wire.errors import (
     Unsendable,
     WireError,
 )
-from herdproof.protocols.central_coordinator.wire.exchanges import EXCHANGES
+from herdproof.protocols.central_coordinator.wire.exchanges import EXCHANGES, is_request
 from herdproof.protocols.central_coordinator.wire.messages import (
     NO_COORDINATOR,
     BrokerInfo,
@@ -171,9 +171,9 @@ WRONG: dict[str, tuple[bytes, ErrorCode, str]] = {
         "version 2 of StartResponse",
     ),
     "an unknown version and type": (
-        changed("Ping", 1, b"\x7f\xff\0\x03"),
+        changed("Ping", 1, b"\x7f\xff\0\x04"),
         ErrorCode.UNKNOWN_VERSION,
-        "version 3",
+        "version 4",
     ),
     "an unknown error": (
         changed("StartResponse", 9, b"\x03\xe7"),
@@ -380,7 +380,7 @@ def test_a_bad_consult_is_answered_without_a_body() -> None:
 
 def test_an_unknown_version_is_answered_with_its_correlation_id() -> None:
     """A frame of a later version is answered: its header begins as ours, whatever its rest is."""
-    error = refused(from_later_version := b"\x00\x7f\xff\x00\x03\x00\x00\x00\x2a????")
+    error = refused(from_later_version := b"\x00\x7f\xff\x00\x04\x00\x00\x00\x2a????")
 
     answer = version1.refusal(error)
 
@@ -436,3 +436,15 @@ def test_no_two_messages_of_version_1_are_the_same_bytes() -> None:
         Frame(StartResponse(ErrorCode.NONE))
     )
     assert len({data for _, data in VERSION_1.values()}) == len(VERSION_1)
+
+
+@given(frames)
+def test_a_header_is_the_same_at_once_and_by_its_fields(frame: Frame) -> None:
+    """What most frames are written and read by is what the tables of docs/wire.md say."""
+    version = version1.version_of(frame.message)
+    assert version1._head_at_once(frame, version) == version1._head_by_fields(frame, version)
+
+    payload = version1.encode(frame)[4:]
+    assert version1._decode_by_fields(payload) == frame
+    is_well = not is_request(frame.message) and not frame.error and version == version1.VERSION
+    assert version1._answer_at_once(payload) == (frame if is_well else None)

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from herdproof.consuming.subscription import (
     INTERNAL_TOPICS,
     MAX_REGEX,
@@ -69,10 +71,15 @@ def test_the_bodies_of_version_1_are_documented() -> None:
     assert table("Bodies of version 1") == body_rows(version1.BODIES)
 
 
-def test_the_bodies_of_version_2_are_documented() -> None:
-    """The page's table of what version 2 says more is the codec's."""
-    added = {of: Struct(of, (field,)) for of, field in version1.ADDED.items()}
-    assert table("Bodies of version 2") == body_rows(added)
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_bodies_of_later_versions_are_documented(version: int) -> None:
+    """The page's tables of what a version says more than the one before are the codec's."""
+    more = version - version1.VERSION
+    added = {of: fields[more - 1 : more] for of, fields in version1.ADDED.items()}
+
+    assert table(f"Bodies of version {version}") == body_rows(
+        {of: Struct(of, fields) for of, fields in added.items() if fields}
+    )
 
 
 def test_the_bodies_of_the_legacy_form_are_documented() -> None:

@@ -93,6 +93,16 @@ def test_a_size_that_cannot_be_is_refused_at_once(data: bytes, told: str) -> Non
     assert caught.value.code is ErrorCode.MALFORMED
 
 
+def test_the_rest_of_a_frame_is_taken_for_no_other() -> None:
+    """What looks like a whole frame is none where one has begun before it."""
+    inner = bytes.fromhex("00 00 00 02 61 62")
+    splitter = Splitter()
+    begun = list(splitter.feed(bytes.fromhex("00 00 00 06")))
+
+    assert not begun
+    assert list(splitter.feed(inner)) == [inner]
+
+
 def test_the_limit_of_a_frame_is_the_setting() -> None:
     """A frame of just the limit passes, one byte more does not."""
     assert list(Splitter(8).feed(version1.sized(b"8 bytes.")))

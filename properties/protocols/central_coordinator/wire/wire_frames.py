@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from herdproof.consuming.offsets import Offset, OffsetReset
 from herdproof.protocols.central_coordinator.wire.messages import (
@@ -144,6 +144,26 @@ VERSION_1: dict[str, tuple[Frame, bytes]] = {
             00 00 00 02                     # two former registrations
             00 03 33 2d 31                  # "3-1"
             00 03 34 2d 32                  # "4-2"
+        """),
+    ),
+    "Register, version 3": (
+        Frame(
+            replace(REGISTER, former=(), resumes="3-1"),
+            correlation_id=2,
+            epoch=258,
+            generation=7,
+            client_id="c1",
+        ),
+        from_hex(f"""
+            00 00 00 47
+            00 03 e9 00 03 00 00 00 02      # request, 1001, version 3, correlation 2
+            00 02 63 31
+            00 00 00 00 00 00 01 02
+            00 00 00 07                     # generation 7: that in which it consumes
+            {REGISTER_BODY}
+            00 00 27 10                     # session_timeout_ms 10000
+            00 00 00 00                     # no former registrations
+            00 03 33 2d 31                  # "3-1" goes on
         """),
     ),
     "RegisterResponse, version 2": (

@@ -29,6 +29,7 @@ from herdproof.protocols.group_protocol.client.assignors.assignor import (
     PlainAssignor,
     Plan,
 )
+from herdproof.protocols.group_protocol.client.assignors.sticky import CooperativeStickyAssignor
 from herdproof.protocols.group_protocol.client.core.events import (
     AssignTo,
     CommitResult,
@@ -56,7 +57,6 @@ from herdproof.protocols.group_protocol.messages import (
     NO_GENERATION,
     Error,
     HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -66,7 +66,6 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from properties.protocols.group_protocol.client.client_world import (
     NODES,
-    SETTINGS,
     ClientAlone,
 )
 from properties.protocols.group_protocol.group_world import GROUP, TOPIC
@@ -153,13 +152,13 @@ def test_one_join_future_lives_through_several_polls_and_is_reset_when_it_has_en
     polls.append(client.poll(0))
     assert len(client.held) == 1
     assert client.core.coordinator.state is MemberState.REBALANCING
+    assert client.sent(HeartbeatRequest) == []
     client.holds = ()
     client.let_through()
     client.poll(60_000)
     client.wait(200)
 
     assert (*polls, client.poll()) == (None, False, True)
-    assert client.sent(HeartbeatRequest) == []
     assert client.core.coordinator.join_future is None
     assert not client.core.coordinator.rejoin_needed_or_pending()
 
@@ -302,96 +301,28 @@ def test_a_partition_that_appears_during_a_join_is_not_forgotten(
     assert len(client.core.subscriptions.assignment) == (4 if is_noticed else 3)
 
 
-# ── Heartbeats ──────────────────────────────────────────────────────────────────────────────
+def test_what_was_asked_for_before_a_join_says_nothing_of_what_it_brings() -> None:
+    """
+    A cooperative member keeps what it has through a join, and is given more by it.
 
-
-def test_no_heartbeat_unless_stable() -> None:
-    """Rule 58: also after a join that has failed."""
-    client = ClientAlone()
-    client.holds = (JoinGroupRequest,)
-    client.subscribed().wait(10_000)
-
-    assert client.sent(HeartbeatRequest) == []
-
-
-def test_heartbeats_wait_for_the_coordinator() -> None:
-    """Rule 59: while it is unknown it is looked up, and none is sent."""
-    client = ClientAlone().stable()
-    client.holds = (FindCoordinatorRequest,)
-    client.core.coordinator.mark_coordinator_unknown()
-    client.wait(5_000)
-
-    assert client.sent(HeartbeatRequest) == []
-    assert len(client.held) == 1
-
-
-def test_a_session_without_answers_makes_the_coordinator_unknown() -> None:
-    """Rule 60; and nothing is handed out any more, before others may have the partitions."""
-    client = ClientAlone().stable()
-    client.holds = (HeartbeatRequest, FindCoordinatorRequest)
-    handed_out_until = client.core.delivers_until_ms
-    client.wait(9_900)
-    known = client.core.coordinator.coordinator_unknown()
-    client.wait(200)
-
-    assert (known, client.core.coordinator.coordinator_unknown()) == (False, True)
-    assert client.core.delivers_until_ms == handed_out_until < client.now_ms - 2_000
-
-
-def test_an_application_that_does_not_poll_leaves_the_group() -> None:
-    """Rule 61: its partitions are given up; when it polls again, it joins again."""
-    client = ClientAlone(max_poll_interval_ms=8_000).stable()
-    client.wait(7_900)
-    before = len(client.sent(LeaveGroupRequest))
-    client.wait(200)
-
-    assert (before, len(client.sent(LeaveGroupRequest))) == (0, 1)
-    assert client.effects(StopFetchers) == [StopFetchers()]
-    assert client.world.group().members == {}
+    Else a partition of which something is stored would begin where the reset finds it.
+    """
+    client = ClientAlone(assignors=[CooperativeStickyAssignor()])
+    client.world.commit(None, p0=3, p1=7)
+    client.topics[TOPIC] = 1
+    client.holds = (OffsetFetchRequest,)
+    client.stable()
+    client.holds = (OffsetFetchRequest, JoinGroupRequest)
+    client.topics[TOPIC] = 2
+    client.core.coordinator.request_rejoin()
     client.poll(60_000)
+    assert [type(send.request) for send in client.held] == [OffsetFetchRequest, JoinGroupRequest]
+    client.holds = ()
+    client.let_through()
     client.wait(100)
-    assert client.core.coordinator.state is MemberState.STABLE
 
-
-def test_the_printed_client_goes_on_after_it_has_left() -> None:
-    """Flaw 90."""
-    habit = printed_client("leave_while_processing")
-    client = ClientAlone(client=habit, max_poll_interval_ms=8_000)
-    client.stable().wait(8_100)
-
-    assert len(client.sent(LeaveGroupRequest)) == 1
-    assert client.effects(StopFetchers) == []
-    assert client.core.delivers_until_ms > client.now_ms
-
-
-def test_heartbeats_come_at_their_interval() -> None:
-    """Rules 62 and 63: each is awaited, and the lease is that of the last one answered."""
-    client = ClientAlone().stable()
-    began_ms = client.now_ms
-    client.wait(9_500)
-
-    assert len(client.sent(HeartbeatRequest)) == 3
-    assert client.core.delivers_until_ms == began_ms + 9_000 + SETTINGS.lease_ms
-
-
-@pytest.mark.parametrize(
-    ("error", "keeps_id", "stops"),
-    [
-        (Error.REBALANCE_IN_PROGRESS, True, False),
-        (Error.ILLEGAL_GENERATION, True, True),
-        (Error.UNKNOWN_MEMBER_ID, False, True),
-    ],
-)
-def test_a_heartbeat_says_when_to_join_again(error: Error, keeps_id: bool, stops: bool) -> None:
-    """With its id, as long as that is known; what is lost is stopped at once."""
-    client = ClientAlone().stable()
-    client.holds = (HeartbeatRequest,)
-    client.wait(3_000)
-    client.answer(client.held[0], HeartbeatResponse(error=error))
-
-    assert client.core.delivers_until_ms == 0
-    assert bool(client.core.coordinator.generation.member_id) is keeps_id
-    assert bool(client.effects(StopFetchers)) is stops
+    begun = client.effects(StartFetchers)[-1]
+    assert {(start.partition, start.offset) for start in begun.partitions} == {("0", 3), ("1", 7)}
 
 
 # ── Before a join ───────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from herdproof import Consumer
+from herdproof.consuming.consumer_protocol import write_assignment
 from herdproof.consuming.events import Revoked, Shutdown, StopFetchers
 from herdproof.protocols.group_protocol.client.assignors.assignor import (
     MemberSubscription,
@@ -17,6 +18,7 @@ from herdproof.protocols.group_protocol.client.assignors.assignor import (
     Plan,
 )
 from herdproof.protocols.group_protocol.client.core.events import EndClient, Fail, Fenced
+from herdproof.protocols.group_protocol.client.core.inherited import topics_shared_out
 from herdproof.protocols.group_protocol.client.core.settings import BadClientSettings
 from herdproof.protocols.group_protocol.client.core.states import MemberState
 from herdproof.protocols.group_protocol.client.shell import wire
@@ -31,6 +33,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from herdproof.protocols.group_protocol.testing.broker import LocalBroker
 from properties.protocols.group_protocol.client.client_world import ClientAlone
+from properties.protocols.group_protocol.group_world import TOPIC
 
 
 def static_member(**more: Any) -> ClientAlone:
@@ -105,6 +108,28 @@ def test_a_leader_that_comes_back_leaves_the_assignment_as_it_is() -> None:
     assert Counts.plans == 1
     assert sync.assignments == ()
     assert again.core.coordinator.assignment_snapshot == again.topics
+
+
+def test_a_static_leader_leaves_word_of_the_topics_that_it_shared_out() -> None:
+    """In its own part alone, where its next life finds it: partitions that came since are new."""
+    client = static_member().stable()
+    client.give(Shutdown())
+    again = static_member()
+    again.world, again.topics = client.world, {TOPIC: 4}
+    again.stable()
+
+    first, skipped, second = [*client.sent(SyncGroupRequest), *again.sent(SyncGroupRequest)]
+    assert [topics_shared_out(each.assignment) for each in first.assignments] == [{TOPIC: 3}]
+    assert skipped.assignments == ()
+    assert [topics_shared_out(each.assignment) for each in second.assignments] == [{TOPIC: 4}]
+
+
+@pytest.mark.parametrize("words", [None, b"", b"\xff", b"[1]", b'{"t": "many"}'])
+def test_words_of_others_are_no_list_of_topics(words: bytes | None) -> None:
+    """An assignor may have put anything there; so may an empty assignment, or a broken one."""
+    assert topics_shared_out(write_assignment([("t", 0)], words)) is None
+    assert topics_shared_out(b"") is None
+    assert topics_shared_out(b"\0") is None
 
 
 def test_who_finds_another_one_under_its_name_ends_and_says_so() -> None:

@@ -27,7 +27,7 @@ from herdproof.protocols.group_protocol.tracing import CONSUMER
 from herdspec.check.conformance.conform import Outcome, Verdict
 
 BLOCK = 4
-CALM = 1
+CALM = 6
 """A run in which nothing goes wrong, and members join one after another."""
 Spoils = Callable[[dict[str, Any]], object]
 

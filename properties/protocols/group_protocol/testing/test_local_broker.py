@@ -293,8 +293,22 @@ MISUSES: dict[str, tuple[Callable[[LocalBroker], object], str]] = {
         lambda b: b.fault("error", api="Produce", error="NOT_COORDINATOR"), "drop it instead",
     ),
     "fault number 0": (lambda b: b.fault("drop", api="Fetch", nth=0), "both count from 1"),
+    "fault number one and a half": (
+        lambda b: b.fault("drop", api="Fetch", nth=1.5),  # type: ignore[arg-type]
+        "both count from 1",
+    ),
+    "a drop of minus a second": (
+        lambda b: b.fault("drop", api="Fetch", seconds=-1.0), "seconds are said with 'delay' alone"
+    ),
+    "a delay without end": (
+        lambda b: b.fault("delay", api="Fetch", seconds=float("inf")), "'delay' with seconds=inf"
+    ),
     "delay of nothing": (lambda b: b.fault("delay", api="Fetch"), "said with 'delay' alone"),
     "time back": (lambda b: b.advance(-1), "time does not go back"),
+    "time without end": (lambda b: b.advance(float("inf")), "a week, is the most"),
+    "time that is no number": (lambda b: b.advance(float("nan")), "a week, is the most"),
+    "asked for no api": (lambda b: b.asked("Hartbeat", "a"), "no client sends 'Hartbeat'"),
+    "no record": (lambda b: b.produce("t", None), "text or bytes"),  # type: ignore[arg-type]
     "no topic": (lambda b: b.produce("u", "x"), "create_topic('u') comes first"),
     "no partition": (lambda b: b.produce("t", "x", partition=9), "has no partition 9"),
     "topic twice": (lambda b: b.create_topic("t"), "there is a topic t already"),

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from linecache import getline
 from traceback import FrameSummary, extract_tb
@@ -175,6 +175,12 @@ class Carried(NamedTuple):
     """The promises that the first state on the way to it breaks, of those that break any."""
 
 
+_carried = partial(tuple.__new__, Carried)
+"""Makes one of a tuple of its parts: of every line at least one is made."""
+_UNWATCHED: list[Any] = []
+"""The path of who is not watched: none."""
+
+
 @dataclass
 class Follower:
     """
@@ -240,8 +246,7 @@ class Follower:
 
         `ends` is the number of a step under way which this line ends.
         """
-        silent = line.silent
-        if silent or self._under_way:
+        if line.silent or self._under_way:
             after = self._after_silence(line, ends)
         else:
             after = []
@@ -285,14 +290,16 @@ class Follower:
         """Add the states that a line leads to from one; the plain loops of a long trace."""
         take, taken, ways = self.steps.take, self.taken, line.ways
         known, claims, is_watched = len(found), line.claims, self._is_watched
-        for way in ways(carried.state) if callable(ways) else ways:
+        begin, silent, early, broken = carried
+        tried = 0
+        for way in ways(begin) if callable(ways) else ways:
             if way is ELSE:
                 if len(found) > known:
                     break
                 continue
-            state, path = carried.state, [carried.state] if is_watched else []
+            state, path = begin, [begin] if is_watched else _UNWATCHED
             for action, arguments in way:
-                self.tried += 1
+                tried += 1
                 state = take(state, action, arguments)
                 if state is None:
                     break
@@ -301,12 +308,14 @@ class Follower:
             else:
                 if claims(state):
                     continue
-                broken = self._broken(carried, way, path) if is_watched else carried.broken
-                found.append(Carried(state, carried.silent, carried.early, broken))
+                if is_watched:
+                    broken = self._broken(carried, way, path)
+                found.append(_carried((state, silent, early, broken)))
                 for action, _ in way:
                     taken[action] += 1
                 if not line.every:
                     break
+        self.tried += tried
 
     def _broken(self, carried: Carried, way: Way, path: Sequence[Any]) -> Sequence[str]:
         """The promises that the first such state on a way breaks; each step is told of."""

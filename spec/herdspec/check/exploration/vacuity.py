@@ -25,7 +25,7 @@ from herdspec.language.reading.source import function_of
 from herdspec.language.rich import Place
 from herdspec.language.specification import Promise, Specification
 from herdspec.language.surface import Expectation
-from herdspec.language.types import BOOL, MachineOf
+from herdspec.language.types import BOOL, MachineOf, SortOf
 
 MOST = 200_000
 """Spaces of more states are not looked at: in those nearly everything comes about."""
@@ -83,8 +83,15 @@ def antecedents(spec: Specification, promise: Promise) -> tuple[Antecedent, ...]
     reader = _Reader(spec, promise)
     body = reader.function.tree.body
     found = [reader.made(part, before) for part, before in parts_of(body)]
-    # What the state does not decide (`if a != b`) says nothing of the states.
-    return tuple(a for a in found if a is not None and g.leaves(a.formula, "field"))
+    # What the state does not decide (`if a != b`) says nothing of the states; nor does what is said
+    # of elements that nothing else is about, where the promise as a whole is true of any.
+    known = (a for a in found if a is not None and g.leaves(a.formula, "field"))
+    return tuple(a for a in known if elements_in(a.formula) <= {*spec.sorts})
+
+
+def elements_in(formula: Expr) -> set[str]:
+    """The names of the sorts that a formula ranges over."""
+    return {x.kind.name for x in g.leaves(formula, "var") if isinstance(x.kind, SortOf)}
 
 
 @dataclass

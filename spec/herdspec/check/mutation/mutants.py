@@ -130,13 +130,13 @@ class Places:
             case ast.Return(value=ast.expr() as test) if self.is_test:
                 yield from _condition(test)
             case ast.If(test=test) | ast.IfExp(test=test):
-                yield _negated(test)
+                yield negated(test)
             case ast.comprehension(ifs=tests):
                 for test in tests:
-                    yield _dropped(test, neutral=True)
+                    yield dropped(test, neutral=True)
             case ast.BoolOp(op=op, values=values):
                 for value in values:
-                    yield _dropped(value, neutral=isinstance(op, ast.And))
+                    yield dropped(value, neutral=isinstance(op, ast.And))
             case ast.Compare():
                 yield from _shifted(node)
             case ast.Constant(value=int() as number) if not isinstance(number, bool):
@@ -150,10 +150,10 @@ class Places:
             ):
                 kept = ast.Subscript(queue, at, ast.Load())
                 yield node, "skip", _turned(node, kept), kept
-            case ast.stmt() if self._changes(node):
+            case ast.stmt() if self.changes(node):
                 yield node, "skip", f"skip `{said(node)}`", ast.Pass()
 
-    def _changes(self, s: ast.stmt) -> bool:
+    def changes(self, s: ast.stmt) -> bool:
         """Tells whether a statement changes the state, by itself or by a helper."""
         match s:
             case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
@@ -186,17 +186,19 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 def _condition(test: ast.expr) -> Iterator[Place]:
     """A condition that stands alone is dropped; each of its conjuncts is negated."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        yield from (_negated(value) for value in test.values)
+        yield from (negated(value) for value in test.values)
     elif not isinstance(test, ast.Constant):
-        yield _dropped(test, neutral=True)
-        yield _negated(test)
+        yield dropped(test, neutral=True)
+        yield negated(test)
 
 
-def _dropped(test: ast.expr, *, neutral: bool) -> Place:
+def dropped(test: ast.expr, *, neutral: bool) -> Place:
+    """A condition that counts no more: in its place stands what leaves the others as they are."""
     return test, "drop", f"drop `{said(test)}`", ast.Constant(neutral)
 
 
-def _negated(test: ast.expr) -> Place:
+def negated(test: ast.expr) -> Place:
+    """A condition that is turned round."""
     plain = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
     new = test.operand if plain else ast.UnaryOp(ast.Not(), test)  # type: ignore[attr-defined]
     return test, "negate", f"negate `{said(test)}`", new

@@ -86,7 +86,11 @@ class Scripted:
         except TypeError:  # a map or a set among the arguments
             step = self._planned(action, self._numbers(action, arguments))
         after = step(before.numbers)
-        return None if after is None else self._seen(after)
+        if after is None:
+            return None
+        seen = _new(self._seen)
+        _keep(seen, after)
+        return seen
 
     def changed(
         self, action: str, arguments: tuple[Any, ...], before: Any, after: Any
@@ -138,7 +142,8 @@ class _Seen:
         raise AttributeError(f"{name}: a view of a state is read only")
 
 
-_keep = _Seen.__dict__["numbers"].__set__
+_new, _keep = object.__new__, _Seen.__dict__["numbers"].__set__
+"""Both make a view without a call of Python's own: each step of a trace makes one."""
 
 
 class _Views:
@@ -175,13 +180,13 @@ class _Views:
         if known is None and not is_number(kind):
             read = {key: self._value(kind, name, index) for key, index in indices.items()}
             entries = type("Entries", (_Entries,), {"read": read, "__slots__": ()})
-            return lambda seen: entries(seen.numbers)
+            return _viewed(entries, None)
         slots = {key: self._slots[name, index] for key, index in indices.items()}
         field = next((field for field, _ in slots.values()), 0)
         places = {key: place for key, (_, place) in slots.items()}
         base, made = (_Numbers, {}) if known is None else (_Known, {"known": known})
         entries = type("Entries", (base,), {"read": places, **made, "__slots__": ()})
-        return lambda seen: entries(seen.numbers[field])
+        return _viewed(entries, field)
 
     def _known(self, kind: Any) -> list[Any] | None:
         """The values of a kind, by number; None where there may be many of them."""
@@ -223,13 +228,11 @@ class _Views:
 
 
 class _Entries(Mapping[Any, Any]):
-    """A map's entries, each read when it is asked for."""
+    """A map's entries, each read when it is asked for; `_viewed` makes them."""
 
     __slots__ = ("_numbers",)
+    _numbers: Any
     read: ClassVar[Mapping[Any, Any]]
-
-    def __init__(self, numbers: Any) -> None:
-        self._numbers = numbers
 
     def __getitem__(self, key: Any) -> Any:
         return self.read[key](self._numbers)
@@ -258,3 +261,22 @@ class _Known(_Entries):
 
     def __getitem__(self, key: Any) -> Any:
         return self.known[self._numbers[self.read[key]]]
+
+
+_look_at = _Entries.__dict__["_numbers"].__set__
+
+
+def _viewed(entries: type[_Entries], field: int | None) -> Callable[[Any], Any]:
+    """The function that makes the view of a map, of all numbers of a state or of one field's."""
+
+    def of_field(seen: Any) -> Any:
+        made = _new(entries)  # as it is with states: no call of Python's own
+        _look_at(made, seen.numbers[field])
+        return made
+
+    def of_all(seen: Any) -> Any:
+        made = _new(entries)
+        _look_at(made, seen.numbers)
+        return made
+
+    return of_all if field is None else of_field

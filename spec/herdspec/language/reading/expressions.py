@@ -75,6 +75,7 @@ class Notes:
     heads: dict[tuple[str, tuple[Expr, ...]], Expr] = field(default_factory=dict)
     counts: dict[tuple[Expr, tuple[Expr, ...], int], Expr] = field(default_factory=dict)
     seen: dict[Any, Seen] = field(default_factory=dict)
+    inlined: set[Function] = field(default_factory=set)
     file: str = ""  # the action's: what stands in another one has no branches of its own
 
     def invent(self, name: str, kind: Key) -> Expr:
@@ -514,9 +515,9 @@ class Scope:
     def method(self, at: ast.AST, owner: ast.expr, name: str) -> Function:
         """A helper of the spec, or of a machine in it."""
         whole = self.machine(owner)
-        assert whole is not None, "asked of machines only"
-        if name not in whole.methods:
+        if whole is None or name not in whole.methods:
             raise self.refuse(at, f"the unknown method `{name}`", "define it in the spec")
+        self.notes.inlined.add(whole.methods[name])
         return whole.methods[name]
 
     def enter(self, call: ast.Call, function: Function) -> Scope:

@@ -18,6 +18,7 @@ from herdspec.language import rich
 from herdspec.language.graph import Expr
 from herdspec.language.reading import calls, channels, quantifiers, sets
 from herdspec.language.reading.expressions import Notes, Scope, Whole
+from herdspec.language.reading.shared import translated
 from herdspec.language.reading.source import Function, function_of
 from herdspec.language.rich import Fields, Place, Struct, Value
 from herdspec.language.surface import LIVE, Expectation, Property
@@ -338,14 +339,24 @@ def execute(
 
     `place` is where its machine stands (by default, it is the whole), `given` what selects it.
     """
+    here = place or Place("", (), MachineOf(shape))
+    notes = Notes(relational, file=function.file)
+    return translated(
+        shape, (function.python, here.name), notes,
+        lambda: _executed(function, here, given, shape, fields, notes),
+    )  # fmt: skip
+
+
+def _executed(
+    function: Function, here: Place, given: tuple[Parameter, ...], shape: Shape, fields: Fields,
+    notes: Notes,
+) -> Executed:  # fmt: skip
     if not function.tree.args.args:
         raise function.refuse(function.tree, "an action without `self`", "write a method")
     owner, *others = function.tree.args.args
-    here = place or Place("", (), MachineOf(shape))
     parameters = [*given, *(_parameter(function, p) for p in others)]
     values = {p.arg: _given(function, p) for p in others}
     names: dict[str, Value | Whole] = {owner.arg: Whole(here, _methods(here, shape)), **values}
-    notes = Notes(relational, seen=shape.seen, file=function.file)
     body = Body(function, dict(fields), names, notes)
     body.run(function.tree.body)
     updates = {name: new for name, new in body.state.items() if new is not fields[name]}
@@ -429,6 +440,17 @@ def evaluate(
     relational: bool = False,
 ) -> Evaluated:  # fmt: skip
     """A property over one state, or over two for a step."""
+    notes = Notes(relational)
+    return translated(
+        shape, (promise.function, promise.expectation, promise.negated), notes,
+        lambda: _evaluated(promise, shape, states, names, notes),
+    )  # fmt: skip
+
+
+def _evaluated(
+    promise: Property, shape: Shape, states: tuple[Fields, ...], names: Mapping[str, Any],
+    notes: Notes,
+) -> Evaluated:  # fmt: skip
     function = function_of(promise.function, names)
     parameters = function.tree.args.args
     lively = promise.expectation in LIVE
@@ -444,7 +466,6 @@ def evaluate(
     }
     chosen = tuple(_element(function, p) for p in parameters[len(states) :])
     known.update(dict(chosen))
-    notes = Notes(relational, seen=shape.seen)
     scope = Scope(function, dict(states[0]), known, notes)
     goal = None
     if promise.expectation is Expectation.LEADS_TO:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from herdspec.check.plans import (
@@ -57,11 +58,39 @@ def columns() -> tuple[Column, ...]:
     return COLUMNS
 
 
-def flaws() -> Mapping[str, Flaw]:
-    """The verified central coordinator with one mistake each, and `002` with `000`'s consumer."""
-    from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, FLAWS, FOUND
+def variants() -> dict[str, Specification]:
+    """Members that say which registrations have stopped; and those that resume them, as ours do."""
+    from herdspec.protocols.central_coordinator.variants.resuming_properties import RESUMING
+    from herdspec.protocols.central_coordinator.variants.returning_properties import RETURNING
 
-    return {"drafted-000": DRAFTED_000, **FLAWS, **FOUND}
+    return {"returning": RETURNING, "resuming": RESUMING}
+
+
+def resumed() -> tuple[Check, ...]:
+    """The checks of members that resume, which is how ours are by default."""
+    from herdspec.protocols.central_coordinator.variants.resuming_properties import (
+        RESUMING,
+        RESUMING_HELD,
+        RESUMING_REFINEMENT,
+    )
+
+    looked = replace(central(RESUMING, 2, 1, 2, faults=1), subject="resuming")
+    alone = replace(central(RESUMING_HELD, 2, 1, 1, faults=1), subject="resuming")
+    return (
+        exploration(looked),
+        liveness(alone),
+        proof("resuming", RESUMING, ()),
+        refinement_seen("resuming", RESUMING_REFINEMENT, looked.sizes, faults=1, bound=5),
+    )
+
+
+def flaws() -> Mapping[str, Flaw]:
+    """It, or one of its forms, with one mistake each, and `002` with `000`'s consumer."""
+    from herdspec.protocols.central_coordinator.flaws import DRAFTED_000, FLAWS, FOUND
+    from herdspec.protocols.central_coordinator.variants.resuming_flaws import RESUMING_FLAWS
+    from herdspec.protocols.central_coordinator.variants.returning_flaws import RETURNING_FLAWS
+
+    return {"drafted-000": DRAFTED_000, **FLAWS, **FOUND, **RETURNING_FLAWS, **RESUMING_FLAWS}
 
 
 def planned(scale: Scale) -> Plan:
@@ -99,17 +128,18 @@ def planned(scale: Scale) -> Plan:
         exploration(owed(2, 1, 2, faults=2)),
         liveness(owed(2, 1, 1, faults=2)),
         proof("contract", RESETTING, ()),
+        *resumed(),
         *flawed("drafted", DRAFTED_002),
         flawed("drafted", ALONE)[-1],
         *(check for name, flaw in flaws.items() for check in flawed(name, flaw)),
     )
     specs = {
         "verified": CENTRAL_COORDINATOR, "without_lease": without_lease(), "contract": RESETTING,
-        "timed": TIMED, "drafted": DRAFTED_002.spec,
+        "timed": TIMED, "drafted": DRAFTED_002.spec, **variants(),
     }  # fmt: skip
     assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
     return Plan(
-        "central_coordinator", checks, others=("without_lease", "timed", "contract"),
+        "central_coordinator", checks, others=("without_lease", "timed", "contract", "resuming"),
         flaws=tuple(flaws), assumed=assumed, not_modelled=not_modelled, discharges=DISCHARGES,
         specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
     )  # fmt: skip
@@ -151,5 +181,6 @@ def seen_as(subject: str, through: Refinement, *, faults: int) -> Check:
 
 PROTOCOL = Protocol(
     "central_coordinator", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
-    flaws=flaws, plan=planned, mistaken=mistaken, columns=columns, builds_on=("election",),
+    variants=variants, flaws=flaws, plan=planned, mistaken=mistaken, columns=columns,
+    builds_on=("election",),
 )  # fmt: skip

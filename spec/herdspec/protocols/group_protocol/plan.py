@@ -171,6 +171,6 @@ def mistaken() -> list[Looked]:
 
 PROTOCOL = Protocol(
     "group_protocol", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
-    flaws=flaws, plan=planned, mistaken=mistaken,
+    variants=variants, flaws=flaws, plan=planned, mistaken=mistaken,
     builds_on=("election",),
 )  # fmt: skip

@@ -73,7 +73,7 @@ class ProtocolGroup(Spec):
         Assumption `evicted_has_stopped`: whom the coordinator counts no more has stopped.
 
         It consumes nothing, and no assignment is on its way to it. A client keeps this if it stops
-        by itself once nothing was answered for its session time-out; Kafka's do not.
+        by itself once no heartbeat was answered for its session time-out; Kafka's do not.
         """
         return all(not self.given[m, p] for p in Partition)
 

@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import count, cycle
 
 SESSION_S = 4.0
-"""Of consumers with coordinators, and of coordinators with ZooKeeper; 10 s where nobody sets it."""
+"""Of consumers with coordinators, and of these with ZooKeeper; 10 and 6 s where nobody sets it."""
 LEASE_S = 2.5
 """After so long a silence of ZooKeeper's a coordinator leads no more."""
 PING_S = 0.5

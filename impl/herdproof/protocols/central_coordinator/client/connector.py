@@ -11,6 +11,9 @@ sent (the Register, for the first). The coordinator can have sent the new reques
 answer, so its own count, from its sending, ends later. A copy of a ping has its correlation id and
 renews nothing: it may have been on its way for long.
 
+A registration may go on over another connection (`take_over`): its lease is what it was, until a
+new request comes. To ask for that does not renew it.
+
 Source: `000` (Connector) and `002` (On Consumer Handling Coordinator Request), as PROTOCOLS.md
 rules (section B: 2, 7 and 8).
 """
@@ -23,6 +26,7 @@ from msgspec.structs import replace
 
 from herdproof.consuming.events import Assigned, Deliver, Revoked, StartFetchers, StopFetchers
 from herdproof.consuming.offsets import NamedPartition, Offset
+from herdproof.protocols.central_coordinator.client.refusals import refusal_of
 from herdproof.protocols.central_coordinator.client.reports import What
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
 from herdproof.protocols.central_coordinator.client.topic_registry import Consumption, Registry
@@ -126,10 +130,13 @@ class Connector:
         self.connection: int | None = None
         """The correlation id of its Register; None before that, and once it is given up."""
         self.registered = False
+        """Its registration is accepted, and the connection stands."""
         self.member = ""
         """Name of this registration at the coordinator; empty where it has not said."""
         self.leaving = False
         self.answered_ms = now_ms
+        self.heard_ms = now_ms
+        """When the coordinator has said something, or was first asked to."""
         self.lease_ends_ms = now_ms + settings.session_timeout_ms
         self.last_request: int | None = None
         self.barred = 0
@@ -166,8 +173,13 @@ class Connector:
 
     def give_up(self, until_ms: int) -> list[Step]:
         """Tell, once, of the last step over this connection, and until when is delivered after."""
-        told = self._step("on_lost_connection")
+        told = self.lose_touch(until_ms)
         self.connection = None
+        return told
+
+    def lose_touch(self, until_ms: int) -> list[Step]:
+        """Tell that the connection is gone, while something is delivered until then."""
+        told = self._step("on_lost_connection")
         return [replace(step, until_ms=until_ms) for step in told]
 
     def _step(
@@ -194,7 +206,7 @@ class Connector:
         return min(
             self.lease_ends_ms if self.registered else self._request_deadline_ms,
             *(pending.deadline_ms for pending in self._pending.values()),
-            *(unstored.retry_ms for unstored in self._unstored.values()),
+            *(unstored.retry_ms for unstored in self._unstored.values() if self.registered),
             self.lease_ends_ms if self._leave_until_ms is None else self._leave_until_ms,
             self.lease_ends_ms,
         )
@@ -217,7 +229,7 @@ class Connector:
         if self._leave_until_ms is not None and now_ms >= self._leave_until_ms:
             self._left = True
         for partition, unstored in list(self._unstored.items()):
-            if now_ms >= unstored.retry_ms:
+            if now_ms >= unstored.retry_ms and self.registered:
                 del self._unstored[partition]
                 effects += self._commit((unstored.offset,), now_ms, resolved=True)
         return effects
@@ -227,8 +239,12 @@ class Connector:
     def register(
         self, group: str, topic_count: str, former: tuple[str, ...] | None = None
     ) -> Effects:
-        """The first request; `former` registrations have stopped (None: of version 1)."""
-        settings = self.settings
+        """
+        The first request; `former` registrations have stopped (None: of version 1).
+
+        Who has taken over another connection asks to resume its registration.
+        """
+        settings, resumes = self.settings, bool(self.member)
         request = self._request(
             Register(
                 group_id=group,
@@ -240,19 +256,30 @@ class Connector:
                 max_ping_retries=settings.max_ping_retries,
                 session_timeout_ms=settings.session_timeout_ms,
                 former=former,
+                resumes=self.member if resumes else None,
             ),
-            generation=0,
+            generation=self.consumption.generation if resumes else 0,
         )
         self.group, self.connection = group, self._correlation_id
-        return [*self._step("register", subscription=topic_count), *request]
+        action: ConsumerAction = "resume" if resumes else "register"
+        generation = request[0].frame.generation
+        return [*self._step(action, generation, subscription=topic_count), *request]
+
+    def take_over(self, lost: Connector) -> None:
+        """Go on, over this connection, with the registration of one that is lost."""
+        assert lost.connection is not None, "it was registered"
+        self.member, self.barred = lost.member, lost.barred
+        self.lease_ends_ms = lost.lease_ends_ms
+        self._unstored = lost._unstored
+        self._correlation_id = lost.connection - 1  # the Register has the same as before
 
     def handle(self, frame: Frame, now_ms: int) -> Effects:
         """Take one frame of the coordinator; `Lost` if that ends the connection."""
+        self.heard_ms = now_ms
         self._check_epoch(frame)
         message = frame.message
         if isinstance(message, RegisterResponse) and not self.registered:
-            self.member = message.member or ""
-            return self.handle_register_response(message.error_code)
+            return self.handle_register_response(message)
         if not self.registered:
             raise Lost(f"a {type(message).__name__} came before the Register was answered")
         if isinstance(message, CommitResponse):
@@ -273,12 +300,15 @@ class Connector:
             case _:
                 raise Lost(f"a {type(message).__name__} came, which nobody asked for")
 
-    def handle_register_response(self, code: ErrorCode) -> Effects:
+    def handle_register_response(self, response: RegisterResponse) -> Effects:
         """Accepted; or refused: `Lost`."""
+        code, name = response.error_code, response.member or ""
+        if code is ErrorCode.NONE and self.member not in ("", name):
+            raise Lost(f"it asked to resume {self.member}, not {name}", ErrorCode.ILLEGAL_STATE)
         if code is not ErrorCode.NONE:
             advice = _ADVICE.get(code, "")
             raise Lost(f"the registration was refused: {code.name}{advice}", code)
-        self.registered = True
+        self.registered, self.member = True, name
         return [Report(What.REGISTERED, details=(("channel", self.channel),))]
 
     def handle_ping_request(self, frame: Frame, now_ms: int) -> Effects:
@@ -327,6 +357,9 @@ class Connector:
         if info is None or self.consumption.fetcher_stopped or not self._is_current(generation):
             return []
         info.consumed_offset = offset.offset
+        if not self.registered:  # it is stored once it is again
+            self._unstored[NamedPartition(offset.topic, offset.partition)] = Unstored(offset, 0)
+            return []
         return self._commit((offset,), now_ms, resolved=True)
 
     def handle_commit(self, asked: CommitAsked, now_ms: int) -> Effects:
@@ -387,11 +420,25 @@ class Connector:
             consumption.revocations += 1
         return [StopFetchers(), *([Revoked(revoked)] if revoked else [])]
 
+    def may_resume(self) -> bool:
+        """It was given something in the present generation, or nothing; and was not stopped."""
+        return bool(self.member) and not self.consumption.fetcher_stopped
+
+    def consume_on(self) -> None:
+        """The connection is gone; what is consumed goes on until the lease is over."""
+        self.registered = False
+        for pending in self._pending.values():
+            if pending.resolved and pending.generation == self.consumption.generation:
+                [offset] = pending.offsets
+                partition = NamedPartition(offset.topic, offset.partition)
+                self._unstored[partition] = Unstored(offset, 0)
+
     def abandon(self) -> Effects:
         """The connection is gone, and with it the answers to what was asked over it."""
+        abandoned, self._pending = self._pending, {}
         return [
             Committed(pending.asked, ErrorCode.NOT_STORED)
-            for pending in self._pending.values()
+            for pending in abandoned.values()
             if pending.asked is not None
         ]
 
@@ -433,7 +480,7 @@ class Connector:
         )
         return Send(self.channel, response)
 
-    def _request(self, message: Message, generation: int) -> Effects:
+    def _request(self, message: Message, generation: int) -> list[Send]:
         """A request of this consumer's own."""
         self._correlation_id = (self._correlation_id + 1) % IDS
         request = Frame(
@@ -549,16 +596,3 @@ class Connector:
 
     def _own_offsets(self) -> tuple[Offset, ...] | None:
         return self.consumption.consumed() if self.settings.auto_commit else None
-
-
-def refusal_of(request: Message) -> tuple[Message, ErrorCode] | None:
-    """The response, and its error, to a request in a past epoch; responses have none."""
-    match request:
-        case Ping():
-            return PingResponse(None), ErrorCode.STALE_EPOCH
-        case Stop():
-            return StopResponse(None), ErrorCode.STALE_EPOCH
-        case Start():
-            return StartResponse(ErrorCode.STALE_EPOCH), ErrorCode.STALE_EPOCH
-        case _:
-            return None

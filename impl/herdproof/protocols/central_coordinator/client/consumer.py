@@ -2,8 +2,9 @@
 The core of system B's consumer, with no socket, clock or thread inside.
 
 It knows some brokers. It *consults* them in turns until one names the coordinator, connects to it,
-registers, and from then on only answers (`connector.py`). When the connection is lost it closes its
-fetchers, and consults again.
+registers, and from then on only answers (`connector.py`). When the connection is lost it consults
+again. Until its lease is over it consumes on meanwhile, and asks whoever coordinates then to
+*resume* its registration; then, or where it is refused, it closes its fetchers, and registers anew.
 
 A shell owes it what `events.py` says, and beside:
 
@@ -26,6 +27,7 @@ from typing import ClassVar, assert_never
 from herdproof.consuming import subscription
 from herdproof.consuming.events import Consumed, Resolved, RevocationHandled
 from herdproof.protocols.central_coordinator.client.connector import Connector, Effects, Lost
+from herdproof.protocols.central_coordinator.client.lookout import Lookout
 from herdproof.protocols.central_coordinator.client.reports import What
 from herdproof.protocols.central_coordinator.client.server_cluster import Address, ServerCluster
 from herdproof.protocols.central_coordinator.client.settings import ConsumerSettings
@@ -89,10 +91,16 @@ NEXT: Mapping[ConsumerPhase, frozenset[ConsumerPhase]] = {
         }
     ),
     ConsumerPhase.CONNECTING: frozenset(
-        {ConsumerPhase.REGISTERING, ConsumerPhase.BACKING_OFF, ConsumerPhase.CLOSED}
+        {
+            ConsumerPhase.CONNECTING,
+            ConsumerPhase.REGISTERING,
+            ConsumerPhase.BACKING_OFF,
+            ConsumerPhase.CLOSED,
+        }
     ),
     ConsumerPhase.REGISTERING: frozenset(
         {
+            ConsumerPhase.CONNECTING,
             ConsumerPhase.REGISTERED,
             ConsumerPhase.BACKING_OFF,
             ConsumerPhase.FAILED,
@@ -100,7 +108,12 @@ NEXT: Mapping[ConsumerPhase, frozenset[ConsumerPhase]] = {
         }
     ),
     ConsumerPhase.REGISTERED: frozenset(
-        {ConsumerPhase.BACKING_OFF, ConsumerPhase.LEAVING, ConsumerPhase.CLOSED}
+        {
+            ConsumerPhase.CONNECTING,
+            ConsumerPhase.BACKING_OFF,
+            ConsumerPhase.LEAVING,
+            ConsumerPhase.CLOSED,
+        }
     ),
     ConsumerPhase.LEAVING: frozenset({ConsumerPhase.CLOSED}),
     ConsumerPhase.CLOSED: frozenset(),
@@ -113,6 +126,9 @@ FORMER_SAID = 8
 
 SEEKS_FOR_MS = 30_000
 """For so long after it has lost its coordinator, a consumer looks for the next one often."""
+
+ASKS_AGAIN = frozenset({ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.STALE_EPOCH})
+"""Where it was refused so, or not answered, another coordinator may let a registration resume."""
 
 PERMANENT = frozenset(
     {ErrorCode.INVALID_SUBSCRIPTION, ErrorCode.INVALID_TIMEOUTS, ErrorCode.UNKNOWN_VERSION}
@@ -142,8 +158,11 @@ class ConsumerCore:
         self.settings = settings
         self.server_cluster = ServerCluster(brokers, start_index)
         self.consumption = Consumption(subscription.parse(topic_count), consumer_id)
+        self.lookout = Lookout(self.consumption, settings, self.server_cluster, self._next_channel)
         self.phase = ConsumerPhase.IDLE
         self.connector: Connector | None = None
+        self.kept: Connector | None = None
+        """The lost connection, while its lease holds, and no other connection stands."""
         self.channel: int | None = None
         """The connection of the present phase; None where it has none."""
         self.channels = 0
@@ -159,6 +178,10 @@ class ConsumerCore:
         self._spread = (start_index % 1_000) / 1_000
         self._number = start_index * 7_919  # a prime, so that few others get near
         self._consulted: Address | None = None
+        self._silent: Address | None = None
+        """The coordinator that was given up as silent, until another lets this one register."""
+        self._asked_ms = 0
+        """When the last connection was asked for."""
         self._deadline_ms: int | None = None
         self._backed_off_ms = 0
         """When the back-off is over."""
@@ -171,9 +194,11 @@ class ConsumerCore:
     def receive(self, event: ConsumerEvent, now_ms: int) -> list[ConsumerEffect]:
         """Take one event; answer with what must now happen, in order."""
         effects: Effects = []
+        # First of all: who was paused must not go on as if nothing had happened.
         if self.connector is not None:
-            # First of all: who was paused must not go on as if nothing had happened.
             effects += self._through(Connector.check_lease, now_ms)
+        elif self.kept is not None and now_ms >= self.kept.lease_ends_ms:
+            effects += self._lets_go()
         effects += self._take(event, now_ms)
         if self.phase is ConsumerPhase.LEAVING and self.connector:
             effects += self.connector.take_leave(now_ms)
@@ -183,6 +208,7 @@ class ConsumerCore:
             effects += self.connector.tell_lease()
         if isinstance(event, Tick):
             self._wakes_ms = None
+        effects += self._look_out(now_ms)
         return effects + self._wake()
 
     def may_deliver(self, now_ms: int) -> bool:
@@ -192,9 +218,13 @@ class ConsumerCore:
     @property
     def delivers_until_ms(self) -> int:
         """Until when records may reach the application; 0 while no fetcher runs."""
-        if self.consumption.fetcher_stopped or self.connector is None:
-            return 0
-        return self.connector.delivers_until_ms
+        holder = self._holder
+        return 0 if holder is None else holder.delivers_until_ms
+
+    @property
+    def _holder(self) -> Connector | None:
+        """Whose lease counts."""
+        return self.connector or self.kept
 
     @property
     def fetcher_stopped(self) -> bool:
@@ -218,24 +248,51 @@ class ConsumerCore:
         return self._consult(now_ms) if self.phase is ConsumerPhase.IDLE else []
 
     def on_lost_connection(
-        self, why: str, now_ms: int, last_words: Sequence[ConsumerEffect] = ()
-    ) -> Effects:
-        """Consumer.onLostConnection: close the fetchers first; consult again after a while."""
+        self, why: str, now_ms: int, last_words: Sequence[ConsumerEffect] = (), *,
+        may_resume: bool = False, following: Address | None = None,
+    ) -> Effects:  # fmt: skip
+        """
+        Consumer.onLostConnection: consult again after a while; but close the fetchers first.
+
+        Those of who `may_resume` run on, as long as its lease holds. A coordinator that it is
+        `following` instead is connected to at once.
+        """
         connector = self.connector
         assert connector is not None, "there is a connector wherever a connection can be lost"
-        effects = self._let_go(connector)
-        if connector.member:
-            self.former.append(connector.member)
         if connector.registered:
             self._seeks_until_ms = now_ms + SEEKS_FOR_MS
-        self._lease_over_ms = connector.lease_ends_ms
-        self.connector = None
-        effects = [*connector.give_up(self.delivers_until_ms), *effects]
+        if self.lookout.looks and self._consulted is not None:
+            self._silent = self._consulted
+            self.server_cluster.go_on_after(self._silent)
+        self.connector, self.kept = None, connector
+        goes_on = may_resume and self._goes_on(connector, now_ms)
+        if goes_on:
+            connector.consume_on()
+            effects: Effects = [*connector.lose_touch(self.delivers_until_ms)]
+        else:
+            effects = self._lets_go()
         effects += [*last_words, *self._hang_up(why), *connector.abandon()]
         effects += [self._report(What.LOST_CONNECTION, why)]
         if self.phase is ConsumerPhase.LEAVING:
             return effects + self._end(ConsumerPhase.CLOSED)
-        return effects + self._back_off(now_ms)
+        if following is not None and not self._winds_up(now_ms):
+            return effects + self._connect_to(following, now_ms)
+        return effects + self._back_off(now_ms, seeks=goes_on)
+
+    def _goes_on(self, connector: Connector, now_ms: int) -> bool:
+        """True if what it consumes may be consumed on, to be resumed at the next coordinator."""
+        is_asked = self.settings.resumes and self.phase is not ConsumerPhase.LEAVING
+        return is_asked and connector.may_resume() and now_ms < connector.lease_ends_ms
+
+    def _lets_go(self) -> Effects:
+        """Do without the registration of a connection that is lost."""
+        connector, self.kept = self.kept, None
+        assert connector is not None, "who calls has looked"
+        effects = self._let_go(connector)
+        if connector.member:
+            self.former.append(connector.member)
+        self._lease_over_ms = connector.lease_ends_ms
+        return [*connector.give_up(self.delivers_until_ms), *effects]
 
     def _let_go(self, connector: Connector) -> Effects:
         """Fetch nothing of the assignment that this connection brought, and forget it."""
@@ -255,6 +312,8 @@ class ConsumerCore:
             case Tick():
                 return self._tick(now_ms)
             case Connected() | ConnectFailed() | Received() | Closed():
+                if event.channel == self.lookout.channel:
+                    return self._hear_lookout(event, now_ms)
                 # Of a connection that was given up, nothing is wanted.
                 return self._hear(event, now_ms) if event.channel == self.channel else []
             case Consumed(offset, generation):
@@ -284,7 +343,7 @@ class ConsumerCore:
         if self.phase is ConsumerPhase.CONNECTING:
             return self._hear_coordinator(event, now_ms)
         if isinstance(event, Closed):
-            return self.on_lost_connection("the connection was closed", now_ms)
+            return self.on_lost_connection("the connection was closed", now_ms, may_resume=True)
         if isinstance(event, Received):
             frame = event.frame
             effects = self._through(lambda c, now: c.handle(frame, now), now_ms)
@@ -295,6 +354,7 @@ class ConsumerCore:
             ):
                 self._enter(ConsumerPhase.REGISTERED)
                 self.failures = 0
+                self._silent = None
                 self.says_former = True
             return effects
         return []
@@ -333,8 +393,7 @@ class ConsumerCore:
                 self._report(What.NO_COORDINATOR, ""),
                 *self._back_off(now_ms, seeks=True),
             ]
-        self._enter(ConsumerPhase.CONNECTING)
-        return effects + self._connect(coordinator, now_ms)
+        return effects + self._connect_to(coordinator, now_ms)
 
     def _hear_coordinator(
         self, event: Connected | ConnectFailed | Received | Closed, now_ms: int
@@ -349,6 +408,9 @@ class ConsumerCore:
         self.connector = self.connector_class(
             event.channel, self.consumption, self.settings, now_ms, self._number + event.channel
         )
+        if self.kept is not None:
+            self.connector.take_over(self.kept)
+            self.kept = None
         return self.connector.register(self.group, self.topic_count, self._stopped())
 
     def _stopped(self) -> tuple[str, ...] | None:
@@ -356,6 +418,46 @@ class ConsumerCore:
         if not self.says_former:
             return None
         return () if self.consumption.revocations else tuple(self.former)
+
+    # ── A coordinator that is silent ────────────────────────────────────────────────────────
+
+    def _look_out(self, now_ms: int) -> Effects:
+        """While its coordinator says nothing, ask other brokers who coordinates."""
+        silent_from_ms = self._silent_from_ms()
+        if silent_from_ms is None or now_ms < silent_from_ms:
+            return self.lookout.rest(silent_from_ms)
+        assert self._consulted is not None, "that is the coordinator"
+        return self.lookout.look(now_ms, self._consulted)
+
+    def _silent_from_ms(self) -> int | None:
+        """From when on the coordinator is silent; None where there is none that could be."""
+        connector, settings = self.connector, self.settings
+        if connector is not None and connector.registered:
+            is_leaving = self.phase is ConsumerPhase.LEAVING
+            return None if is_leaving else connector.heard_ms + settings.silence_ms
+        if connector is None and self.phase is not ConsumerPhase.CONNECTING:
+            return None
+        since_ms = self._asked_ms if connector is None else connector.heard_ms
+        return since_ms + (0 if self._consulted == self._silent else settings.patience_ms)
+
+    def _hear_lookout(
+        self, event: Connected | ConnectFailed | Received | Closed, now_ms: int
+    ) -> Effects:
+        """Follow another coordinator once it says itself that it is, in a later epoch."""
+        effects, answer = self.lookout.hear(event, now_ms)
+        if answer is None:
+            return effects
+        self.server_cluster.take_over(answer.coordinator_id, answer.brokers)
+        coordinator = self.server_cluster.coordinator()
+        assert coordinator is not None, "it has listed itself"
+        why = f"the coordinator is silent, and {coordinator} has taken its place"
+        if self.connector is None:
+            return [*effects, *self._hang_up(why), *self._connect_to(coordinator, now_ms)]
+        return effects + self.on_lost_connection(
+            why, now_ms, may_resume=True, following=coordinator
+        )
+
+    # ── Parts ───────────────────────────────────────────────────────────────────────────────
 
     def _tick(self, now_ms: int) -> Effects:
         if self.connector is not None:
@@ -380,25 +482,25 @@ class ConsumerCore:
         if self.phase in (ConsumerPhase.CLOSED, ConsumerPhase.FAILED, ConsumerPhase.LEAVING):
             return []
         if self.phase is not ConsumerPhase.REGISTERED:
-            effects = [] if self.connector is None else self.connector.stop_fetching()
-            return effects + self._end(ConsumerPhase.CLOSED)
+            return self._end(ConsumerPhase.CLOSED)
         self._enter(ConsumerPhase.LEAVING)
         return self._through(Connector.leave, now_ms)
 
-    # ── Parts ───────────────────────────────────────────────────────────────────────────────
-
     def _through(self, handle: Callable[[Connector, int], Effects], now_ms: int) -> Effects:
         """Effects of an event that the connector handles; that may be the connection's end."""
-        if self.connector is None:
+        holder = self._holder
+        if holder is None:
             return []
         try:
-            return handle(self.connector, now_ms)
+            return handle(holder, now_ms)
         except Lost as lost:
-            if lost.code is ErrorCode.UNKNOWN_VERSION and self.says_former:
-                self.says_former = False  # once more, as an older coordinator understands it
+            if lost.code is ErrorCode.UNKNOWN_VERSION and (holder.member or self.says_former):
+                # Once more, as an older coordinator understands it: first without resuming.
+                self.says_former = bool(holder.member) and self.says_former
             elif lost.code in PERMANENT:
                 return self._fail("RegistrationRefused", lost.why)
-            return self.on_lost_connection(lost.why, now_ms, lost.answer)
+            may_resume = not holder.registered and lost.code in ASKS_AGAIN
+            return self.on_lost_connection(lost.why, now_ms, lost.answer, may_resume=may_resume)
 
     def _enter(self, phase: ConsumerPhase) -> None:
         assert phase in NEXT[self.phase], f"{phase} cannot follow {self.phase}"
@@ -408,12 +510,19 @@ class ConsumerCore:
         self._enter(ConsumerPhase.CONSULTING)
         return self._connect(self.server_cluster.next(), now_ms)
 
+    def _connect_to(self, coordinator: Address, now_ms: int) -> Effects:
+        self._enter(ConsumerPhase.CONNECTING)
+        return self._connect(coordinator, now_ms)
+
     def _connect(self, address: Address, now_ms: int) -> Effects:
-        self.channels += 1
-        self.channel = self.channels
+        self.channel = self._next_channel()
         self._consulted = address
-        self._deadline_ms = now_ms + self.settings.request_timeout_ms
+        self._asked_ms, self._deadline_ms = now_ms, now_ms + self.settings.request_timeout_ms
         return [Connect(self.channel, address.host, address.port)]
+
+    def _next_channel(self) -> int:
+        self.channels += 1
+        return self.channels
 
     def _broker_failed(self, why: str, now_ms: int) -> Effects:
         """The next known broker, if there is one that has not failed in this round."""
@@ -448,7 +557,8 @@ class ConsumerCore:
         Once it has returned, that can be said to have stopped; who registers before has to be
         waited for until the lease is over, and would not be given anything earlier.
         """
-        return self.consumption.revocations > 0 and now_ms < self._lease_over_ms
+        winds_up = self.consumption.revocations > 0 and self.kept is None
+        return winds_up and now_ms < self._lease_over_ms
 
     def _hang_up(self, why: str) -> Effects:
         channel, self.channel = self.channel, None
@@ -459,11 +569,13 @@ class ConsumerCore:
 
     def _end(self, phase: ConsumerPhase) -> Effects:
         """Nothing more happens here."""
-        connector, self.connector = self.connector, None
+        connector = self._holder
+        self.connector = self.kept = None
         self._deadline_ms = None
         self._enter(phase)
         effects: Effects = []
         if connector is not None:
+            effects += connector.stop_fetching()
             effects += connector.give_up(self.delivers_until_ms)
         effects += self._hang_up("the consumer is closed")
         return effects + (connector.abandon() if connector else [])
@@ -475,6 +587,10 @@ class ConsumerCore:
     def _wake(self) -> Effects:
         """Ask for a `Tick` where none is due early enough."""
         due = self.connector.deadline_ms() if self.connector else self._deadline_ms
+        others = [self.kept.lease_ends_ms] if self.kept is not None else []
+        others += [] if self.lookout.due_ms is None else [self.lookout.due_ms]
+        if others:
+            due = min(*others, due or others[0])
         if due is None or (self._wakes_ms is not None and self._wakes_ms <= due):
             return []
         self._wakes_ms = due

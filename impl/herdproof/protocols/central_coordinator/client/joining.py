@@ -34,8 +34,8 @@ class CoordinatedConsumer:
     def __init__(self, arguments: ConsumerArguments) -> None:
         options = arguments.options_for(
             "a group with a coordinator",
-            coordinators=None, ping_interval_s=3.0, max_ping_retries=3, gives_up=False, tls=None,
-            request_timeout_s=5.0, backoff_s=0.1, backoff_max_s=5.0,
+            coordinators=None, ping_interval_s=2.0, max_ping_retries=3, gives_up=False, tls=None,
+            request_timeout_s=5.0, backoff_s=0.1, backoff_max_s=5.0, resumes=True,
             max_poll_interval_s=MAX_POLL_INTERVAL_S,
         )  # fmt: skip
         if options["coordinators"] is None:
@@ -54,6 +54,7 @@ class CoordinatedConsumer:
             backoff_ms=round(options["backoff_s"] * 1000),
             backoff_max_ms=round(options["backoff_max_s"] * 1000),
             gives_up=options["gives_up"],
+            resumes=options["resumes"],
             listens=arguments.listens,
         )
         found = host_ports("coordinators", addresses_of(options["coordinators"]))

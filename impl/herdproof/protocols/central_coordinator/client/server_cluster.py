@@ -46,15 +46,32 @@ class ServerCluster:
         self._next = (self._next + 1) % len(self.known)
         return broker
 
+    def next_but(self, other: Address) -> Address | None:
+        """The broker whose turn it is among all others; None if there are none."""
+        for _ in self.known:
+            if (broker := self.next()) != other:
+                return broker
+        return None
+
+    def go_on_after(self, broker: Address) -> None:
+        """Take the turns from the one behind this broker on."""
+        if broker in self.known:
+            self._next = self.known.index(broker) + 1
+
     def take_over(self, coordinator: int, brokers: Sequence[BrokerInfo]) -> None:
         """Know what an answer tells; one that lists nobody changes no address."""
         self.cur_coordinator = coordinator
         if not brokers:
             return
-        self._by_id = {broker.id: Address(broker.host, broker.port) for broker in brokers}
+        self._by_id = addresses_by_id(brokers)
         listed = tuple(dict.fromkeys(self._by_id.values()))
         self.known = listed + tuple(broker for broker in self.initial if broker not in listed)
 
     def coordinator(self) -> Address | None:
         """Where the current coordinator listens; None if nobody coordinates, or nobody listed."""
         return self._by_id.get(self.cur_coordinator)
+
+
+def addresses_by_id(brokers: Sequence[BrokerInfo]) -> dict[int, Address]:
+    """Where brokers listen that an answer lists."""
+    return {broker.id: Address(broker.host, broker.port) for broker in brokers}

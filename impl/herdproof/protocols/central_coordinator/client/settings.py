@@ -20,8 +20,13 @@ class ConsumerSettings:
     """Answer pings and Stops with the consumed offsets, so that the coordinator stores them."""
     auto_offset_reset: OffsetReset = OffsetReset.LARGEST
     """Where to begin where no offset is stored, or where it is out of range."""
-    ping_interval_ms: int = 3_000
-    """Interval at which the coordinator asks, within which each of its requests is answered."""
+    ping_interval_ms: int = 2_000
+    """
+    Interval at which the coordinator asks, within which each of its requests is answered.
+
+    Of a lease, all but one or two of them are left when a coordinator dies: with the defaults as
+    long as its ZooKeeper session lasts on.
+    """
     max_ping_retries: int = 3
     """After so many unanswered copies of a ping the coordinator takes this consumer for failed."""
     session_timeout_ms: int = 10_000
@@ -34,6 +39,13 @@ class ConsumerSettings:
     """The longest wait before consulting again."""
     seek_ms: int = 300
     """The longest wait while brokers answer, and a coordinator that was there is sought anew."""
+    patience_ms: int = 1_000
+    """While other brokers may be asked: how long one that says nothing is waited for."""
+    resumes: bool = True
+    """
+    Consume on while the lease holds when the connection is lost, and ask the next coordinator to
+    resume the registration; else stop at once, and register anew.
+    """
     gives_up: bool = False
     """Fail if every known broker fails (`002`), instead of trying until shut down (`000`)."""
     listens: bool = False
@@ -46,7 +58,7 @@ class ConsumerSettings:
     def __post_init__(self) -> None:
         for name in (
             "ping_interval_ms", "session_timeout_ms", "request_timeout_ms", "backoff_ms",
-            "backoff_max_ms", "seek_ms",
+            "backoff_max_ms", "seek_ms", "patience_ms",
         ):  # fmt: skip
             if not 0 < getattr(self, name) < 2**31:
                 raise BadSettings(f"{name} is {getattr(self, name)}: it must be 1 to 2^31 - 1")
@@ -60,6 +72,11 @@ class ConsumerSettings:
                 f"session_timeout_ms is {self.session_timeout_ms}: it must be more than twice "
                 f"ping_interval_ms ({self.ping_interval_ms}), or a single late ping ends the lease"
             )
+
+    @property
+    def silence_ms(self) -> int:
+        """So long after its last word a coordinator is silent: a ping is overdue."""
+        return self.ping_interval_ms * 3 // 2
 
     def backoff_after(self, failures: int, spread: float, *, seeks: bool = False) -> int:
         """

@@ -177,15 +177,15 @@ class Coordinator:
 
     def _take(self, event: CoordinatorEvent) -> None:
         match event:
+            case Received(channel=number):  # first, as most are
+                if number in self.socket_server.channels:
+                    self._receive(number, event.frame, legacy=event.legacy)
             case Elected(epoch=epoch):
                 self.coordinator_startup(epoch)
             case Deposed():
                 self.handle_deposed()
             case Opened(channel=channel):
                 self.socket_server.opened(channel)
-            case Received(channel=number):
-                if number in self.socket_server.channels:
-                    self._receive(number, event.frame, legacy=event.legacy)
             case Closed(channel=number):
                 self.handle_closed(number)
             case Answered(number=number, answer=answer):
@@ -210,10 +210,10 @@ class Coordinator:
 
     def _check_pause(self, event: CoordinatorEvent, now_ms: int) -> None:
         """Who was paused may have been deposed, and would be the last to know."""
-        if self.epoch is None or self.taken_ms is None or isinstance(event, Deposed | Elected):
+        paused_ms = 0 if self.taken_ms is None else now_ms - self.taken_ms
+        if paused_ms <= self.settings.leadership_lease_ms:
             return
-        paused_ms = now_ms - self.taken_ms
-        if paused_ms > self.settings.leadership_lease_ms:
+        if self.epoch is not None and not isinstance(event, Deposed | Elected):
             self.step_down(f"paused for {paused_ms} ms")
 
     def _ask_to_be_woken(self, now_ms: int) -> None:
@@ -223,17 +223,23 @@ class Coordinator:
         What is overdue is asked for once: a shell that replaces its alarm at every event would
         never come to give it while many events come.
         """
-        due_ms = [self.purgatory.due(), self.ping_scheduler.due()]
-        if self._is_busy():
-            due_ms.append(now_ms)
-        if self.epoch is not None:
-            due_ms.append(now_ms + max(self.settings.leadership_lease_ms // 3, 1))
-        next_ms = min((due for due in due_ms if due is not None), default=None)
-        if next_ms is None:
+        wake_ms = self.wake_ms
+        if wake_ms is not None and wake_ms <= now_ms:
             return
-        if self.wake_ms is None or max(next_ms, now_ms) < self.wake_ms:
+        next_ms = now_ms if self._is_busy() else self._due_ms(now_ms)
+        if next_ms is not None and (wake_ms is None or max(next_ms, now_ms) < wake_ms):
             self.wake_ms = next_ms
             self.outbox.emit(WakeAt(next_ms))
+
+    def _due_ms(self, now_ms: int) -> int | None:
+        """When something is due that waits for its time, if anything is."""
+        due_ms = []
+        if self.context.leads:
+            due_ms.append(now_ms + max(self.settings.leadership_lease_ms // 3, 1))
+        for waits in (self.purgatory, self.ping_scheduler):
+            if (due := waits.due()) is not None:
+                due_ms.append(due)
+        return min(due_ms, default=None)
 
     def _is_busy(self) -> bool:
         """True if something waits for no more than the next tick."""
@@ -332,7 +338,7 @@ class Coordinator:
     def _receive(self, number: int, frame: Frame, *, legacy: bool) -> None:
         """Take a frame that came over an open channel."""
         server = self.socket_server
-        is_ahead = self.epoch is not None and frame.epoch > self.epoch
+        is_ahead = self.context.leads and frame.epoch > self.context.epoch
         if is_ahead:
             self._doubt(f"a consumer has seen epoch {frame.epoch}, later than {self.epoch}")
         match frame.message:

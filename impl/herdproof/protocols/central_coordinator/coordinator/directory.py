@@ -2,8 +2,9 @@
 Consult: any broker tells who coordinates, and which brokers there are.
 
 What ZooKeeper says of that is read when somebody asks, and remembered until a watch says that it
-has changed, or `consult_cache_ms` have passed (a watch can be lost with its session). Who asks in
-the meantime is answered together.
+has changed. Once `consult_cache_ms` have passed (a watch can be lost with its session) it is read
+again; meanwhile who asks is answered with what is known: the read may have to wait behind
+thousands. Where nothing is known, those who ask wait, and are answered together.
 
 Source: `002` (ConsultRequest, ConsultResponse). The brokers' addresses are those at which their
 coordinators listen, which is *ours*: beside Kafka 3.9 that is not Kafka's own port. Where no
@@ -39,6 +40,10 @@ class Directory(CorePart):
         self.brokers: dict[int, BrokerInfo] = {}
         self.good_until_ms: int | None = None
         """None: what is known has changed, or was never read."""
+        self._found: dict[int, BrokerInfo] = {}
+        self._leader = NO_COORDINATOR
+        self._found_until_ms: int | None = None
+        """Findings of the read that is under way, and how long they will be good."""
         self._waiting: list[tuple[int, Frame, bool]] = []
         self._open = 0
         self._server = context.server
@@ -46,31 +51,29 @@ class Directory(CorePart):
     def consult(self, channel: int, frame: Frame, *, legacy: bool) -> None:
         """Somebody asks who coordinates: answer, now or when it has been read."""
         self._waiting.append((channel, frame, legacy))
-        if self._open:
-            return
-        if self.good_until_ms is not None and self._outbox.now_ms < self.good_until_ms:
+        if self.good_until_ms is not None:
             self._answer()
-        else:
+        is_good = self.good_until_ms is not None and self._outbox.now_ms < self.good_until_ms
+        if not is_good and not self._open:
             self._read()
 
     def fired(self, path: str) -> None:
         """A watch fired: what is known may be so no more."""
         if path in (self._paths.election.leader, self._paths.coordinators, self._paths.broker_ids):
-            self.good_until_ms = None
+            self.good_until_ms = self._found_until_ms = None
 
     def clear(self) -> None:
         """Whoever waits is gone, and what was asked will not be answered."""
         self._waiting.clear()
         self._open = 0
-        self.good_until_ms = None
+        self.good_until_ms = self._found_until_ms = None
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────────
 
     def _read(self) -> None:
         """Read leader and brokers, and leave watches."""
-        self.good_until_ms = self._outbox.now_ms + self._settings.consult_cache_ms
-        self.brokers = {}
-        self.coordinator_id = NO_COORDINATOR
+        self._found_until_ms = self._outbox.now_ms + self._settings.consult_cache_ms
+        self._found, self._leader = {}, NO_COORDINATOR
         self._open = 2
         self._outbox.ask(Get(self._paths.election.leader, watch=True), self._leader_read)
         listed = partial(self._listed, self._paths.coordinators)
@@ -80,16 +83,16 @@ class Directory(CorePart):
         """Who leads, if anybody; nobody's absence is remembered, as no watch tells its end."""
         name = read_leader(answer.data)[0] if isinstance(answer, Data) else ""
         if name.isdecimal() and int(name) in _IDS:
-            self.coordinator_id = int(name)
+            self._leader = int(name)
         else:
-            self.good_until_ms = None
+            self._found_until_ms = None
         self._done()
 
     def _listed(self, parent: str, answer: Answer) -> None:
         """The brokers' ids have been read."""
         names = answer.names if isinstance(answer, Names) else ()
         if not names and parent == self._paths.coordinators:
-            self.good_until_ms = None
+            self._found_until_ms = None
             parent = self._paths.broker_ids
             listed = partial(self._listed, parent)
             self._outbox.ask(Children(parent, watch=True), listed)
@@ -104,14 +107,16 @@ class Directory(CorePart):
         """Where a broker listens; one that has gone meanwhile is left out."""
         info = read_broker(broker_id, answer.data) if isinstance(answer, Data) else None
         if info is None:
-            self.good_until_ms = None
+            self._found_until_ms = None
         else:
-            self.brokers[broker_id] = info
+            self._found[broker_id] = info
         self._done()
 
     def _done(self) -> None:
         self._open -= 1
         if not self._open:
+            self.brokers, self.coordinator_id = self._found, self._leader
+            self.good_until_ms = self._found_until_ms
             self._answer()
 
     def _answer(self) -> None:

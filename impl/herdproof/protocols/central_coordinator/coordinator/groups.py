@@ -10,7 +10,7 @@ Source: `002` (consumerGroupsPerTopic, groupsWithWildcardTopics), PROTOCOLS.md, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -73,6 +73,8 @@ class Member:
     """The correlation id of its Register: its consumer knows the connection by that."""
     former: tuple[str, ...] = ()
     """Registrations of its consumer's process that have stopped for good, as that says."""
+    resumed: bool = False
+    """It was a registration before, which goes on over this connection."""
 
     def patience_ms(self) -> int:
         """The longest wait for the answer to a Stop or a Start: as long as to fail its pings."""
@@ -105,6 +107,17 @@ class Owner:
 
     consumer_id: str
     registration: str
+
+
+class OwnersIndex:
+    """Partitions of a group by the registration that owns them; all owners are known."""
+
+    def __init__(self, owners: dict[Partition, Owner]) -> None:
+        self.owners = owners
+        self.of: dict[str, list[Partition]] = {}
+        """By registration."""
+        for partition, owner in owners.items():
+            self.of.setdefault(owner.registration, []).append(partition)
 
 
 @dataclass(slots=True, eq=False)
@@ -179,6 +192,8 @@ class Group:
     session_timeout_ms: int = 0
     """The longest among the owners that ZooKeeper names; 0 where it does not say."""
     owners: dict[Partition, Owner] = field(default_factory=dict)
+    shares: OwnersIndex | None = None
+    """Partitions by their owners, if anybody has asked for these."""
 
     # Who it is made of.
     members: dict[str, Member] = field(default_factory=dict)
@@ -232,6 +247,22 @@ class Group:
             and generation == self.generation
             and not self.is_closed()
         )
+
+    def share_of(self, registration: str) -> Sequence[Partition]:
+        """The partitions that a registration owns, by ZooKeeper."""
+        if self.shares is None or self.shares.owners is not self.owners:
+            self.shares = OwnersIndex(self.owners)
+        return self.shares.of.get(registration, ())
+
+    def knows(self, registration: str, consumer_id: str, generation: int) -> bool:
+        """
+        True if a registration that consumes in this generation consumes what ZooKeeper says.
+
+        In the present one each has been given what it owns. Who owns nothing may be any.
+        """
+        is_present = self.loaded and 0 < generation == self.generation
+        share = self.share_of(registration) if is_present else ()
+        return is_present and all(self.owners[p].consumer_id == consumer_id for p in share)
 
     def is_deserted(self) -> bool:
         """Nobody belongs to it, and nobody fetches any more."""

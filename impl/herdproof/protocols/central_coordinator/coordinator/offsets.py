@@ -19,6 +19,7 @@ from herdproof.consuming.assignment import Partition
 from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
+from herdproof.protocols.central_coordinator.coordinator.outbox import Question
 from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.zookeeper.operations import Answer, Data, Get, Refusal, Why
@@ -62,9 +63,12 @@ class Offsets(CorePart):
     def load(self, group: str, partitions: list[Partition], then: Then) -> None:
         """Read these offsets, at least one, and go on when all are there or one cannot be had."""
         reads = _Reads(len(partitions), then)
-        for partition in partitions:
-            path = self._paths.offset(group, *partition)
-            self._outbox.ask(Get(path), partial(self._loaded, group, partition, reads))
+        self._outbox.ask_each(partitions, partial(self._question, group, reads))
+
+    def _question(self, group: str, reads: _Reads, partition: Partition) -> Question:
+        """Ask for one offset."""
+        path = self._paths.offset(group, *partition)
+        return Get(path), partial(self._loaded, group, partition, reads)
 
     def _loaded(self, group: str, partition: Partition, reads: _Reads, answer: Answer) -> None:
         """One offset has been read."""
@@ -82,6 +86,11 @@ class Offsets(CorePart):
             why = answer.why.value if isinstance(answer, Refusal) else type(answer).__name__
             self._outbox.report(What.ZOOKEEPER_TROUBLE, group, task="offsets", why=why)
         reads.done(ok)
+
+    def stored(self, group: str, partitions: Iterable[Partition]) -> tuple[Offset, ...]:
+        """Offsets of these partitions, which are read, as ZooKeeper is known to hold them."""
+        stored = self._stored.get(group, {})
+        return tuple(Offset(*place, stored.get(place, NO_OFFSET)) for place in partitions)
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────────
 

@@ -11,8 +11,8 @@ wait for the next tick, and so do requests of members (`socket_server.py`), and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -23,6 +23,8 @@ from herdproof.zookeeper.operations import Answer, Operation
 
 Then: TypeAlias = Callable[[Answer], None]
 """Goes on with ZooKeeper's answer."""
+Question: TypeAlias = tuple[Operation, Then]
+T = TypeVar("T")
 
 FULL = 200
 """After so many effects an event is full: a shell needs 25 to 60 µs for each."""
@@ -35,7 +37,7 @@ class Outbox:
         self.now_ms = 0
         self.effects: list[CoordinatorEffect] = []
         self.asked: dict[int, Then] = {}
-        self.waiting: deque[tuple[Ask, Step | None]] = deque()
+        self.waiting: deque[tuple[Ask, Step | None] | _Each] = deque()
         """Questions that are put by the next ticks, in order."""
         self.number = 0
 
@@ -54,14 +56,23 @@ class Outbox:
 
     def ask(self, operation: Operation, then: Then, step: Step | None = None) -> int:
         """Ask ZooKeeper, which may be a step, and go on with its answer; the question's number."""
-        self.number += 1
-        self.asked[self.number] = then
-        ask = Ask(self.number, operation)
+        ask = self._numbered(operation, then)
         if self.waiting or self.is_full():
             self.waiting.append((ask, step))
         else:
             self._put(ask, step)
         return self.number
+
+    def ask_each(self, things: Iterable[T], question: Callable[[T], Question]) -> None:
+        """Ask the same of each; of very many, one is made when there is room for it."""
+        self.waiting.append(_Each(things, question))
+        if len(self.waiting) == 1:
+            self.go_on()
+
+    def _numbered(self, operation: Operation, then: Then) -> Ask:
+        self.number += 1
+        self.asked[self.number] = then
+        return Ask(self.number, operation)
 
     def _put(self, ask: Ask, step: Step | None) -> None:
         if step is not None:
@@ -71,7 +82,13 @@ class Outbox:
     def go_on(self) -> None:
         """Put the questions that wait, as many as fit into this event."""
         while self.waiting and not self.is_full():
-            self._put(*self.waiting.popleft())
+            first = self.waiting[0]
+            if not isinstance(first, _Each):
+                self._put(*first)
+            elif first.things:
+                self._put(self._numbered(*first.question(first.things.popleft())), None)
+                continue
+            self.waiting.popleft()
 
     def answered(self, number: int, answer: Answer) -> None:
         """Go on with an answer; nobody waits for those that were asked before a `forget`."""
@@ -87,6 +104,14 @@ class Outbox:
     def report(self, what: What, group: str = "", **details: str | int) -> None:
         """Tell the operators."""
         self.effects.append(Report(what, group, tuple(details.items())))
+
+
+class _Each:
+    """Things that are still to be asked for, and how."""
+
+    def __init__(self, things: Iterable[Any], question: Callable[[Any], Question]) -> None:
+        self.things = deque(things)
+        self.question = question
 
 
 def ignore(answer: Answer) -> None:

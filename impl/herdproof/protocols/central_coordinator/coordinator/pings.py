@@ -60,15 +60,20 @@ class PingScheduler(CorePart):
                 heapq.heappop(self.queue)
                 self._over(scheduled_ms)
                 continue
-            member = channel.member
-            if not channel.is_busy():
-                pinged += 1
-                self._server.request(number, Ping(0), self._groups[member.group].generation)
+            pinged += self.ping(number)
             # What was missed is not made up for: then the channel is busy with this ping.
-            next_ms = scheduled_ms + member.ping_interval_ms
+            next_ms = scheduled_ms + channel.member.ping_interval_ms
             heapq.heapreplace(self.queue, (next_ms, number))
             self._over(scheduled_ms)
             self._due[next_ms // MOMENT_MS] += 1
+
+    def ping(self, number: int) -> bool:
+        """Ping a member now, unless its channel is busy; and tell whether that was done."""
+        channel = self._server.channels.get(number)
+        if channel is None or channel.member is None or channel.is_busy():
+            return False
+        self._server.request(number, Ping(0), self._groups[channel.member.group].generation)
+        return True
 
     def _over(self, scheduled_ms: int) -> None:
         moment = scheduled_ms // MOMENT_MS

@@ -112,6 +112,10 @@ class SocketServer(CorePart):
         """A consumer has registered over a channel: it is to be sent requests."""
         self.channels[number].member = member
 
+    def resumed(self, number: int) -> None:
+        """Take a member's lease as granted now, though nothing was sent over its channel yet."""
+        self.channels[number].sent_ms = self._outbox.now_ms
+
     def close(self, number: int, why: str) -> None:
         """Close a channel after what was sent on it; from now on it is not there."""
         if self.forget(number):
@@ -124,10 +128,11 @@ class SocketServer(CorePart):
         return self.channels.pop(number, None)
 
     def close_all(self, why: str) -> None:
-        """Close every channel."""
+        """Close every channel; nothing else is waited for any more, either."""
         self.held.clear()
-        for number in list(self.channels):
-            self.close(number, why)
+        for number in self.channels:
+            self._outbox.emit(Close(number, why))
+        self.channels.clear()
 
     # ── Requests of the coordinator ─────────────────────────────────────────────────────────
 

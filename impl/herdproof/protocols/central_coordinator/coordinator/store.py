@@ -69,6 +69,9 @@ Then: TypeAlias = Callable[[Outcome], None]
 NOBODY_KNOWS = frozenset({Why.CONNECTION_LOSS, Why.SESSION_EXPIRED})
 """A write that is refused so may or may not have been done."""
 
+AT_ONCE = 250
+"""Most paths in a transaction: to make one, and to hear of it, takes up to 20 µs for each."""
+
 REPAIRS = 64
 """Most times that a transaction is built anew because ZooKeeper's tree is not as was believed."""
 
@@ -91,7 +94,7 @@ class Job:
     asked: tuple[Write, ...] = ()
     """The one that is under way."""
     step: int = 0
-    """The number of the question that asks for that, if it is a step; else 0."""
+    """The number of the question by which a step was taken that is not answered; else 0."""
     gone: set[str] = field(default_factory=set)
     """Paths to be deleted under which nothing stands."""
     tries: int = 0
@@ -178,19 +181,21 @@ class Store(CorePart):
                 step = self._step(job)
                 then = partial(self._answered, job)
                 number = self._outbox.ask(self._fenced(job.asked), then, step)
-                job.step = number if step else 0
+                if step is not None:
+                    job.step = number
                 return
             job.parts.popleft()
         self._finish(job, Outcome.DONE)
 
     def _step(self, job: Job) -> Step | None:
-        """The step of the protocol that the transaction asked for now is, if it is one."""
-        assert job.parts
-        paths = [operation.path for operation in job.asked]
+        """
+        The step of the protocol that is taken by asking for the transaction, if it is one.
+
+        With a point that is the first one: what is written was decided on by then.
+        """
         if job.point is not None:
-            makes_valid = len(job.parts) == 1 and job.point.path in paths
-            return job.point.step if makes_valid else None
-        offsets = tuple(job.offsets[path] for path in paths if path in job.offsets)
+            return None if job.step else job.point.step
+        offsets = tuple(job.offsets[o.path] for o in job.asked if o.path in job.offsets)
         if not offsets:
             return None
         epoch = self._context.epoch
@@ -219,7 +224,7 @@ class Store(CorePart):
         for path, data in job.changes.items():
             # Twice the path, since a parent may have to be created with it.
             needs = 2 * (len(path) + _OVERHEAD) + len(data or b"")
-            if needs > room and part:
+            if part and (needs > room or len(part) == AT_ONCE):
                 yield part
                 part, room = [], limit
             part.append((path, data))
@@ -265,14 +270,16 @@ class Store(CorePart):
 
     def _answered(self, job: Job, answer: Answer) -> None:
         """Go on after a transaction's answer."""
-        if job.step:
+        assert job.parts
+        is_done = isinstance(answer, Done)
+        if job.step and not (is_done and job.point and len(job.parts) > 1):
             outcome = outcome_of(answer)
             step = Step(action="answered", group=job.group, number=job.step, outcome=outcome)
             self._outbox.emit(step)
+            job.step = 0
         if isinstance(answer, Done):
             self._note(job, answer.answers[1:])
             job.tries = job.repairs = 0
-            assert job.parts
             job.parts.popleft()
             self._go_on(job)
         elif isinstance(answer, Refusal):

@@ -18,6 +18,7 @@ from herdproof.consuming.kafka_nodes import read_partitions
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.consuming.subscription import Named, Subscription
 from herdproof.protocols.central_coordinator.coordinator.context import Context, CorePart
+from herdproof.protocols.central_coordinator.coordinator.outbox import Question
 from herdproof.protocols.central_coordinator.coordinator.rebalancing.matches import has_row
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.protocols.central_coordinator.steps import Step
@@ -83,11 +84,14 @@ class TopicListeners(CorePart):
         """Read a node, and leave a watch on it."""
         self._purgatory.clear(("topics", path))
         self._reading[path] = False
+        self._outbox.ask(*self._question(path))
+
+    def _question(self, path: str) -> Question:
+        """Ask for a node, and leave a watch on it."""
         if path == self._paths.topics:
-            self._outbox.ask(Children(path, watch=True), self._listed)
-        else:
-            topic = unquoted(path.rpartition("/")[2])
-            self._outbox.ask(Get(path, watch=True), partial(self._described, topic))
+            return Children(path, watch=True), self._listed
+        topic = unquoted(path.rpartition("/")[2])
+        return Get(path, watch=True), partial(self._described, topic)
 
     def _finish_look(self, path: str, answer: Answer) -> bool:
         """A read was answered; whether it counts, and is not done again."""
@@ -119,9 +123,10 @@ class TopicListeners(CorePart):
 
     def topic_change_listener(self, names: set[str]) -> None:
         """TopicChangeListener: listen to the topics that are new; one that goes tells itself."""
-        for topic in sorted(names - self.topics.keys()):
-            if self._paths.topic(topic) not in self._reading:
-                self._look(self._paths.topic(topic))
+        found = map(self._paths.topic, sorted(names - self.topics.keys()))
+        new = [path for path in found if path not in self._reading]
+        self._reading.update(dict.fromkeys(new, False))
+        self._outbox.ask_each(new, self._question)
 
     def _gone(self, topic: str) -> None:
         self._matching.pop(topic, None)

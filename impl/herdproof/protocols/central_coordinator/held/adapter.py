@@ -4,9 +4,10 @@ The cores of system B in their gated world, as an adapter of the central coordin
 What cannot be seen, by name: `election.stale_write_accepted` and `stale_commit_accepted` (what the
 properties alone look at), `term` but while requests are under way, `interest` and `acked` of whom
 no coordinator knows, `stopped` but while Stops are out, `noted` what is stored already, `begin` of
-what a Start does not give, `dirty` while a lease is waited for, and of a flag that is clear where a
-topic concerns nobody, a group is new, or a back-off was cut short. A group that nobody is in counts
-as idle, whatever its core still waits for.
+what a Start does not give, `dirty` while a lease is waited for (or was, until its member resumed),
+and of a flag that is clear where a topic concerns nobody, a group is new, or a back-off was cut
+short, `barred` of whom a refusal may wait for. A group that nobody is in counts as idle, whatever
+its core still waits for.
 
 A ping that is sent before its sender hears of a new generation says the one before, where the spec
 has it say ZooKeeper's: nobody reads it, so it is not compared.
@@ -97,7 +98,7 @@ class CentralCores(Adapter):
         "finish_rebalance", "abandon_rebalance", "fail_rebalance", "requeue", "step_down",
         "on_lost_connection", "serve_owners", "serve_offsets", "refuse_stale", "answered",
     )  # fmt: skip
-    undue = ("on_lost_connection",)
+    undue: ClassVar[tuple[str, ...]] = ("on_lost_connection",)
     absent: ClassVar = {
         "refuse": "nobody but the coordinators writes what they write",
     }
@@ -110,7 +111,7 @@ class CentralCores(Adapter):
         )),
     }  # fmt: skip
     """Writes are served at once; who hears that its epoch is over steps down at once."""
-    reluctant = (
+    reluctant: ClassVar[tuple[str, ...]] = (
         "begin_rebalance", "write_owners", "abandon_rebalance", "fail_rebalance",
         "handle_register", "flush_offsets",
     )  # fmt: skip
@@ -264,7 +265,10 @@ class CentralCores(Adapter):
             look["via"][m] = None if connection is None else Broker(connection.broker)
             look["seen"][m] = core.consumption.epoch
             look["at"][m] = core.consumption.generation
-            look["barred"][m] = core.connector.barred if core.connector else 0
+            connector = core.connector
+            is_answered = connector is None or connector.registered or not connector.member
+            if is_answered or (connection and connection.stands):
+                look["barred"][m] = connector.barred if connector else 0
             for p in Partition:
                 look["fetching"][m, p] = member.is_fetching(p.index)
                 look["position"][m, p] = member.position(p.index)
@@ -317,8 +321,7 @@ class CentralCores(Adapter):
         look["phase"][b] = self._phase(b)
         flag = broker.core.groups_being_rebalanced.get(GROUP)
         group = broker.group
-        waits = group and group.ghosts and of_core(group.phase) is Phase.QUEUED
-        if flag is not None and not waits and (flag.dirty or self._heeds_all(b)):
+        if flag is not None and not self._has_waited(group) and (flag.dirty or self._heeds_all(b)):
             look["dirty"][b] = flag.dirty
         known = broker.core.offsets.known.get(GROUP, {})
         for p in Partition:
@@ -340,6 +343,15 @@ class CentralCores(Adapter):
                 look["heir"][heirs[p.index], p] = b
             if step is not None or (request and request.is_done):
                 look["sent"][b, p] = sent.get(p.index, 0)
+
+    @staticmethod
+    def _has_waited(group: Group | None) -> bool:
+        """True if a queued group waits for leases, or may have until a member resumed."""
+        return (
+            group is not None
+            and is_queued(group)
+            and (bool(group.ghosts) or any(member.resumed for member in group.members.values()))
+        )
 
     def _heeds_all(self, b: Broker) -> bool:
         """True if a coordinator's group heeds all that comes: it is not new, nor backs off."""
@@ -395,22 +407,24 @@ class CentralCores(Adapter):
         return read_offset(data or b"0")
 
 
-class CentralEdges(CentralCores):
-    """The same, for edges: nothing is offered that the spec forbids; walks do that."""
-
-    offered = ()
-
-
 def cores(switches: frozenset[str] = frozenset(), spec: Specification = HELD) -> type[CentralCores]:
     """The adapter of cores with these mistakes, for a variant of the spec that has them, too."""
-    if not switches:
-        return CentralCores
+    return varied(CentralCores, HELD, spec, **mistaken(switches)) if switches else CentralCores
+
+
+def mistaken(switches: frozenset[str]) -> dict[str, Any]:
+    """Members of an adapter whose cores have these mistakes."""
     world = partial(
         GatedCentral,
         coordinator=coordinator_with(switches.intersection(COORDINATORS)),
         consumer=consumer_with(switches.intersection(CONSUMERS)),
     )
-    return varied(CentralCores, HELD, spec, world_of=staticmethod(world), switches=switches)
+    return {"world_of": staticmethod(world), "switches": switches}
+
+
+def is_queued(group: Group | None) -> bool:
+    """True if it is a group that is queued for a rebalance."""
+    return group is not None and of_core(group.phase) is Phase.QUEUED
 
 
 def written(request: Request | None) -> Write:

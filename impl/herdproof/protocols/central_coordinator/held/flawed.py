@@ -161,6 +161,15 @@ class EmptyGroupHangs(Rebalancer):
             group.phase = Phase.STOPPING
 
 
+class AdoptsMeanwhile(Rebalancer):
+    """Whoever is adopted need not be stopped: not even by a rebalance that has begun."""
+
+    def member_joined(self, group: Group, member: Member) -> None:
+        """A member was admitted while the group may be in the middle of a rebalance."""
+        if not member.resumed:
+            super().member_joined(group, member)
+
+
 class StopKeepsAck(Rebalancer):
     """A Stop leaves it in the books that its member follows an older Start."""
 
@@ -279,6 +288,15 @@ class IgnoresEpoch(Connector):
         self.consumption.epoch = max(self.consumption.epoch, frame.epoch)
 
 
+class ResumesTooLate(Connector):
+    """Who has asked to resume consumes until it is answered, whatever its clock says."""
+
+    def take_over(self, lost: Connector) -> None:
+        """Go on, over this connection, with the registration of one that is lost."""
+        super().take_over(lost)
+        self.lease_ends_ms = FOR_EVER_MS
+
+
 class ReconnectsFetching(ConsumerCore):
     """`002`: a lost connection is replaced, and fetchers go on."""
 
@@ -317,7 +335,10 @@ FOUND: Mapping[str, type[Any]] = {
 }
 """Mistakes that the checkers found in the spec while it was written."""
 
-COORDINATORS: Mapping[str, type[Any]] = {**HABITS, **FOUND}
+RESUMING: Mapping[str, type[Any]] = {"adopts_meanwhile": AdoptsMeanwhile}
+"""A mistake of who lets registrations resume."""
+
+COORDINATORS: Mapping[str, type[Any]] = {**HABITS, **FOUND, **RESUMING}
 """All known mistakes of the coordinator."""
 
 CONSUMERS: Mapping[str, type[Any]] = {
@@ -325,8 +346,9 @@ CONSUMERS: Mapping[str, type[Any]] = {
     "reconnects_fetching": ReconnectsFetching,
     "stop_not_answered": StopNotAnswered,
     "ignores_epoch": IgnoresEpoch,
+    "resumes_too_late": ResumesTooLate,
 }
-"""Known mistakes of the drafts' consumers."""
+"""Known mistakes of the drafts' consumers, and one of who resumes."""
 
 
 @cache

@@ -170,6 +170,10 @@ class Consumers:
         self.seen.refine("heeded", m, line.epoch)
         self._renew(line)
 
+    def consumer_resume(self, line: CentralStep) -> None:
+        """It is the member that it was, and asks to be counted as one."""
+        self._renew(line)
+
     def consumer_handle_ping(self, line: CentralStep) -> bool:
         """It heeds an epoch, and is where it says."""
         said = (line.partitions, line.epoch, line.connection)

@@ -139,6 +139,23 @@ class CentralFields(StoredFields):
                     self._learn(field, m, False)
                 self._changes()
 
+    def coordinator_handle_resume(self, line: CentralStep) -> None:
+        """It has read what is stored, and counts a member as one again, which consumes on."""
+        if line.outcome == "accepted":
+            m = self._registered[line.member] = self._member(line)
+            if self.is_present(line):
+                self._reads(line)
+                for t, n, o in line.partitions:
+                    p = self.partition((t, n))
+                    if is_unsure(self._entries["owner"][p]):
+                        self.seen.refine("owner", p, m)
+                    self._reads_offset(p, o + 1)
+                for field in ("live", "informed"):
+                    self._learn(field, m, True)
+                if not is_unsure(self._entries["generation"][()]):
+                    self._learn("current", m, True)
+                self._changes()
+
     def coordinator_handle_closed(self, line: CentralStep) -> None:
         """It counts a member no more."""
         if self.is_present(line):

@@ -3,20 +3,16 @@ Who has no trace at all, as the others' lines show.
 
 Of a coordinator that nobody has told of, the epoch shows: one that is obeyed, or written in, or
 left out between two others. Of a consumer, the Register that was accepted. What comes after a
-process's last line nobody can tell from its end (`CentralFields.leave`). Where the numbers of a
-coordinator's process go on as those of the one before it were cut off, what it says shows it.
+process's last line nobody can tell from its end (`CentralFields.leave`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from herdproof.pipeline.judging.gaps import Gap
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
+from herdproof.protocols.central_coordinator.traces.untraced import REGISTERED
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
-from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
 
 ACTS = frozenset({
     "begin_rebalance", "send_ping", "send_stop", "send_start", "handle_ping_response",
@@ -24,7 +20,6 @@ ACTS = frozenset({
     "write_owners", "finish_rebalance",
 })  # fmt: skip
 """Actions that only a coordinator takes."""
-NOT_COORDINATOR = ErrorCode.NOT_COORDINATOR.name
 
 
 class Untold:
@@ -57,7 +52,7 @@ class Untold:
         elif line.action in ACTS and line.node not in self._coordinate | self._idle:
             self._coordinate.add(line.node)
             self._is_strange = True
-        elif line.action == "handle_register" and line.outcome == "accepted":
+        elif line.action in REGISTERED and line.outcome == "accepted":
             self._accepted.add(line.consumer)
 
     def lose(self) -> None:
@@ -70,7 +65,7 @@ class Untold:
         accepted = {
             line.consumer
             for line in ahead
-            if line.action == "handle_register" and line.outcome == "accepted"
+            if line.action in REGISTERED and line.outcome == "accepted"
         }
         return not self._accepted | accepted <= told
 
@@ -86,17 +81,20 @@ class Untold:
         return hidden
 
     def _left_out(self, ahead: Sequence[CentralStep]) -> list[tuple[int, int]]:
-        """Where the coordinators of epochs can have been that nobody began."""
-        begun = dict.fromkeys(self._begun, -1)
-        begun |= {x.epoch: k for k, x in enumerate(ahead) if x.action == "coordinator_startup"}
-        named = self._named | {line.epoch for line in ahead if line.epoch}
-        between = {*range(min(begun), max(begun))} if begun else set()
+        """Where the coordinators of epochs can have been that nobody began, or not until then."""
+        began = [(x.epoch, k) for k, x in enumerate(ahead) if x.action == "coordinator_startup"]
+        before = dict.fromkeys(self._begun, -1)
+        last, first = before | dict(began), dict(began[::-1]) | before
+        named = {x.epoch: k for k, x in [*enumerate(ahead)][::-1] if x.epoch}
+        named |= dict.fromkeys(self._named, -1)
+        between = {*range(min(first), max(first))} if first else set()
+        early = {epoch for epoch, k in first.items() if named.get(epoch, k) < k}
         return [
             (
-                max((k for e, k in begun.items() if e < epoch), default=-1) + 1,
-                max(0, min((k for e, k in begun.items() if e > epoch), default=len(ahead))),
+                max((k for e, k in last.items() if e < epoch), default=-1) + 1,
+                max(0, min((k for e, k in first.items() if e >= epoch), default=len(ahead))),
             )
-            for epoch in sorted((named | between) - begun.keys())
+            for epoch in sorted((named.keys() | between) - first.keys() | early)
         ]
 
     def _strange(self, ahead: Sequence[CentralStep], whole: int) -> list[tuple[int, int]]:
@@ -120,85 +118,3 @@ class Untold:
                 coordinate.add(line.node)
                 found.add(latest)
         return [(begin, min(b for b in bounds if b > begin)) for begin in sorted(found) if ahead]
-
-
-@dataclass
-class _Process:
-    """A coordinator's process, of which no line is missing."""
-
-    last: int
-    """The index of its last line, of those that are no other process's before one begins."""
-    epoch: int = 0
-    """In which it coordinates; 0 while it does not."""
-    accepted: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Over each connection, how many members it has: two may have drawn one number."""
-    denied: Gap | None = None
-    """Before a line that says that it does not coordinate, if nothing else tells of another."""
-
-    def takes(self, line: CentralStep, index: int) -> bool:
-        """True if it can tell a line: it begins once, and hears who has registered there."""
-        about = (line.consumer, line.connection)
-        match line.action:
-            case "handle_register":
-                self._answers(line, index)
-            case "coordinator_startup":
-                began, self.epoch = self.epoch, line.epoch
-                return not began
-            case "step_down":
-                self.epoch, self.denied = 0, None
-            case "handle_commit" if line.outcome != "accepted":
-                return True
-            case _ if about in self.accepted:
-                self.last, self.denied = index, None
-                if line.action in ("handle_closed", "fail"):
-                    self.accepted -= Counter([about])
-            case _:
-                return not (self.epoch and line.connection)
-        return True
-
-    def _answers(self, line: CentralStep, index: int) -> None:
-        """Who registers is accepted, or told that it does not coordinate."""
-        if line.outcome == "accepted":
-            self.accepted[line.consumer, line.connection] += 1
-            self.denied = None
-        elif line.outcome == NOT_COORDINATOR and self.epoch and self.denied is None:
-            self.denied = _cut(line, self.last, index)
-
-
-def restarted(lines: Sequence[CentralStep], gaps: Sequence[Gap]) -> Iterator[Gap]:
-    """
-    Where one process of a coordinator's node ends and another goes on, and no number tells.
-
-    A line over a connection of which the node tells no Register is the other's, and so are all of
-    its own before that since its consumer has registered.
-    """
-    until: dict[str, int] = {}
-    for gap in gaps:
-        until[gap.node] = min(gap.begin, until.get(gap.node, gap.begin))
-    processes: dict[str, _Process] = {}
-    latest: dict[str, int] = {}
-    registered: dict[tuple[str, int], dict[str, int]] = {}
-    for index, line in enumerate(lines):
-        if line.role != COORDINATOR:
-            if line.action == "register":
-                registered[line.consumer, line.connection] = {**latest}
-            continue
-        if until and index >= until.get(line.node, len(lines)):
-            continue
-        process = processes.get(line.node)
-        if line.action == "start":
-            processes[line.node] = _Process(index)
-            if process is not None and process.denied is not None:
-                yield process.denied
-        elif process is not None and not process.takes(line, index):
-            heard = registered.get((line.consumer, line.connection), {})
-            yield _cut(line, heard.get(line.node, process.last), index)
-            del processes[line.node]
-        latest[line.node] = index
-    yield from (process.denied for process in processes.values() if process.denied is not None)
-
-
-def _cut(line: CentralStep, last: int, index: int) -> Gap:
-    """Another process than that of the last line has told this one: lines of both are missing."""
-    why = f"of {line.node}, what came before line {line.sequence}: another process tells it"
-    return Gap(last + 1, index, why, line.role, line.node, 0, exact=False)

@@ -36,7 +36,7 @@ Registration = str
 Who = dict[Registration, str]
 """By registration (or by connection), a consumer."""
 
-OF_ANYBODY = frozenset({"coordinator_startup", "handle_register"})
+OF_ANYBODY = frozenset({"coordinator_startup", "handle_register", "handle_resume"})
 """Lines of coordinators that matter whoever leads."""
 QUEUED, STOPPING, WRITING, STARTING = "queued", "stopping", "writing", "starting"
 IDLE, FAILED, DOUBTFUL = "idle", "failed", "doubtful"
@@ -191,6 +191,8 @@ class Hindrance:
     def _on_register(self, line: CentralStep) -> None:
         self._asked[line.consumer, line.connection] = line.consumer
 
+    _on_resume = _on_register
+
     def _on_on_lost_connection(self, line: CentralStep) -> None:
         self._asked.pop((line.consumer, line.connection), None)
         self._begun.pop((line.consumer, line.connection), None)
@@ -211,6 +213,20 @@ class Hindrance:
             self._owners = None
         self._changes()
         if self._phase in (STOPPING, STARTING):
+            self._awaited[line.member] = line.consumer
+
+    def _on_handle_resume(self, line: CentralStep) -> None:
+        """It consumes: who closes the connection waits for its lease again."""
+        self._asked.pop((line.consumer, line.connection), None)
+        if line.node != self._leader or line.outcome != "accepted":
+            return
+        self._members[line.member] = line.consumer
+        self._fetching.add(line.member)
+        self._expected.pop(line.consumer, None)
+        for name in (line.member, *line.former):
+            self._ghosts.pop(name, None)
+        self._changes()
+        if self._phase == STOPPING:
             self._awaited[line.member] = line.consumer
 
     def _on_handle_closed(self, line: CentralStep) -> None:

@@ -223,7 +223,7 @@ class CentralJudge:
                 self._generation = line.generation
                 if line.generation:
                     self.seen.refine("generation", (), line.generation)
-            elif line.action == "send_start":
+            elif line.action in ("send_start", "handle_resume"):
                 for t, n, o in line.partitions:
                     self._was_stored((t, n), o + 1)
             elif line.action in ("flush_offsets", "write_owners"):

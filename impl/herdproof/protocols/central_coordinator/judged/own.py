@@ -44,9 +44,9 @@ PHASES = {
 }  # fmt: skip
 
 OF_OWN = frozenset({
-    "start", "step_down", "coordinator_startup", "handle_register", "handle_closed", "fail",
-    "send_ping", "send_stop", "send_start", "handle_ping", "handle_stop", "handle_start",
-    "answered", *PHASES,
+    "start", "step_down", "coordinator_startup", "handle_register", "handle_resume",
+    "handle_closed", "fail", "send_ping", "send_stop", "send_start",
+    "handle_ping", "handle_stop", "handle_start", "answered", *PHASES,
 })  # fmt: skip
 """The lines that tell of requests."""
 
@@ -62,6 +62,8 @@ class Requests:
         """By connection, the kinds of requests that were sent and are not answered."""
         self._sender: dict[Member, str] = {}
         """By connection, who has accepted it."""
+        self._terms: dict[str, int] = {}
+        """By node, the epoch in which it has coordinated last."""
         self._connections: dict[str, deque[Member]] = defaultdict(deque)
         """By consumer, its last ones."""
         self._writes: dict[str, int] = {}
@@ -81,7 +83,8 @@ class Requests:
                 self._sends(line, is_present=is_present)
             case "start" | "step_down" | "coordinator_startup":
                 self._leads(line.node, line.action == "coordinator_startup")
-            case "handle_register":
+                self._terms[line.node] = line.epoch or self._terms.get(line.node, 0)
+            case "handle_register" | "handle_resume":
                 if line.outcome == "accepted":
                     self._counts(line)
             case "handle_closed" | "fail":
@@ -173,13 +176,19 @@ class Requests:
         self._entries["asked"][m] = Asked.NONE
 
     def _obeys(self, line: CentralStep) -> None:
-        """Take what it obeys as sent; if no line says so, by whoever has its connection."""
+        """
+        Take what it obeys as sent; if no line says so, by whoever has its connection.
+
+        Another epoch than that one's is another coordinator's, whose admission is missing.
+        """
         m = (line.consumer, line.connection)
         what = line.action[7:]
         if what in self._sent.get(m, ()):
             self._sent[m].remove(what)
-        elif m in self._sender and self._entries[LEADS][self._sender[m]] is False:
-            self._holds(m, self._sender[m])
+            return
+        sender = self._sender.get(m, "")
+        if self._terms.get(sender) == line.epoch and self._entries[LEADS][sender] is False:
+            self._holds(m, sender)
 
     def lose(self) -> None:
         """From here on, lines of a coordinator may be missing."""

@@ -14,12 +14,13 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter, itemgetter
 
 from msgspec.structs import replace
 
 from herdproof.pipeline.judging.gaps import Filled, Gap
-from herdproof.protocols.central_coordinator.judged.gaps import restarted
+from herdproof.protocols.central_coordinator.judged.restarts import restarts
 from herdproof.protocols.central_coordinator.traces.lines import CentralStep
 from herdproof.protocols.central_coordinator.tracing import CONSUMER, COORDINATOR
 
@@ -57,7 +58,7 @@ class _Untold:
 
 def with_untold(own: Sequence[CentralStep], gaps: Sequence[Gap], last: set[int]) -> Filled:
     """Put the missing lines of which others tell into their places."""
-    gaps = [*gaps, *restarted(own, gaps)]
+    gaps = [*gaps, *restarts(own, gaps)]
     counted = [gap for gap in gaps if gap.lines and gap.exact]
     if not counted:
         return Filled(own, gaps, last)
@@ -167,20 +168,41 @@ def _untold(own: Sequence[CentralStep]) -> Iterator[_Untold]:
     for index, line in enumerate(own):
         if line.action in _OVER_CONNECTIONS:
             connections[line.consumer, line.connection].append((index, line))
-    for lines in connections.values():
-        obeyed = {x.epoch for _, x in lines if x.role == CONSUMER and x.action != "register"}
+    for lines in (each for found in connections.values() for each in _over_each(found)):
+        asks = ("register", "resume")
+        obeyed = {x.epoch for _, x in lines if x.role == CONSUMER and x.action not in asks}
         hosts = {x.node for _, x in lines if x.role == COORDINATOR}
         members = {x.member for _, x in lines if x.member}
         is_one = sum(x.action == "register" for _, x in lines) <= 1
         if is_one and len(obeyed) == len(hosts) == len(members) == 1:
             known = _Dialogue(epoch=obeyed.pop(), host=hosts.pop(), member=members.pop())
-            yield from known.admission(lines)
+            if not any(x.action == "handle_resume" for _, x in lines):
+                yield from known.admission(lines)
             yield from known.exchanges([x for x in lines if x[1].action in PARTS])
             yield from known.commits(lines)
 
 
+def _over_each(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """
+    The lines over each of the connections that a registration has had, one after another.
+
+    None, if one that says that it was adopted is missing: then nobody can tell them apart.
+    """
+    adopted = [
+        k for k, (_, x) in enumerate(lines)
+        if x.action == "handle_resume" and x.outcome == "accepted"
+    ]  # fmt: skip
+    own = [x.action for _, x in lines if x.role == CONSUMER]
+    gone_on = sum(a == "resume" != b for a, b in pairwise(own))
+    if gone_on <= len(adopted):
+        bounds = [0, *adopted, len(lines)]
+        yield from (lines[begin:end] for begin, end in pairwise(bounds) if begin < end)
+
+
 _LATE = {"handle_start", "commit"}
-_OVER_CONNECTIONS = {*PARTS, "commit", "handle_commit", "register", "handle_register"}
+_OVER_CONNECTIONS = {
+    *PARTS, "commit", "handle_commit", "register", "handle_register", "resume", "handle_resume",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

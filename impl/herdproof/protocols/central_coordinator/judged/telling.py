@@ -59,13 +59,16 @@ class TellingFields(CentralFields):
         renews = is_answer and line.until_ns > self._leases.get(line.node, 0)
         found = super().take(line)
         m = (line.consumer, line.connection)
-        self._heard[m] = line.time_ns
-        if is_answer:  # of one that others tell nobody knows the lease
-            self._answered[m] = renews
+        if m in self._members:
+            self._heard[m] = line.time_ns
+            if is_answer:  # of one that others tell nobody knows the lease
+                self._answered[m] = renews
         return found
 
     def _hear(self, m: Member, time_ns: int) -> None:
         """A coordinator hears a member: if that has not told of its answer, lines are missing."""
+        if m not in self._members:  # it was dropped, and nobody asks for it any more
+            return
         self._heard[m] = time_ns
         if not self._answered.pop(m, False):
             self._heard[m] = max(time_ns, self._leases.get(m[0], 0) + 1)
@@ -112,6 +115,12 @@ class TellingFields(CentralFields):
             m = (line.consumer, line.connection)
             self.tells.named(m, line.member, line.consumer)
         super().coordinator_handle_register(line)
+
+    def coordinator_handle_resume(self, line: CentralStep) -> None:
+        """Who a member is, of which another trace may have told."""
+        if self.tells is not None and line.outcome == "accepted":
+            self.tells.named((line.consumer, line.connection), line.member, line.consumer)
+        super().coordinator_handle_resume(line)
 
     def coordinator_handle_closed(self, line: CentralStep) -> None:
         """Tell the way in which a member went."""

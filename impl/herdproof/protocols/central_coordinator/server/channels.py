@@ -55,6 +55,8 @@ class ServerChannel(LimitedConnection):
         self._owner = owner
         self._conversation = Conversation(None, limits.max_frame_bytes, UNASKED_BYTES)
         self._frames: Iterator[Frame] = iter(())
+        self._is_paused = False
+        """No more is read before all that came is taken."""
         self._first = b""
         """First bytes that came, as far as they tell who speaks."""
 
@@ -103,18 +105,27 @@ class ServerChannel(LimitedConnection):
             for _ in range(PORTION):
                 frame = next(self._frames, None)
                 if frame is None:
-                    self._transport.resume_reading()
-                    self._watch_the_begun_frame()
+                    self._all_taken()
                     return
-                self._give_up_deadline()
+                if self._deadline is not None:
+                    self._give_up_deadline()
                 self._owner.received(self, frame, self._conversation.legacy)
                 if self._ended:
                     return
         except WireError as error:
             self._refuse(error)
             return
+        self._is_paused = True
         self._transport.pause_reading()
         self._loop.call_soon(self._take_the_rest)
+
+    def _all_taken(self) -> None:
+        """All frames that are there are taken: more may come."""
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+        if self._deadline is None and self._conversation.begun:
+            self._watch_the_begun_frame()
 
     def _take_the_rest(self) -> None:
         """Go on, unless the connection has ended meanwhile."""

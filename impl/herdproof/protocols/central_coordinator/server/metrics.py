@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.wire.messages import Frame, Message
+from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.shells.health import Health
 from herdproof.shells.holds import Holds
+from herdproof.shells.tallies import LabelCounts, Moments
 from herdproof.zookeeper.operations import Answer, Operation, Refusal
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -30,7 +31,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self._parts: dict[tuple[Counter, type[Message]], Counter] = {}
+        self._kinds: dict[type[Operation], Histogram] = {}
         self.health = Health()
         self.holds = Holds(registry)
         self.leads = Gauge(
@@ -48,11 +49,11 @@ class Metrics:
             "herdproof_connections_cut", "Connections that this end had a reason to end.",
             ["reason"], registry=registry,
         )  # fmt: skip
-        self._received = Counter(
-            "herdproof_frames_received", "Frames that came.", ["message"], registry=registry
+        self._received = LabelCounts(
+            "herdproof_frames_received", "Frames that came.", "message", registry
         )
-        self._sent = Counter(
-            "herdproof_frames_sent", "Frames that went out.", ["message"], registry=registry
+        self._sent = LabelCounts(
+            "herdproof_frames_sent", "Frames that went out.", "message", registry
         )
         self._operations = Histogram(
             "herdproof_zookeeper_seconds", "From asking ZooKeeper to its answer.", ["operation"],
@@ -62,14 +63,12 @@ class Metrics:
             "herdproof_zookeeper_refusals", "What ZooKeeper refused, or did not answer.", ["why"],
             registry=registry,
         )  # fmt: skip
-        self.event_seconds = Histogram(
-            "herdproof_event_seconds", "What the core takes for one event.",
-            buckets=MOMENTS, registry=registry,
-        )  # fmt: skip
-        self._reports = Counter(
-            "herdproof_reports", "What the core reported; `reports.py` lists it.", ["what"],
-            registry=registry,
-        )  # fmt: skip
+        self.event_seconds = Moments(
+            "herdproof_event_seconds", "What the core takes for one event.", MOMENTS, registry
+        )
+        self._reports = LabelCounts(
+            "herdproof_reports", "What the core reported; `reports.py` lists it.", "what", registry
+        )
         self._members = Gauge(
             "herdproof_members", "Members of all groups that it coordinates.", registry=registry
         )
@@ -93,30 +92,29 @@ class Metrics:
 
     def received(self, frame: Frame) -> None:
         """A frame came."""
-        self._of(self._received, frame).inc()
+        self._received.counts[type(frame.message)] += 1
 
     def sent(self, frame: Frame) -> None:
         """A frame went out."""
-        self._of(self._sent, frame).inc()
-
-    def _of(self, counter: Counter, frame: Frame) -> Counter:
-        """The part of a counter that is about such messages; to look it up by its name is slow."""
-        key = counter, type(frame.message)
-        if key not in self._parts:
-            self._parts[key] = counter.labels(type(frame.message).__name__)
-        return self._parts[key]
+        self._sent.counts[type(frame.message)] += 1
 
     def asked(self, operation: Operation, answer: Answer, seconds: float) -> None:
         """ZooKeeper answered after so long."""
-        self._operations.labels(type(operation).__name__).observe(seconds)
+        self._of(type(operation)).observe(seconds)
         if isinstance(answer, Refusal):
             self._refusals.labels(answer.why.value).inc()
 
+    def _of(self, kind: type[Operation]) -> Histogram:
+        """The histogram of such operations; to look it up by its name is slow."""
+        if kind not in self._kinds:
+            self._kinds[kind] = self._operations.labels(kind.__name__)
+        return self._kinds[kind]
+
     def reported(self, report: Report) -> None:
         """The core reported something."""
-        self._reports.labels(report.what).inc()
+        self._reports.counts[report.what] += 1
         match report.what:
-            case What.MEMBER_JOINED:
+            case What.MEMBER_JOINED | What.MEMBER_RESUMED:
                 self._members.inc()
             case What.MEMBER_LOST:
                 self._members.dec()

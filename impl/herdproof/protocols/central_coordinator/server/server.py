@@ -19,8 +19,10 @@ import asyncio
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, assert_never
 
@@ -44,7 +46,7 @@ from herdproof.protocols.central_coordinator.events import (
     WakeAt,
 )
 from herdproof.protocols.central_coordinator.paths import Paths
-from herdproof.protocols.central_coordinator.reports import LEVELS, sentence
+from herdproof.protocols.central_coordinator.reports import LEVELS, Sentence
 from herdproof.protocols.central_coordinator.server.channels import ServerChannel
 from herdproof.protocols.central_coordinator.server.configuration import Configuration, check_lease
 from herdproof.protocols.central_coordinator.server.metrics import Metrics
@@ -72,6 +74,8 @@ Observe = Callable[[Coordinator, CoordinatorEvent, Sequence[CoordinatorEffect]],
 
 CONNECT_S = 30.0
 """Longest time that ZooKeeper may take to be reached at the start."""
+CLOSED_AT_ONCE = 64
+"""Number of connections that are closed in one round of the loop."""
 HEAD_BYTES = 512
 """Bytes of a frame beside what a Start says of partitions; generous."""
 STAND_AGAIN_S = 1.0
@@ -124,6 +128,9 @@ class Server:
         self._last_channel = 0
         self._epoch = 0
         self._wake: asyncio.TimerHandle | None = None
+        self._to_close: deque[Close] = deque()
+        self._closes_later = False
+        """The loop was asked to close the next portion of them."""
         self._closing = False
         self._twins = Twins(Troubles(log))
         self._leader = ""
@@ -152,9 +159,11 @@ class Server:
         try:
             effects = self._core.receive(event, now_ms())
             self.metrics.event_seconds.observe(time.perf_counter() - since)
-            self._tell_observer(event, effects)
-            for effect in effects:
-                self._carry_out(effect)
+            if self._observe is not ignore_event:
+                self._tell_observer(event, effects)
+            self._carry_out(effects)
+            if self._to_close and not self._closes_later:
+                self._close_some()
         except Exception as problem:
             log.exception("The coordinator's core failed: this broker ends.")
             self._fail(problem)
@@ -314,28 +323,42 @@ class Server:
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 
-    def _carry_out(self, effect: CoordinatorEffect) -> None:
-        """Do what the core wants done."""
-        match effect:
-            case Step():
-                pass  # for whoever observes
-            case Send(channel=number, frame=frame):
-                if (channel := self._channels.get(number)) and channel.send(frame):
-                    self.metrics.sent(frame)
-            case Close(channel=number, why=why):
-                if channel := self._channels.get(number):
-                    log.info("connection closed", extra=of(channel, why=why))
-                    channel.close()
-            case WakeAt(time_ms=time_ms):
-                self._wake_at(time_ms)
-            case Ask(number=number, operation=operation):
-                self._keeper.submit(operation, lambda answer: self.give(Answered(number, answer)))
-            case StepDown(why=why):
-                self._step_down(why)
-            case Report():
-                self._report(effect)
-            case _:
-                assert_never(effect)
+    def _carry_out(self, effects: Sequence[CoordinatorEffect]) -> None:
+        """Do what the core wants done, in order."""
+        for effect in effects:
+            match effect:
+                case Step():
+                    pass  # for whoever observes
+                case Send(channel=number, frame=frame):
+                    if (channel := self._channels.get(number)) and channel.send(frame):
+                        self.metrics.sent(frame)
+                case Close():
+                    self._to_close.append(effect)
+                case WakeAt(time_ms=time_ms):
+                    self._wake_at(time_ms)
+                case Ask(number=number, operation=operation):
+                    self._keeper.submit(operation, partial(self._answered, number))
+                case StepDown(why=why):
+                    self._step_down(why)
+                case Report():
+                    self._report(effect)
+                case _:
+                    assert_never(effect)
+
+    def _answered(self, number: int, answer: Answer) -> None:
+        """ZooKeeper has answered what the core asked under this number."""
+        self.give(Answered(number, answer))
+
+    def _close_some(self) -> None:
+        """Close a portion of what is to be closed: who is deposed closes very many."""
+        for _ in range(min(CLOSED_AT_ONCE, len(self._to_close))):
+            effect = self._to_close.popleft()
+            if channel := self._channels.get(effect.channel):
+                log.info("connection closed", extra=of(channel, why=effect.why))
+                channel.close()
+        self._closes_later = bool(self._to_close)
+        if self._closes_later:
+            self._loop.call_soon(self._close_some)
 
     def _wake_at(self, time_ms: int) -> None:
         """Replace the one alarm."""
@@ -353,13 +376,14 @@ class Server:
         """Log and count what the core has to say."""
         self.metrics.reported(report)
         self._twins.reported(report)
+        level = LEVELS.get(report.what, logging.INFO)
+        if not log.isEnabledFor(level):
+            return
         said = dict(report.details)
         if report.group:
             said["group"] = report.group
-        level = LEVELS.get(report.what, logging.INFO)
-        log.log(
-            level, "%s", sentence(report.what, said), extra=fields(event=str(report.what), **said)
-        )
+        told = fields(event=str(report.what), **said)
+        log.log(level, "%s", Sentence(report.what, said), extra=told)
 
 
 def sendable(configuration: Configuration) -> Settings:

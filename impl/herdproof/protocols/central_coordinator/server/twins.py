@@ -8,6 +8,9 @@ from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
 from herdproof.troubles import Troubles
 
+COUNTED = {What.MEMBER_JOINED, What.MEMBER_RESUMED, What.MEMBER_LOST, What.STEPPED_DOWN}
+"""Reports that change who is there: few of all that there are."""
+
 
 class Twins:
     """The members by their ids, as a coordinator's core reports them; told to `troubles`."""
@@ -18,10 +21,12 @@ class Twins:
 
     def reported(self, report: Report) -> None:
         """Count who joins and goes; a broker that leads no more has none."""
+        if report.what not in COUNTED:
+            return
         who = (report.group, str(dict(report.details).get("consumer", "")))
         name = f"id {who!r}"
         match report.what:
-            case What.MEMBER_JOINED:
+            case What.MEMBER_JOINED | What.MEMBER_RESUMED:
                 self._members[who] += 1
                 if self._members[who] > 1:
                     self._troubles.tell(

@@ -311,7 +311,7 @@ class SimulatedBroker(Process):
                 self.timeline.after(0, self.post, "election", self._step_down)
             case Report(what):
                 self.here.fields.counts[what] += 1
-            case Step(action="handle_register", outcome="accepted"):
+            case Step(action="handle_register" | "handle_resume", outcome="accepted"):
                 speaker = self.registers[effect.consumer, effect.connection]
                 speaker.fields.admits(speaker, effect.member)
             case Step():

@@ -103,6 +103,8 @@ class Config:
     ZooKeeper's fence holds however late it is; until it is met, pings keep leases alive of which
     the successor does not know.
     """
+    resumes: float = 0.8
+    """Share of the consumers that go on without a coordinator, and resume; 0: as verified."""
     hides_epochs: bool = False
     """
     Coordinators do not see which epoch a consumer has seen.

@@ -9,9 +9,10 @@ user's listener late.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Protocol, assert_never
+
+from msgspec.structs import replace
 
 from herdproof.consuming.events import (
     Assigned,
@@ -79,6 +80,7 @@ class ConsumerWorld(World, Protocol):
     fields: Fields
     kafka: Kafka
     addresses: tuple[Address, ...]
+    seed: int
 
 
 class SimulatedConsumer(Process):
@@ -104,6 +106,7 @@ class SimulatedConsumer(Process):
             request_timeout_ms=config.session_timeout_ms // 2,
             backoff_max_ms=1_000,
             seek_ms=1_000,
+            resumes=Random(f"{world.seed}/resumes/{number}/{life}").random() < config.resumes,
             listens=self.chance.random() < 0.3,
         )
         self.core = world.consumer(

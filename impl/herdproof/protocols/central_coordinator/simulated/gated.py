@@ -10,10 +10,11 @@ a method says is due. Methods take indices (0-based); what cannot happen now rai
 Done at once, where the real thing may take longer: consulting and connecting; the reads of a group
 and, at the start, of the topics; the writes of subscriptions, and of offsets that are stored
 already (the answer to the write before was lost), with their answers. The answers to Registers and
-Commits reach their consumer with the next request; copies of pings are lost. Nothing is sent over a
-connection that is broken. Whoever is gone loses its lease once it fetches no more, and no Start is
-on its way to it. A session that ZooKeeper ended goes on writing under its epoch: as if what it
-wrote had been on its way.
+Commits reach their consumer with the next request; copies of pings are lost, and the ping that
+whoever resumes is sent at once comes when the test says. Nothing is sent over a connection that is
+broken. Whoever is gone loses its lease once it fetches no more, and no Start is on its way to it. A
+session that ZooKeeper ended goes on writing under its epoch: as if what it wrote had been on its
+way.
 """
 
 from __future__ import annotations
@@ -132,24 +133,44 @@ class GatedCentral(CentralParts):
 
     def register(self, m: int, b: int, wanted: Collection[int]) -> None:
         """A member, of a subscription to these partitions' topics, connects and registers."""
-        member, broker = self.members[m], self.brokers[b]
+        member = self.members[m]
         self._expect(member.connection is None, "it is connected")
         core = member.core
         topics = sorted([NOWHERE, *map(topic_of, wanted)])
         core.topic_count = "{" + ", ".join(f'"{topic}": 1' for topic in topics) + "}"
         core.consumption.subscription = subscription.parse(core.topic_count)
         core.consumption.rebuild_threads(topics)
+        member.life += 1
+        self._register(m, b)
+
+    def resume(self, m: int, b: int) -> None:
+        """
+        A member learns that its connection is closed, and asks over another one to resume.
+
+        Its coordinator knows by then; and a refusal that was sent to it is not lost.
+        """
+        connection, connector = self.members[m].connection, self.members[m].core.connector
+        self._expect(connector is not None and connector.may_resume(), "it may not consume on")
+        assert connection is not None
+        answers = (f.message for f in connection.down if isinstance(f.message, RegisterResponse))
+        is_refused = any(answer.error_code is not ErrorCode.NONE for answer in answers)
+        counts = any(self._booked(m, other) for other in range(len(self.brokers)))
+        self._expect(not (is_refused or counts), "it was refused, or is counted as a member")
+        self._learn_of_close(m)
+        self._register(m, b)
+
+    def _register(self, m: int, b: int) -> None:
+        """A member hears that a broker coordinates, connects to it, and sends its Register."""
+        member, broker, core = self.members[m], self.brokers[b], self.members[m].core
         if core.phase is ConsumerPhase.IDLE:
             self._tell(m, Subscribe())
-        else:
-            assert core._deadline_ms is not None, "it waits before it consults again"
-            member.now_ms = max(member.now_ms, core._deadline_ms)
+        elif core.phase is ConsumerPhase.BACKING_OFF:
+            core._deadline_ms = member.now_ms  # no time passes
             self._tell(m, Tick())
         self._tell(m, Connected(core.channels))
         brokers = (BrokerInfo(f"broker{b}:1", b, f"broker{b}", 1),)
         answer = Frame(ConsultResponse(ErrorCode.NONE, b, brokers), correlation_id=1)
         self._tell(m, Received(core.channels, answer))
-        member.life += 1
         broker.channels += 1
         connection = Connection(m, member.life, b, core.channels, broker.channels)
         member.connection = broker.connections[broker.channels] = connection
@@ -166,19 +187,30 @@ class GatedCentral(CentralParts):
             connection = broker.connections[member.channel]
             self.registered[registration] = connection.member, connection.life
 
+    handle_resume = handle_register
+
     def on_lost_connection(self, m: int) -> None:
+        """A member learns that its connection is closed; its lease ends before there is another."""
+        self._learn_of_close(m)
+        member = self.members[m]
+        if member.core.kept is not None:
+            member.now_ms = member.core.kept.lease_ends_ms
+            self._tell(m, Tick())
+        self.end_leases()
+
+    def _learn_of_close(self, m: int) -> None:
         """A member learns that its connection is closed."""
         connection = self.members[m].connection
         self._expect(connection is not None and not connection.stands, "its connection stands")
         assert connection is not None
         self._tell(m, Closed(connection.near))
         self._hang_up(self.members[m])
-        self.end_leases()
 
     def end_connections(self, b: int) -> None:
-        """Those for whose lease a broker's members wait learn that their connection is closed."""
+        """Those for whose lease a rebalance waits learn that their connection is closed."""
         group = self.brokers[b].group
-        for registration in [*group.ghosts] if group and group.members else ():
+        waits = group is not None and (bool(group.members) or group.phase is Phase.STOPPING)
+        for registration in [*group.ghosts] if group and waits else ():
             m, life = self.registered[registration]
             connection = self.members[m].connection
             if connection is not None and connection.life == life and not connection.stands:
@@ -423,6 +455,8 @@ class GatedCentral(CentralParts):
         member = self.members[m]
         self._expect(self._stands(m) is not None, "its connection is broken")
         self._expect(any(map(member.is_fetching, self.partitions)), "it fetches nothing")
+        is_told = member.core.phase is ConsumerPhase.REGISTERED
+        self._expect(is_told, "it does not know yet that it is a member again")
         member.commits += 1
         self._tell(m, CommitAsked(member.commits))
 

@@ -79,6 +79,7 @@ class Gates:
         rebalancer["_check_stopped"] = self.check_stopped
         rebalancer["_check_started"] = self.check_started
         server["_send_next"] = self.send_next
+        vars(core.ping_scheduler)["ping"] = self.ping
 
     def run(self) -> None:
         """The handlers work on their queues, if they may."""
@@ -122,6 +123,11 @@ class Gates:
         if channel.number == self.sends:
             self.sends = None
             type(self.core.socket_server)._send_next(self.core.socket_server, channel)
+
+    def ping(self, number: int) -> bool:
+        """A member is pinged, if it may be: nobody is because it has just resumed."""
+        scheduler = self.core.ping_scheduler
+        return number == self.sends and type(scheduler).ping(scheduler, number)
 
 
 class Connection:
@@ -388,11 +394,16 @@ class CentralParts:
             for registration in [*group.ghosts] if group else ():
                 member, life = self.registered[registration]
                 if life < self.members[member].life or self._is_gone(member):
-                    assert group is not None, "it has ghosts"
-                    was_waiting = group.phase is Phase.WAITING and not group.members
-                    self._due(b, ("lease", f"{GROUP} {registration}"))
-                    if was_waiting:
-                        self._handle(b)  # to see that nobody is there
+                    self.end_lease(b, registration)
+
+    def end_lease(self, b: int, registration: str) -> None:
+        """A broker has waited for long enough for a registration that is gone."""
+        group = self.brokers[b].group
+        assert group is not None, "it has ghosts"
+        was_waiting = group.phase is Phase.WAITING and not group.members
+        self._due(b, ("lease", f"{GROUP} {registration}"))
+        if was_waiting:
+            self._handle(b)  # to see that nobody is there
 
     def _handle(self, b: int) -> None:
         """A broker's handlers work on their queues."""
@@ -403,12 +414,14 @@ class CentralParts:
 
     def _is_gone(self, m: int) -> bool:
         """True if a member has let go, or fetches no more and gets no Start: its lease is over."""
-        connection = self.members[m].connection
+        member = self.members[m]
+        connection = member.connection
         if connection is None:
             return True
         starts = any(isinstance(frame.message, Start) for frame in connection.down)
-        fetches = any(map(self.members[m].is_fetching, self.partitions))
-        return not (connection.stands or starts or fetches)
+        fetches = any(map(member.is_fetching, self.partitions))
+        asks = member.core.consumption.generation > 0 and not self._booked(m, connection.broker)
+        return not ((connection.stands and not asks) or starts or fetches)
 
     # ── Inside: consumers and connections ───────────────────────────────────────────────────
 

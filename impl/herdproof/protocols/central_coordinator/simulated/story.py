@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
+from msgspec import Struct
+
 from herdproof.consuming.events import Assigned, Consumed
 from herdproof.consuming.offsets import NamedPartition, Offset
 from herdproof.protocols.central_coordinator.events import (
@@ -139,7 +141,13 @@ def shown(what: object) -> str:
             return "(" + ", ".join(shown(one) for one in what) + ")"
         case Enum():
             return what.name
+    if isinstance(what, Struct):
+        return _called(what, what.__struct_fields__)
     if is_dataclass(what) and not isinstance(what, type):
-        inner = ", ".join(shown(getattr(what, field.name)) for field in fields(what))
-        return f"{type(what).__name__}({inner})"
+        return _called(what, [field.name for field in fields(what)])
     return repr(what)
+
+
+def _called(what: object, names: Iterable[str]) -> str:
+    """A value by its class, and by what it is made of."""
+    return f"{type(what).__name__}({', '.join(shown(getattr(what, name)) for name in names)})"

@@ -10,7 +10,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
+from herdproof.conformance.traces.clocks import Early, Setting, leads, settings
 from herdproof.conformance.traces.line import TraceError
+from herdproof.conformance.traces.ordering import Ordered
 from herdproof.conformance.traces.replay import Watches
 from herdproof.errors import Malformed
 from herdproof.pipeline.audit.auditor import Replayed
@@ -22,6 +26,12 @@ from herdproof.protocols.central_coordinator.judged.judge import (
     CentralJudge,
 )
 from herdproof.protocols.central_coordinator.judged.partners import with_untold
+from herdproof.protocols.central_coordinator.traces.lines import (
+    Messages,
+    exchanged,
+    is_said_by_one,
+    is_said_once,
+)
 from herdproof.protocols.central_coordinator.traces.untraced import untraced
 
 
@@ -67,6 +77,35 @@ class CentralAuditor(JudgedAuditor):
             if as_numbers is None:
                 raise
             return self._read(as_numbers, place)
+
+    def settings(self, found: Ordered[Any]) -> Sequence[Setting] | None:
+        """
+        Settings of the nodes' clocks that causes allow; None if these do not contradict the times.
+
+        What is known by what it carries may be said again: where a line of that is missing, or is
+        not as it should be, this shows nothing of clocks.
+        """
+        if not found.contradicted:
+            return None
+        once = leads(found.lines, Messages(), is_said_once)
+        is_whole = all(found.lines[index].shared for index in found.gaps)
+        for known in [leads(found.lines, Messages(), lambda _: True), once] if is_whole else [once]:
+            if all(lead > 0 for lead in known.values()):
+                return None
+            if all(lead >= 0 for lead in known.values()):
+                return []  # who hears has the time of who says: the clocks stand still
+            if allowed := settings(known):
+                return allowed
+        return []
+
+    def early(self) -> Early | None:
+        """Who notices as lines come that their times contradict each other."""
+        return Early(exchanged, is_said_by_one)
+
+    def shifted(self, line: Any, ahead_ns: int) -> Any:
+        """A line of a clock that was so far ahead, with the times of one that was not."""
+        until_ns = line.until_ns and line.until_ns - ahead_ns
+        return replace(line, time_ns=line.time_ns - ahead_ns, until_ns=until_ns)
 
     def filled(self, lines: Sequence[Any], gaps: Sequence[Gap], last: set[int]) -> Filled:
         """A group's lines, and those missing ones of which others over a connection tell."""

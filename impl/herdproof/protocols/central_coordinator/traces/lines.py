@@ -8,7 +8,7 @@ What its tracers write (`protocols/central_coordinator/tracing.py`) is documente
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, Literal
 
 from msgspec import defstruct, structs
@@ -32,13 +32,17 @@ _AS_WRITTEN: dict[Any, Any] = {int: Int, "partitions": tuple[Place, ...]}
 _TOLD: Any = defstruct(
     "Told",
     [
-        (f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type)), f.default)
+        (f.name, _AS_WRITTEN.get(f.name, _AS_WRITTEN.get(f.type, f.type)))
         for f in structs.fields(Step)
         if f.name in TOLD
     ],
     bases=(Line,), kw_only=True, gc=False,
 )  # fmt: skip
-"""Fields of a step that a core tells, as a line has them."""
+"""
+Fields of a step that a core tells, as a line has them: each of them, as its format says.
+
+Where one is missing nobody knows what it would have told; it is not empty.
+"""
 
 
 class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg]
@@ -47,7 +51,7 @@ class CentralStep(_TOLD, kw_only=True, gc=False):  # type: ignore[misc, call-arg
     schema: Literal[1]
     protocol: Literal["central_coordinator"]
     role: str
-    until_ns: Int = 0
+    until_ns: Int
 
     @property
     def shared(self) -> bool:
@@ -124,6 +128,9 @@ class Messages:
         if kind == "registered":
             said = (accepted,) if line.outcome == "accepted" else ()
             return (("register", consumer, connection),), said
+        if kind in ("resume", "resumed"):
+            asks = ("resume", consumer, connection)
+            return ((), (asks,)) if kind == "resume" else ((asks,), ())
         if kind == "stopped":
             number = self._started.get((line.role, line.node, consumer, connection), 0)
         told = (kind, consumer, connection, number if kind == "stopped" else 0, line.partitions)
@@ -132,9 +139,25 @@ class Messages:
 
 _MESSAGES = {
     "register": "register", "handle_register": "registered",
+    "resume": "resume", "handle_resume": "resumed",
     "send_start": "start", "handle_start": "start", "handle_start_response": "started",
     "handle_stop": "stopped", "handle_stop_response": "stopped",
     "handle_ping": "said", "handle_ping_response": "said",
     "commit": "said", "handle_commit": "said",
     "write_owners": "generation", "begin_rebalance": "generation",
 }  # fmt: skip
+
+
+def is_said_once(message: Hashable) -> bool:
+    """True for what nobody says twice: not for what a message carries that can come again."""
+    return not isinstance(message, tuple) or message[0] not in ("said", "stopped", "resume")
+
+
+def is_said_by_one(message: Hashable) -> bool:
+    """True for what one says once, and nobody else: a generation may be written in vain before."""
+    return is_said_once(message) and not (isinstance(message, tuple) and message[0] == "generation")
+
+
+def exchanged(line: CentralStep) -> Link | None:
+    """The messages of a line by itself: what depends on lines before it is not to be relied on."""
+    return Messages()(line)

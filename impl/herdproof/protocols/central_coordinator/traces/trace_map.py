@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -26,14 +26,17 @@ from herdproof.conformance.traces.mapping import ANY, Identities, Row, Told, Tra
 from herdproof.conformance.traces.replay import conform_lines as conform
 from herdproof.conformance.traces.standing import Former
 from herdproof.conformance.traces.values import Scale, Values
-from herdproof.consuming.subscription import (
-    InvalidSubscription,
-    Subscription,
-    parse,
-)
+from herdproof.consuming.subscription import InvalidSubscription, Subscription, parse
 from herdproof.protocols.central_coordinator.traces.connections import Connections
 from herdproof.protocols.central_coordinator.traces.lines import FORMATS, CentralStep, Messages
 from herdproof.protocols.central_coordinator.traces.untraced import untraced
+from herdproof.protocols.central_coordinator.traces.writes import (
+    holds,
+    may_send,
+    named,
+    sent_again,
+    still_to_store,
+)
 from herdproof.protocols.central_coordinator.tracing import CENTRAL, CONSUMER, COORDINATOR
 from herdspec.check.conformance.conform import Outcome
 from herdspec.check.conformance.follow import CAP, ELSE, Call, Way, differences
@@ -79,6 +82,7 @@ class CentralGroup:
         """Offsets that were stored before the trace begins."""
         self._sent: list[CentralStep] = []
         """The writes of offsets."""
+        self._again = sent_again(lines)
         self._connections: dict[Key, Connection] = {}
         self._heard: dict[tuple[str, int], int] = {}
         """The latest epoch that a consumer's process (its node, and 1, 2, …) has heard of."""
@@ -100,7 +104,7 @@ class CentralGroup:
         """A coordinator's line is about the latest connection of that consumer and number."""
         lives: dict[tuple[str, str], int] = {}
         latest: dict[tuple[str, int], Key] = {}
-        known: set[str] = set()
+        known, seen = set[str](), set[Any]()
         connections = Connections()
         for node in dict.fromkeys(line.node for line in lines if line.role == COORDINATOR):
             self._values.element("Broker", node)
@@ -123,12 +127,13 @@ class CentralGroup:
                 self._values.rank("generation", line.generation)
             elif action == "flush_offsets":
                 self._sent.append(line)
-            for name, offset in names(line) if line.partitions and line.group else ():
-                if action == "send_start" and name not in known and offset >= 0:
+            for name, offset in names(line) if line.group and line.partitions not in seen else ():
+                if action in ("send_start", "handle_resume") and name not in known and offset >= 0:
                     # The first time anybody says it, before any offset was written.
                     self._stored[name] = offset
                 known.add(name)
                 self._values.rank("offset", offset, name)
+                seen.add(line.partitions)
         self._handled = {k: key for k, key in self._keys.items() if key in self._handlers}
         self._find_partitions(lines)
 
@@ -146,8 +151,7 @@ class CentralGroup:
         self._partitions = list(Partition)
         self._named = dict(zip(self._values.names["Partition"], self._partitions, strict=False))
         for line in self._sent:
-            writes = self._flushes.setdefault(self._broker(line), deque())
-            writes.append(dict(self._places(line)))
+            self._flushes.setdefault(self._broker(line), deque()).append(dict(self._places(line)))
         return {
             (kept, self._named[name]): self._rank(name, offset)
             for name, offset in self._stored.items()
@@ -250,9 +254,8 @@ class CentralGroup:
 
     # ── Who coordinates ─────────────────────────────────────────────────────────────────────
 
-    def starts(self, told: Told, s: State) -> Iterable[Way]:
+    def starts(self, told: Told, _: State) -> Iterable[Way]:
         """A process of a broker: another one than before, if there was one."""
-        del s
         line = told.line
         if line.role == CONSUMER or line.node not in self._started:
             self._started |= {line.node} if line.role == COORDINATOR else set()
@@ -430,6 +433,9 @@ class CentralGroup:
     def writes_owners(self, told: Told, s: State) -> Iterable[Way]:
         """A write of owners, by when the lease of whoever is in no books must be over."""
         b, owners = told["b"], self._owners(told.line)
+        if s.write[b] is Write.OWNERS and told.line in self._again.values():
+            yield []
+            return
         plan = {p: owners.get(p) or Member(0) for p in self._partitions}
         yield [*self._let_go(s, b, told.line.time_ns), ("write_owners", (b, plan))]
         if s.seat != b:  # of what is deposed, and will be refused, nothing is claimed
@@ -463,6 +469,9 @@ class CentralGroup:
             stored = written is not None and not still_to_store(s, written)
             return [[]] if stored or outcome != "done" else [[("answered", (b,))]]
         if outcome == "refused" and before:
+            again = self._again.get(id(told.line))
+            if again is not None and not may_send(s, b, self._owners(again)):
+                return [[]]
             is_stale = s.election.token[b] != s.election.epoch
             before = [("refuse_stale" if is_stale else "refuse", (b,))]
         if outcome == "unknown":
@@ -475,7 +484,9 @@ class CentralGroup:
         b = told["b"]
         if s.phase[b] not in (Phase.STOPPING, Phase.STARTING):
             return [[]]
-        return [[*self._let_go(s, b, told.line.time_ns), ("fail_rebalance", (b,))]]
+        # Amid its Starts nobody is waited for: one on its way may yet be carried out.
+        gone = [] if s.phase[b] is Phase.STARTING else self._let_go(s, b, told.line.time_ns)
+        return [[*gone, ("fail_rebalance", (b,))]]
 
 
 def names(line: CentralStep) -> Iterator[tuple[str, int]]:
@@ -490,24 +501,6 @@ def subscribed(text: str) -> Subscription | None:
         return parse(text)
     except InvalidSubscription:
         return None
-
-
-def still_to_store(s: State, written: Mapping[Any, int] | None) -> dict[Any, int]:
-    """The offsets of a write that say more than is stored."""
-    stored = s.committed
-    return {p: offset for p, offset in (written or {}).items() if offset > stored[p]}
-
-
-def holds(s: State, b: Any, written: Mapping[Any, int] | None) -> bool:
-    """True if it is these offsets, as far as they are new, that a broker has sent."""
-    new, sent = still_to_store(s, written), s.sent
-    return bool(new) and all(sent[b, p] >= offset for p, offset in new.items())
-
-
-def named(s: State, b: Any) -> dict[Any, Any]:
-    """The owners that a broker has sent to ZooKeeper."""
-    heir, members = s.heir, list(Member)
-    return {p: next((m for m in members if heir[m, p] == b), None) for p in Partition}
 
 
 # ── The table ───────────────────────────────────────────────────────────────────────────────
@@ -529,6 +522,7 @@ ROWS: Mapping[str, Row] = {
         seen={"books[m]": lambda _, line: line.node if line.outcome == "accepted" else None},
         note=G.is_registered, ways=G.registered, silent=ABANDON,
     ),
+    "handle_resume": Row(None),
     "handle_closed": Row(before=["cut"]),
     "fail": Row(("fail", "handle_closed"), before=["cut"]),
     "begin_rebalance": Row(
@@ -548,6 +542,7 @@ ROWS: Mapping[str, Row] = {
     "register": Row(
         arguments={"b": G.handler}, begins="m", note=G.registers, before=["on_lost_connection"]
     ),
+    "resume": Row(None, note=G.renews),
     "handle_ping": Row(note=G.obeys, ways=G.reports, claims=G.obeyed, seen={"seen[m]": "epoch"}),
     "handle_stop": Row(note=G.obeys, ways=G.reports, claims=G.obeyed, seen={"seen[m]": "epoch"}),
     "handle_start": Row(note=G.obeys, claims=G.obeyed, seen={"seen[m]": "epoch"}),
@@ -588,8 +583,10 @@ def in_replays(spec: Specification) -> Specification:
 
 @cache
 def map_of() -> TraceMap:
-    """The map of the verified spec."""
-    return MAP.of(in_replays(CENTRAL_COORDINATOR))
+    """The map of the verified spec; of the variant, for groups in which somebody has resumed."""
+    from herdproof.protocols.central_coordinator.traces.resuming_map import map_for
+
+    return replace(MAP.of(in_replays(CENTRAL_COORDINATOR)), variant=map_for)
 
 
 def conform_lines(

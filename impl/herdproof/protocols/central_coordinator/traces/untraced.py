@@ -11,6 +11,8 @@ from herdproof.protocols.central_coordinator.tracing import CONSUMER
 
 COMMANDED = frozenset({"handle_ping", "handle_stop", "handle_start"})
 """Actions that consumers take because a coordinator said so."""
+REGISTERED = frozenset({"handle_register", "handle_resume"})
+"""Actions by which a coordinator takes a Register."""
 
 
 def untraced(lines: Sequence[CentralStep]) -> Iterator[Missing]:
@@ -19,12 +21,12 @@ def untraced(lines: Sequence[CentralStep]) -> Iterator[Missing]:
     epochs = {line.epoch for line in lines if line.action == "coordinator_startup"}
     missed: set[Any] = set()
     for k, line in enumerate(lines):
-        if line.action == "handle_register" and line.outcome == "accepted":
+        if line.action in REGISTERED and line.outcome == "accepted":
             who = line.consumer
             if (who, line.connection) not in connected and (who, line.group) not in missed:
                 missed.add((who, line.group))
                 why = f"the trace of consumer {who} of {line.group} is missing"
                 yield Missing(why, k, frozenset({line.group}))
-        elif line.action in COMMANDED and line.epoch not in epochs | missed:
+        elif line.epoch not in epochs and line.action in COMMANDED and line.epoch not in missed:
             missed.add(line.epoch)
             yield Missing(f"the trace of the coordinator of epoch {line.epoch} is missing", k)

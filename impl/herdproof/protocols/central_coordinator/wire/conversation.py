@@ -70,15 +70,16 @@ class Conversation:
 
     def encode(self, frame: Frame) -> bytes:
         """A frame's bytes, in the form spoken; `Unsendable` if it cannot be sent in it."""
-        data = legacy.encode(frame.message) if self.legacy else version1.encode(frame)
+        is_legacy = self.form is Form.LEGACY
+        data = legacy.encode(frame.message) if is_legacy else version1.encode(frame)
         size, most = len(data) - SIZE_BYTES, self._max_frame_bytes
-        answer = min(most, self._unasked_bytes + 2 * size)
-        self._splitter.max_frame_bytes = max(self._splitter.max_frame_bytes, answer)
+        answer = self._unasked_bytes + 2 * size
+        if answer > self._splitter.max_frame_bytes:
+            self._splitter.max_frame_bytes = min(most, answer)
         if size > most:
             why = f"a frame of {size} bytes, {most} are the limit (the setting max_frame_bytes)"
             raise unsendable(why).within(type(frame.message).__name__)
-        response = legacy.ANSWERED.get(type(frame.message))
-        if self.legacy and response:
+        if is_legacy and (response := legacy.ANSWERED.get(type(frame.message))):
             self._asked.append((response, frame.correlation_id))
         return data
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from herdproof.consuming.offsets import OffsetReset
 from herdproof.protocols.central_coordinator.wire import primitives
@@ -132,6 +132,7 @@ class Coded:
 
     label: str = "int16, an error code"
     least_bytes: int = 2
+    layout: ClassVar[struct.Struct] = primitives.INT16
 
     def read(self, reader: ByteReader) -> ErrorCode:
         """The next code; `WireError` if it is none of ours."""

@@ -10,6 +10,7 @@ Source: system B's draft `002`; string = int16 length + UTF-8 (PROTOCOLS.md, Wir
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from herdproof.protocols.central_coordinator.wire.errors import Unsendable, WireError
 from herdproof.protocols.central_coordinator.wire.messages import ErrorCode
@@ -37,9 +38,9 @@ class ByteReader:
 
     __slots__ = ("_data", "offset")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, offset: int = 0) -> None:
         self._data = data
-        self.offset = 0
+        self.offset = offset
 
     @property
     def left(self) -> int:
@@ -96,13 +97,29 @@ class ByteReader:
         return malformed(f"needs {needed} bytes, {self.left} are left", self.offset)
 
 
+@lru_cache(maxsize=1024)
+def string_bytes(value: str) -> bytes:
+    """
+    A string's bytes behind their length; `Unsendable` if it is too long or has no UTF-8.
+
+    The same topics and partitions are said to one member after another.
+    """
+    try:
+        data = value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise unsendable(f"has no UTF-8 ({error.reason})") from None
+    if len(data) > LONGEST_STRING_BYTES:
+        raise unsendable(f"takes {len(data)} bytes, {LONGEST_STRING_BYTES} are the most")
+    return INT16.pack(len(data)) + data
+
+
 class ByteWriter:
     """Writes values one after another."""
 
     __slots__ = ("_data",)
 
-    def __init__(self) -> None:
-        self._data = bytearray()
+    def __init__(self, begun: bytes = b"") -> None:
+        self._data = bytearray(begun)
 
     def number(self, layout: struct.Struct, value: int) -> None:
         """A number in this layout; `Unsendable` if it is outside its range."""
@@ -114,14 +131,7 @@ class ByteWriter:
 
     def string(self, value: str) -> None:
         """A string; `Unsendable` if it is too long or has no UTF-8 (a lone surrogate)."""
-        try:
-            data = value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise unsendable(f"has no UTF-8 ({error.reason})") from None
-        if len(data) > LONGEST_STRING_BYTES:
-            raise unsendable(f"takes {len(data)} bytes, {LONGEST_STRING_BYTES} are the most")
-        self._data += INT16.pack(len(data))
-        self._data += data
+        self._data += string_bytes(value)
 
     def written(self) -> bytes:
         """All that was written."""

@@ -1,7 +1,8 @@
 """
 Version 1 of the wire: a header with version, correlation id, epoch and generation, then the body.
 
-Version 2 is the same, of a Register and its answer alone: each says one thing more.
+Version 2 is the same, of a Register and its answer alone: each says one thing more. Version 3 is of
+a Register alone, and says one thing more than that.
 
 Ours, from the header fields of system B's draft `001`; PROTOCOLS.md lays it out (Wire format of B),
 docs/wire.md byte by byte. The header up to the correlation id, and a response's error after it, are
@@ -10,8 +11,12 @@ the same in every version to come: so a frame of an unknown version can be answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from herdproof.consuming.offsets import NO_OFFSET, Offset
 from herdproof.protocols.central_coordinator.wire import primitives
@@ -33,6 +38,7 @@ from herdproof.protocols.central_coordinator.wire.layout import (
     OFFSET_RESET,
     STRING,
     Array,
+    Coded,
     Number,
     Perhaps,
     Struct,
@@ -66,8 +72,8 @@ from herdproof.protocols.central_coordinator.wire.primitives import (
     unsendable,
 )
 
-VERSION, LATER = 1, 2
-"""Version 1 is spoken of every message; version 2 of those in `ADDED`."""
+VERSION = 1
+"""Spoken of every message; a later one of those in `ADDED`."""
 
 BROKER = Struct(
     BrokerInfo,
@@ -126,12 +132,32 @@ BODIES: dict[type[Any], Struct[Any]] = {
 }
 """Layouts of what follows the header; an `error_code` is in the header, hence in no body."""
 
-ADDED: dict[type[Any], StructField] = {
-    Register: StructField("former", Array(STRING, INT32)),
-    RegisterResponse: StructField("member", STRING),
+ADDED: dict[type[Any], tuple[StructField, ...]] = {
+    Register: (StructField("former", Array(STRING, INT32)), StructField("resumes", STRING)),
+    RegisterResponse: (StructField("member", STRING),),
 }
-"""Field that follows that in version 2: None in a message that says no more than version 1 can."""
-LATER_BODIES = {of: Struct(of, (*BODIES[of].fields, field)) for of, field in ADDED.items()}
+"""
+Fields that follow that, one from version 2 on, the next from version 3 on: None in a message that
+says no more than an earlier version can.
+"""
+
+
+BRIEF = {Ping, Stop, StartResponse, CommitResponse, LeaveResponse}
+"""Messages of which there are only a few different ones."""
+
+
+def bodies_of(version: int) -> dict[type[Any], Struct[Any]]:
+    """The bodies of the messages that there are in a version."""
+    more = version - VERSION
+    return BODIES if not more else {
+        of: Struct(of, (*BODIES[of].fields, *fields[:more]))
+        for of, fields in ADDED.items()
+        if more <= len(fields)
+    }  # fmt: skip
+
+
+VERSIONS = {VERSION + more: bodies_of(VERSION + more) for more in range(3)}
+"""By version, the bodies of its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +192,28 @@ AFTER: dict[int, Struct[Any]] = {
 """Layouts of what follows the common part of the header, and is followed by the body."""
 
 
+def packed(*fields: StructField) -> struct.Struct:
+    """The layout of numbers that follow one another."""
+    kinds = [field.kind for field in fields if isinstance(field.kind, Number | Coded)]
+    assert len(kinds) == len(fields), "they are numbers"
+    return struct.Struct(">" + "".join(kind.layout.format.lstrip(">") for kind in kinds))
+
+
+HEAD, EPOCHS_HEAD = packed(*HEADER), packed(*EPOCHS)
+RESPONSE_HEAD = packed(*HEADER, *AFTER_OF_A_RESPONSE)
+ANSWERED_WELL = {
+    (Direction.RESPONSE, TYPE_IDS[of], VERSION, ErrorCode.NONE): of for of in RESPONSES.values()
+}
+"""The responses without an error, by direction, type id, version and error."""
+
+
+@lru_cache
+def request_head(sender_bytes: int) -> struct.Struct:
+    """A request's whole header, from a sender whose name takes so many bytes."""
+    sender = f"{primitives.INT16.format.lstrip('>')}{sender_bytes}s"
+    return struct.Struct(HEAD.format + sender + EPOCHS_HEAD.format.lstrip(">"))
+
+
 def encode(frame: Frame) -> bytes:
     """
     A frame's bytes, its size (int32) first.
@@ -174,29 +222,56 @@ def encode(frame: Frame) -> bytes:
     any value that is outside its field. A response's `client_id` is not sent.
     """
     message = frame.message
-    direction = DIRECTIONS[type(message)]
     error = _error_of(frame)
     spoken = frame if error is frame.error else replace(frame, error=error)
-    writer = ByteWriter()
+    version = version_of(message)
     try:
-        version = version_of(message)
-        Header(direction, TYPE_IDS[type(message)], version, frame.correlation_id).write(writer)
-        AFTER[direction].write(writer, spoken)
-        bodies_of(version)[type(message)].write(writer, message)
+        head = _head_at_once(spoken, version) or _head_by_fields(spoken, version)
+        body = (_brief_body if type(message) in BRIEF else _body_of)(message, version)
     except Unsendable as wrong:
         raise wrong.within(type(message).__name__) from None
-    return sized(writer.written())
+    return sized(head + body)
+
+
+def _body_of(message: Message, version: int) -> bytes:
+    """A message's fields; `Unsendable` names the one that does not fit."""
+    writer = ByteWriter()
+    VERSIONS[version][type(message)].write(writer, message)
+    return writer.written()
+
+
+_brief_body = lru_cache(_body_of)
+"""The fields of a message in `BRIEF`: the same few are said again and again."""
+
+
+def _head_at_once(frame: Frame, version: int) -> bytes | None:
+    """A frame's whole header; None where something in it is wrong: its fields tell what."""
+    kind = type(frame.message)
+    common = DIRECTIONS[kind], TYPE_IDS[kind], version, frame.correlation_id
+    try:
+        if common[0] is Direction.RESPONSE:
+            return RESPONSE_HEAD.pack(*common, frame.error, frame.epoch, frame.generation)
+        sender = frame.client_id.encode()
+        size = len(sender)
+        return request_head(size).pack(*common, size, sender, frame.epoch, frame.generation)
+    except (struct.error, UnicodeEncodeError):
+        return None
+
+
+def _head_by_fields(frame: Frame, version: int) -> bytes:
+    """A frame's whole header; `Unsendable` names the field that does not fit."""
+    kind, writer = type(frame.message), ByteWriter()
+    Header(DIRECTIONS[kind], TYPE_IDS[kind], version, frame.correlation_id).write(writer)
+    AFTER[DIRECTIONS[kind]].write(writer, frame)
+    return writer.written()
 
 
 def version_of(message: Message) -> int:
     """The least version that says all of a message."""
-    field = ADDED.get(type(message))
-    return VERSION if field is None or getattr(message, field.name) is None else LATER
-
-
-def bodies_of(version: int) -> dict[type[Any], Struct[Any]]:
-    """The bodies of a version's messages."""
-    return BODIES if version == VERSION else LATER_BODIES
+    if type(message) not in ADDED:
+        return VERSION
+    said = [getattr(message, field.name) is not None for field in ADDED[type(message)]]
+    return VERSION + max((more for more, is_said in enumerate(said, 1) if is_said), default=0)
 
 
 def sized(payload: bytes) -> bytes:
@@ -207,6 +282,8 @@ def sized(payload: bytes) -> bytes:
 def _error_of(frame: Frame) -> ErrorCode:
     """The one error that a frame tells of: its own, or that of its message."""
     inner: ErrorCode = getattr(frame.message, "error_code", ErrorCode.NONE)
+    if frame.error is inner is ErrorCode.NONE:
+        return inner
     name = type(frame.message).__name__
     if frame.error not in (ErrorCode.NONE, inner) and hasattr(frame.message, "error_code"):
         raise unsendable(f"two errors, {frame.error.name} and {inner.name}").within(name)
@@ -223,6 +300,31 @@ def decode(payload: bytes) -> Frame:
     an error the body may be missing. `WireError` carries the code to answer with, and what could be
     read of the header.
     """
+    return _answer_at_once(payload) or _decode_by_fields(payload)
+
+
+def _answer_at_once(payload: bytes) -> Frame | None:
+    """A response that is well, as most frames are; None where its fields have to tell more."""
+    if len(payload) < RESPONSE_HEAD.size:
+        return None
+    direction, type_id, version, correlation_id, error, epoch, generation = (
+        RESPONSE_HEAD.unpack_from(payload)
+    )
+    message_type = ANSWERED_WELL.get((direction, type_id, version, error))
+    if message_type is None:
+        return None
+    message = WITHOUT_BODY.get(message_type) if len(payload) == RESPONSE_HEAD.size else None
+    try:
+        if message is None:
+            reader = ByteReader(payload, RESPONSE_HEAD.size)
+            message = _response(message_type, reader, ErrorCode.NONE, VERSION)
+    except WireError:
+        return None
+    return Frame(message, correlation_id, epoch, generation)
+
+
+def _decode_by_fields(payload: bytes) -> Frame:
+    """A frame; `WireError` names the field that is wrong."""
     reader = ByteReader(payload)
     try:
         header = HEADER_STRUCT.read(reader)
@@ -238,8 +340,8 @@ def decode(payload: bytes) -> Frame:
 
 
 def _decode_after(header: Header, reader: ByteReader) -> Frame:
-    if header.version_id not in (VERSION, LATER):
-        why = f"version {header.version_id} is not spoken here, but {VERSION} and {LATER}"
+    if header.version_id not in VERSIONS:
+        why = f"version {header.version_id} is not spoken here, but {VERSION} to {max(VERSIONS)}"
         raise WireError(ErrorCode.UNKNOWN_VERSION, why, 3)
     if header.direction == Direction.REQUEST:
         return _decode_request(header, reader)
@@ -277,9 +379,10 @@ def _decode_response(header: Header, reader: ByteReader) -> Frame:
 
 
 def _check_version(header: Header, message_type: type[Any]) -> None:
-    """Only some messages have a version 2."""
-    if message_type not in bodies_of(header.version_id):
-        why = f"there is no version {header.version_id} of {message_type.__name__}, but {VERSION}"
+    """Only some messages have a version 2, and only one has a version 3."""
+    if message_type not in VERSIONS[header.version_id]:
+        known = " and ".join(str(n) for n, bodies in VERSIONS.items() if message_type in bodies)
+        why = f"there is no version {header.version_id} of {message_type.__name__}, but {known}"
         raise WireError(ErrorCode.UNKNOWN_VERSION, why, 3)
 
 
@@ -297,9 +400,17 @@ def _response(
 def _body(
     message_type: type[Any], reader: ByteReader, given: dict[str, Any], version: int
 ) -> Message:
-    message: Message = bodies_of(version)[message_type].read_beside(reader, given)
+    message: Message = VERSIONS[version][message_type].read_beside(reader, given)
     reader.end()
     return message
+
+
+WITHOUT_BODY: dict[type[Any], Message] = {
+    of: _response(of, ByteReader(b""), ErrorCode.NONE, VERSION)
+    for of in RESPONSES.values()
+    if not BODIES[of].least_bytes
+}
+"""The responses that are well, and say no more than that."""
 
 
 def _unknown_response(type_id: int, error: ErrorCode) -> WireError:

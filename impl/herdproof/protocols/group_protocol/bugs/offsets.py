@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from msgspec.structs import replace as struct_replace
+
 from herdproof.protocols.group_protocol.coordinator.admin import GroupAdmin
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.coordinator.groups import ClassicGroup
@@ -71,7 +73,7 @@ class Kafka8069(GroupCoordinator):
 def _misread(group: StoredClassicGroup) -> StoredClassicGroup:
     """A stored group whose offsets are kept until a time that was never set."""
     offsets = {
-        where: replace(each, expires_ms=UNSET_MS if each.expires_ms is None else each.expires_ms)
+        where: struct_replace(each, expires_ms=UNSET_MS) if each.expires_ms is None else each
         for where, each in group.offsets.items()
     }
     return replace(group, offsets=offsets)

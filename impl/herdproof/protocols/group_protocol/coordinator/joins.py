@@ -71,12 +71,14 @@ class Joins(GroupPart):
         self._take(request.group_id, member_id or request.member_id, error.name)
         self._outbox.answer(caller, JoinGroupResponse(error=error, member_id=member_id))
 
-    def _take(self, group: str, member_id: str, outcome: str, generation: int = 0) -> None:
+    def _take(
+        self, group: str, member_id: str, outcome: str, generation: int = 0, instance: str = ""
+    ) -> None:  # fmt: skip
         """A JoinGroup is read, and this comes of it."""
         self._outbox.take(
             Step(
                 action="handle_join_group", group=group, member=member_id, outcome=outcome,
-                generation=generation,
+                generation=generation, instance=instance,
             )
         )  # fmt: skip
 
@@ -108,7 +110,7 @@ class Joins(GroupPart):
             self._sessions.expect(group, member_id, request.session_timeout_ms)
             self._refuse(caller, request, Error.MEMBER_ID_REQUIRED, member_id)
         else:
-            self._take(group.name, member_id, NEW)
+            self._take(group.name, member_id, NEW, instance=instance or "")
             self._add(group, caller, request, member_id)
 
     def _add(
@@ -176,12 +178,16 @@ class Joins(GroupPart):
     ) -> None:
         """A static member has lost its member id: it goes on under a new one."""
         assert request.group_instance_id is not None
-        self._outbox.take(Step(action="replace_member", group=group.name, member=member_id))
-        old_id, leader = group.instances[request.group_instance_id], group.leader
+        instance = request.group_instance_id
+        self._outbox.take(
+            Step(action="replace_member", group=group.name, member=member_id, instance=instance)
+        )
+        old_id, leader = group.instances[instance], group.leader
         self._rebalancer.refuse_join(group, old_id, Error.FENCED_INSTANCE_ID)
         self._rebalancer.refuse_sync(group, old_id, Error.FENCED_INSTANCE_ID)
         member = group.replace(old_id, member_id)
-        self._sessions.renew(group, member)
+        waits_ms = self._settings.group_new_member_join_timeout_ms if member.is_new else None
+        self._sessions.renew(group, member, waits_ms)
         undo = partial(
             self._undo, group, member, old_id,
             partial(

@@ -70,9 +70,14 @@ class Memberships(GroupPart):
             shares = shares_of(group, request.member_id)
             self._take("handle_sync_group", request, TOLD, shares)
             self._rebalancer.synced(group, request.member_id)
+            self._asks_in_stable(group, request.member_id)
             self._outbox.answer(caller, assignment_of(group, request.member_id))
         else:
             self._park(group, caller, request)
+
+    def _asks_in_stable(self, group: ClassicGroup, member_id: str) -> None:
+        """Who asks for its assignment in a Stable group is alive, as it is in Kafka until 3.9."""
+        self._sessions.renew(group, group.members[member_id])
 
     def _park(self, group: ClassicGroup, caller: int, request: SyncGroupRequest) -> None:
         """A member waits for its assignment; or brings those of all, if it is the leader."""

@@ -9,9 +9,14 @@ What the eyes see fills the contract's fields, without a guard. Offsets are one 
 one whose assignments are stored; who goes on longer is not seen, and what it says may not count.
 What lies before a start that the reset has found counts as finished. Of the sentences, those are
 left out that speak of what a coordinator knows, and of stores of which there is one step here
-(`stored_as_taken`, `what_was_taken_is_stored_at_the_handover`). Two of the protocol's own are
-added: `one_leader` and `what_is_handed_out_is_stored`; and one of our client, which holds a lease:
-`only_one_is_handed_records`, of a partition at a time, without any assumption.
+(`stored_as_taken`, `what_was_taken_is_stored_at_the_handover`). Three of the protocol's own
+are added: `one_leader`, `what_is_handed_out_is_stored`, and `only_who_runs_twice_is_fenced`, of
+static members; and one of our client, which holds a lease: `only_one_is_handed_records`, of a
+partition at a time, without any assumption.
+
+Each life of a static member is a member here. Whose place the next one has stored has ceased to
+count, and what is said of two that are handed records is not said of it: two processes under one
+name are what its user must not run.
 """
 
 from __future__ import annotations
@@ -24,9 +29,14 @@ from herdproof.pipeline.campaign.judged import BrokenPromise, JudgedRun
 from herdproof.protocols.group_protocol.client.assignors.assignor import PartitionAssignor
 from herdproof.protocols.group_protocol.client.core.consumer import GroupConsumer
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
-from herdproof.protocols.group_protocol.effects import StoredClassicGroup, TopicPartition
+from herdproof.protocols.group_protocol.effects import (
+    StoredClassicGroup,
+    StoredMember,
+    TopicPartition,
+)
 from herdproof.protocols.group_protocol.simulated.chance import GroupRunConfig, GroupTrouble
 from herdproof.protocols.group_protocol.simulated.eyes import GroupEyes
+from herdproof.protocols.group_protocol.simulated.member import SimulatedGroupMember
 from herdproof.protocols.group_protocol.simulated.world import (
     DEFAULT,
     GroupRun,
@@ -68,6 +78,12 @@ class GroupContractEyes(GroupEyes):
         self._generation = 0
         """The last that is stored, be it assigned or not."""
         self._leaders: dict[int, str] = {}
+        self._lives: dict[str, str] = {}
+        """By static member's name, the member id that is stored of it."""
+        self._instances: dict[str, str] = {}
+        """By member id that was ever stored of one, its name."""
+        self._holders: dict[TopicPartition, StoredMember] = {}
+        """Whose each partition is, as it is stored."""
 
     # ── What is there ───────────────────────────────────────────────────────────────────────
 
@@ -106,16 +122,21 @@ class GroupContractEyes(GroupEyes):
         if metadata is None:
             return
         self._generation = metadata.generation
+        statics = [(m.group_instance_id, m.member_id) for m in metadata.members]
+        self._lives = {name: member_id for name, member_id in statics if name is not None}
+        self._instances |= {member_id: name for name, member_id in self._lives.items()}
         if not metadata.is_assigned:
             return
-        owners = {
-            where: names.get(member.member_id, member.member_id)
-            for member in metadata.members
+        before, self._holders = self._holders, {
+            where: member for member in metadata.members
             for where in read_assignment(member.assignment)
-        }
+        }  # fmt: skip
+        owners = {w: names.get(m.member_id, m.member_id) for w, m in self._holders.items()}
         if metadata.generation > self.seen.get("generation"):
             self._hand_over(owners)
             self._said.clear()
+        else:
+            self._replace(before, owners)
         self.seen.set("generation", (), metadata.generation)
         for where, owner in owners.items():
             self.seen.set("owner", where, owner)
@@ -126,6 +147,43 @@ class GroupContractEyes(GroupEyes):
         del owners
         for member in list(self._consuming):
             self.stops(member)
+
+    def _replace(
+        self, before: Mapping[TopicPartition, StoredMember], owners: Mapping[TopicPartition, str]
+    ) -> None:  # fmt: skip
+        """Of a static member's partitions its next life is the owner, and has been all along."""
+        for where, former in before.items():
+            now = self._holders.get(where, former)
+            instance = former.group_instance_id
+            if instance is not None and instance == now.group_instance_id and former != now:
+                self.stops(self.seen.get("owner", where))
+                self.seen.amend("owner", where, owners[where])
+
+    def named(self, member_id: str, member: str) -> None:
+        """A static member's id may be stored before anybody knows whose it is."""
+        assert self.run is not None
+        if member_id not in self._instances:
+            return
+        for topic, count in self.run.kafka.topics.items():
+            for where in ((topic, number) for number in range(count)):
+                if self.seen.get("owner", where) == member_id:
+                    self.seen.amend("owner", where, member)
+
+    def fenced(self, member: str) -> None:
+        """Nobody is fenced whose name only one process at a time has borne."""
+        assert self.run is not None
+        if self._member(member).instance not in self.run.twice:
+            self._own("only_who_runs_twice_is_fenced", m=member)
+
+    def _member(self, name: str) -> SimulatedGroupMember:
+        assert self.run is not None
+        (found,) = (member for member in self.run.members if member.name == name)
+        return found
+
+    def _has_next_life(self, member: SimulatedGroupMember) -> bool:
+        """True if another life of a static member is stored in the place of this one."""
+        own = member.core.coordinator.generation.member_id
+        return member.instance is not None and self._lives.get(member.instance, own) != own
 
     def _offsets_stored(self, group: StoredClassicGroup) -> None:
         for where, stored in group.offsets.items():
@@ -144,7 +202,8 @@ class GroupContractEyes(GroupEyes):
         """No generation is told before it is stored, nor with two leaders."""
         if generation > self._generation:
             self._own("what_is_handed_out_is_stored", m=member, generation=generation)
-        if self._leaders.setdefault(generation, leader) != leader:
+        who = self._instances.get(leader, leader)
+        if self._leaders.setdefault(generation, who) != who:
             self._own("one_leader", m=member, generation=generation)
 
     def _own(self, sentence: str, **of: Any) -> None:
@@ -154,7 +213,7 @@ class GroupContractEyes(GroupEyes):
 
     def begins(self, member: str, generation: int, starts: Mapping[TopicPartition, int]) -> None:
         """A member consumes from there, if its generation is the present one."""
-        if generation != self.seen.get("generation"):
+        if generation != self.seen.get("generation") or self._has_next_life(self._member(member)):
             return
         self._consuming[member] = (generation, set(starts))
         for where, offset in starts.items():
@@ -177,8 +236,12 @@ class GroupContractEyes(GroupEyes):
     def delivers(self, member: str, where: TopicPartition) -> None:
         """Whoever gets a record, nobody else may: the lease keeps that, whoever is counted."""
         assert self.run is not None
+        if self._has_next_life(self._member(member)):
+            return
         for other in self.run.members:
-            if other.name != member and other.may_deliver(where):
+            if other.name == member or self._has_next_life(other):
+                continue
+            if other.may_deliver(where):
                 self._own("only_one_is_handed_records", m=member, other=other.name, p=where)
 
     def finishes(self, member: str, where: TopicPartition, offset: int) -> None:

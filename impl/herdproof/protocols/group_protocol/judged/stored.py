@@ -113,7 +113,7 @@ class StoredEntries(GroupEntries):
             if key[0] == self._present:
                 self._may_be_done(change.line)
         if not follows:
-            self._forget_stored()
+            self._forget_stored(is_cut=self._is_whole and epoch <= self._epoch + 1)
         self._present, self._epoch, self._silent = node, epoch, None
         self._loading, self._is_whole = node, False
         for field, value in (("live", False), ("accepted", 0)):
@@ -169,7 +169,9 @@ class StoredEntries(GroupEntries):
             self.seen.widen("owner", p, heir)
         self.seen.widen("generation", (), line.arguments.get("generation", 0))
 
-    def _forget_stored(self) -> None:
+    def _forget_stored(self, *, is_cut: bool = False) -> None:
+        """Forget what is stored; it `is_cut` if what is missing can but follow a last line."""
+        del is_cut
         for field in STORED:
             self.seen.forget_all(field)
 

@@ -141,18 +141,25 @@ class GroupShell:
         self, message: GroupRequest
     ) -> tuple[GroupRequest, tuple[TopicResult, ...]]:
         """A request without the partitions that there are not, and what is answered of those."""
+        unknown: tuple[TopicResult, ...] = ()
         if isinstance(message, OffsetCommitRequest):
             commits, unknown = self._split(message.topics, lambda part: part.partition)
-            return replace(message, topics=commits), unknown
+            return (replace(message, topics=commits) if unknown else message), unknown
         if isinstance(message, OffsetDeleteRequest):
             deletes, unknown = self._split(message.topics, lambda part: part)
-            return replace(message, topics=deletes), unknown
-        return message, ()
+            return (replace(message, topics=deletes) if unknown else message), unknown
+        return message, unknown
 
     def _split(
         self, topics: tuple[T, ...], number_of: Callable[[Any], int]
     ) -> tuple[tuple[T, ...], tuple[TopicResult, ...]]:
         """The topics with those of their partitions that there are, and what becomes of others."""
+        knows = self._knows_partition
+        if all(
+            each.partitions and all(knows(each.name, number_of(part)) for part in each.partitions)
+            for each in topics
+        ):
+            return topics, ()
         no_such = Error.UNKNOWN_TOPIC_OR_PARTITION
         known: list[T] = []
         unknown: list[TopicResult] = []
@@ -160,7 +167,7 @@ class GroupShell:
             kept: list[Any] = []
             gone: list[PartitionResult] = []
             for part in topic.partitions:
-                if self._knows_partition(topic.name, number_of(part)):
+                if knows(topic.name, number_of(part)):
                     kept.append(part)
                 else:
                     gone.append(PartitionResult(number_of(part), no_such))

@@ -26,7 +26,12 @@ class Mishap(Enum):
     PART = "nothing gets through between {member} and {broker} for {ms} ms"
     LEAVE = "{member} leaves, and comes back after {ms} ms"
     JOIN = "another member joins"
+    START_TWICE = "{member} is started once more under its name, if it has one"
     ADD_PARTITIONS = "a topic gets another partition"
+
+
+OF_ANYBODY = tuple(kind for kind in Mishap if kind is not Mishap.START_TWICE)
+"""The mishaps that can happen to members without a name of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,13 @@ class GroupRunConfig:
 
     brokers: int = 2
     members: int = 3
+    statics: int = 0
+    """So many of these are static members, under a name (`group.instance.id`) in each life."""
     duration_ms: int = 80_000
     quiet_ms: int = 35_000
     """The last part, in which nothing goes wrong and nothing is produced."""
     troubles: int = 24
-    kinds: tuple[Mishap, ...] = tuple(Mishap)
+    kinds: tuple[Mishap, ...] = OF_ANYBODY
     drift: float = 0.02
     """Each clock's rate lies within 1 - drift and 1 + drift."""
     zookeeper_timeout_ms: int = 3_000

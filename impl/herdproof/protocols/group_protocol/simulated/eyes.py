@@ -30,6 +30,12 @@ class GroupEyes:
     def epoch(self, epoch: int, broker: str) -> None:
         """The present epoch, and who has won it."""
 
+    def named(self, member_id: str, member: str) -> None:
+        """A member is told its member id."""
+
+    def fenced(self, member: str) -> None:
+        """A static member is told that another process has come under its name."""
+
     def joins(self, member: str, generation: int, leader: str) -> None:
         """A member is told of its generation, and of the leader's member id."""
 

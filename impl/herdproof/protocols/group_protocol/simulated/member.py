@@ -66,9 +66,16 @@ class GroupMemberWorld(World, Protocol):
 
 
 class SimulatedGroupMember(Process):
-    """One member's process; `number` is its place in the world, `life` how many began before."""
+    """
+    One member's process; `number` is its place in the world, `life` how many began before.
 
-    def __init__(self, world: GroupMemberWorld, number: int, life: int, clock: Clock) -> None:
+    `instance` is its name as a static member: its `group.instance.id`.
+    """
+
+    def __init__(
+        self, world: GroupMemberWorld, number: int, life: int, clock: Clock,
+        instance: str | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(world, f"c{number}.{life}", clock)
         self.here = world
         self.number = number
@@ -78,7 +85,7 @@ class SimulatedGroupMember(Process):
             session_timeout_ms=world.config.session_timeout_ms, request_timeout_ms=2_500,
             max_poll_interval_ms=world.config.rebalance_timeout_ms, retry_backoff_ms=200,
             auto_commit_interval_ms=1_500, metadata_max_age_ms=2_000,
-            auto_offset_reset=OffsetReset.SMALLEST,
+            auto_offset_reset=OffsetReset.SMALLEST, group_instance_id=instance,
             listens=self.chance.random() < LISTENS_SHARE,
         )  # fmt: skip
         self.core = world.client(self.settings, world.nodes(), world.assignors())
@@ -103,6 +110,11 @@ class SimulatedGroupMember(Process):
         """The generation that it is in."""
         return self.core.coordinator.generation.generation_id
 
+    @property
+    def instance(self) -> str | None:
+        """Its name, if it is a static member."""
+        return self.settings.group_instance_id
+
     def give(self, event: events.ClientEvent) -> None:
         """Give the core an event, and carry its effects out."""
         effects = self.core.receive(event, self.clock.now_ms())
@@ -121,9 +133,10 @@ class SimulatedGroupMember(Process):
             self.here.eyes.stops(self.name)
 
     def leave(self) -> None:
-        """Its user closes it."""
-        self.leaving = True
-        self.post("application", self._leave)
+        """Its user closes it, once."""
+        if not self.leaving:
+            self.leaving = True
+            self.post("application", self._leave)
 
     def consumes(self, where: TopicPartition) -> bool:
         """True if it hands out records of a partition."""
@@ -189,6 +202,7 @@ class SimulatedGroupMember(Process):
             return
         if isinstance(response, JoinGroupResponse) and response.member_id:
             self.here.names[response.member_id] = self.name
+            self.here.eyes.named(response.member_id, self.name)
             if not response.error:
                 self.here.eyes.joins(self.name, response.generation_id, response.leader)
         self.give(events.RequestAnswered(number, response))
@@ -231,6 +245,9 @@ class SimulatedGroupMember(Process):
                     self._later(
                         3_000.0 if slow else 60.0, partial(self.give, consuming.RevocationHandled())
                     )
+            case events.Fail(events.Fenced()):
+                self.here.eyes.fenced(self.name)
+                self._later(60.0, self.leave)
             case events.Fail(error):
                 raise AssertionError(f"{self.name} is told of {error}")
             case events.EndClient():

@@ -92,6 +92,8 @@ class GroupRun:
         """Of each member id, the member that it was given to."""
         self.brokers: list[SimulatedGroupBroker] = []
         self.members: list[SimulatedGroupMember] = []
+        self.twice: set[str] = set()
+        """The names under which two processes have run at a time."""
         self.quiet = False
         self._lives = 0
         self._producing = Random(f"{seed}/records")
@@ -118,7 +120,7 @@ class GroupRun:
             self.start_broker(number)
             self.network.listening[f"broker{number}", 1] = self._listener(number)
         for number in range(1, self.config.members + 1):
-            self.start_member(number)
+            self.start_member(number, f"till-{number}" if number <= self.config.statics else None)
         for trouble in self.troubles:
             self.timeline.at(trouble.at_ms, self.strike, trouble)
         self.timeline.after(PRODUCE_MS, self._produce)
@@ -158,10 +160,10 @@ class GroupRun:
         else:
             self.brokers[number - 1] = broker
 
-    def start_member(self, number: int) -> None:
-        """A member's process starts, in the place of the one that was."""
+    def start_member(self, number: int, instance: str | None = None) -> None:
+        """A member's process starts, in the place of the one that was; under a name, if static."""
         self._lives += 1
-        member = SimulatedGroupMember(self, number, self._lives, self._clock())
+        member = SimulatedGroupMember(self, number, self._lives, self._clock(), instance)
         if number > len(self.members):
             self.members.append(member)
         else:
@@ -280,8 +282,18 @@ class GroupRun:
     def join(self, trouble: GroupTrouble) -> None:
         """One more member joins, at most twice a run."""
         del trouble
+        self._start_another(None)
+
+    def start_twice(self, trouble: GroupTrouble) -> None:
+        """A static member is started once more, while it still runs: one of both is to end."""
+        member = self.members[trouble.member - 1]
+        if member.alive and not member.leaving and member.instance is not None:
+            self.twice.add(member.instance)
+            self._start_another(member.instance)
+
+    def _start_another(self, instance: str | None) -> None:
         if len(self.members) < self.config.members + 2:
-            self.start_member(len(self.members) + 1)
+            self.start_member(len(self.members) + 1, instance)
 
     def add_partitions(self, trouble: GroupTrouble) -> None:
         """A topic gets another partition."""
@@ -296,7 +308,7 @@ class GroupRun:
     def _come_back(self, member: SimulatedGroupMember) -> None:
         if self.members[member.number - 1] is member:
             member.kill()
-            self.start_member(member.number)
+            self.start_member(member.number, member.instance)
 
     def _catch_up(self, session: int) -> None:
         self.service.zookeeper.catch_up(session)

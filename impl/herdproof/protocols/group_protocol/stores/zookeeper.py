@@ -63,6 +63,7 @@ _DELETES = 1_000
 """So many deletions are one transaction at most."""
 _TOGETHER = 1_000
 """From so many operations on, a transaction takes no further change."""
+_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class GroupPaths:
 
     def offset(self, group: str, where: TopicPartition) -> str:
         """Its data is a committed offset."""
-        return f"{self.topic(group, where[0])}/{where[1]}"
+        return _below(self.topic(group, where[0]), where[1])
 
 
 @dataclass(slots=True, eq=False)
@@ -197,25 +198,27 @@ class ZooKeeperGroupStore:
     def _writes(self, change: StoreGroup) -> list[list[Write]]:
         """The one transaction of a change that is no deletion."""
         stands = self._stands.get(change.group, set())
-        made: set[str] = set()
         writes: list[Write] = []
 
         def put(path: str, data: bytes) -> None:
-            writes.append(Set(path, data) if path in stands | made else Create(path, data))
-            made.add(path)
+            writes.append(Set(path, data) if path in stands else Create(path, data))
 
         group = self._paths.group(change.group)
         if change.metadata is not None:
-            put(group, msgspec.json.encode(change.metadata))
+            put(group, _ENCODER.encode(change.metadata))
         elif group not in stands:
             put(group, b"")
-        for where, offset in change.offsets.items():
-            path = self._paths.offset(change.group, where)
-            topic = self._paths.topic(change.group, where[0])
+        names = {name for name, _ in change.offsets}
+        topics = {name: self._paths.topic(change.group, name) for name in names}
+        made: set[str] = set()
+        for (name, partition), offset in change.offsets.items():
+            topic = topics[name]
+            path = _below(topic, partition)
             if offset is not None:
                 if topic not in stands and topic not in made:
                     put(topic, b"")
-                put(path, msgspec.json.encode(offset))
+                    made.add(topic)
+                put(path, _ENCODER.encode(offset))
             elif path in stands:
                 writes.append(Delete(path))
         return [writes] if writes else []
@@ -313,10 +316,15 @@ def read_groups(paths: GroupPaths, nodes: Mapping[str, bytes]) -> dict[str, Stor
     }
 
 
+def _below(topic: str, partition: int) -> str:
+    """The node of a partition below that of its topic."""
+    return f"{topic}/{partition}"
+
+
 def _size(writes: list[Write]) -> int:
     """About how many bytes a transaction takes."""
-    data = sum(len(each.data) for each in writes if not isinstance(each, Delete))
-    return data + sum(len(each.path) + _OVERHEAD_BYTES for each in writes)
+    data = sum([len(each.data) for each in writes if not isinstance(each, Delete)])
+    return data + sum([len(each.path) for each in writes]) + _OVERHEAD_BYTES * len(writes)
 
 
 def _ignore(answer: Answer) -> None:

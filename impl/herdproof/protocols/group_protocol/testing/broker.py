@@ -46,7 +46,7 @@ from herdproof.protocols.group_protocol.testing.exchanges import (
     ExchangesPort,
     WireExchange,
 )
-from herdproof.protocols.group_protocol.testing.faults import WireFault, fault_of
+from herdproof.protocols.group_protocol.testing.faults import WireFault, check_api, fault_of
 from herdproof.protocols.group_protocol.testing.happened import (
     Happened,
     TermBegan,
@@ -63,6 +63,8 @@ SETTINGS = GroupSettings(group_initial_rebalance_delay_ms=0, group_min_session_t
 """A group begins with its first member, since time may never pass; sessions may be short."""
 LEAVES_BY_NAME = 3
 """The version of LeaveGroup from which on an administrator can remove static members, too."""
+LONGEST_S = 7 * 24 * 3600
+"""The most that passes at once: the broker's thread has to do what is due by then."""
 PATIENCE_S = 10.0
 """The time for which the broker's own thread is waited for, which never takes as long."""
 
@@ -248,6 +250,8 @@ class LocalBroker:
         for count, value in enumerate(values):
             number = count % len(logged.partitions) if partition is None else partition
             data = value.encode() if isinstance(value, str) else value
+            if not isinstance(data, bytes):
+                raise BadBrokerUse(f"a record of {topic!r} is text or bytes, and not {value!r}")
             offset = self._alone.log.append(logged.partitions[number], batch_of(key, data))
             places.append(RecordPlace(topic, number, offset))
         return places
@@ -263,6 +267,8 @@ class LocalBroker:
         """
         if seconds < 0:
             raise BadBrokerUse(f"advance({seconds}): time does not go back")
+        if not seconds <= LONGEST_S:
+            raise BadBrokerUse(f"advance({seconds}): {LONGEST_S} seconds, a week, is the most")
         self._do(partial(self._clock.advance, round(seconds * 1000)))
 
     def expire(self, client: str) -> None:
@@ -345,6 +351,7 @@ class LocalBroker:
 
     def asked(self, api: str, client: str | None = None) -> list[WireExchange]:
         """The exchanges of one kind, of one client or of all."""
+        check_api(api, self._apis())
         return [e for e in self.history if e.api == api and client in (None, e.client)]
 
     # ── What was delivered, and what comes of it ────────────────────────────────────────────

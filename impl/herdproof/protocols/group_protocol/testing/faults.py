@@ -6,6 +6,7 @@ A request that is lost, or whose answer is, ends its connection, as it does on a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -73,6 +74,14 @@ class WireFault:
         return f"{self.kind.value!r} on {self.api} number {self.nth}{whose}"
 
 
+def check_api(api: str, spoken: Collection[str]) -> None:
+    """Raise `BadBrokerUse` for an API that is none of the broker's: nobody asks for it."""
+    if api not in spoken:
+        raise BadBrokerUse(
+            f"no client sends {api!r} to this broker: say one of {', '.join(sorted(spoken))}"
+        )
+
+
 def fault_of(
     does: str, spoken: Collection[str], *, api: str, client: str | None, nth: int, times: int,
     error: str | None, seconds: float, must_come: bool,
@@ -81,17 +90,13 @@ def fault_of(
     kinds = {kind.value: kind for kind in FaultKind}
     if does not in kinds:
         raise BadBrokerUse(f"there is no fault {does!r}: one of {', '.join(kinds)}")
-    if api not in spoken:
-        raise BadBrokerUse(
-            f"no client sends {api!r} to this broker: a fault is about one of "
-            f"{', '.join(sorted(spoken))}"
-        )
-    if nth < 1 or times < 1:
+    check_api(api, spoken)
+    if any(each < 1 or each != int(each) for each in (nth, times)):
         raise BadBrokerUse(f"nth={nth}, times={times}: both count from 1")
     kind = kinds[does]
     if (kind is FaultKind.ERROR) != (error is not None):
         raise BadBrokerUse(f"{does!r} with error={error!r}: an error is said with 'error' alone")
-    if (kind is FaultKind.DELAY) != (seconds > 0):
+    if (kind is FaultKind.DELAY) != (seconds != 0) or not 0 <= seconds < math.inf:
         raise BadBrokerUse(f"{does!r} with seconds={seconds}: seconds are said with 'delay' alone")
     if error is not None:
         error_code(error)

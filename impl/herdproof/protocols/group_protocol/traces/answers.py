@@ -48,7 +48,14 @@ class Answers:
         self._ids: set[str] = set()
         self._generations: dict[Generation, int] = {}
         """Each with the place of the line that tells it first."""
-        self._leaders: dict[int, str] = {}
+        self._leaders: dict[int, set[str]] = {}
+        """Of each generation, the leader's member id, and those of its next lives."""
+        self._heirs: set[tuple[int, str]] = set()
+        """Generations, each with a next life that leads it if it is stored, heard of or not."""
+        self._back: dict[str, str] = {}
+        """By broker, the member id of the static member that has come back to it last."""
+        self._asking: dict[tuple[str, int], tuple[str, TraceLine]] = {}
+        """By broker and number: lines that ask for a generation, or a next life, to be stored."""
         self._shares: dict[Generation, set[Place]] = {}
         self._offsets: set[tuple[Place, int]] = set()
         self._reigns: list[TracedReign] = []
@@ -71,14 +78,48 @@ class Answers:
             case "answer_joins":
                 for name in of.get("members", ()):
                     self._generations.setdefault((name, generation), place)
+            case "complete_join" | "replace_member" if "number" in of:
+                self._ask(line)
             case "complete_join" | "found" if "leader" in of:
-                self._leaders[generation] = of["leader"]
+                self._leads(generation, of["leader"])
+            case "replace_member":
+                self._back[line.node] = of["member"]
+            case "answered" if (line.node, of["number"]) in self._asking:
+                self._stored(place, line)
             case "handle_sync_group" if outcome == TOLD:
                 self._share([of["member"]], line)
             case "answer_syncs":
                 self._share(of.get("members", ()), line)
             case "handle_offset_fetch":
                 self._offsets.update(marks(line).items())
+
+    def _ask(self, line: TraceLine) -> None:
+        """A generation, or a next life, is to be stored; whether it was, perhaps nobody hears."""
+        of, back = line.arguments, ""
+        if line.action == "replace_member":
+            back = self._back.get(line.node, "")
+            if of.get("leader") == back:
+                self._heirs.add((of["generation"], back))
+        self._asking[line.node, of["number"]] = back, line
+
+    def _leads(self, generation: int, leader: str) -> None:
+        """Who leads a generation; beside whoever did, if it is a next life of that."""
+        if (generation, leader) in self._heirs:
+            self._leaders.setdefault(generation, set()).add(leader)
+        elif leader not in self._leaders.get(generation, ()):
+            self._leaders[generation] = {leader}
+
+    def _stored(self, place: int, line: TraceLine) -> None:
+        """A next life that is stored is told the generation of its former one, and may lead it."""
+        back, asking = self._asking.pop((line.node, line.arguments["number"]))
+        of = asking.arguments
+        if line.arguments["outcome"] != DONE or "leader" not in of:
+            return
+        if not back:
+            self._leads(of["generation"], of["leader"])
+            return
+        self._generations.setdefault((back, of["generation"]), place)
+        self._leaders.setdefault(of["generation"], set()).add(of["leader"])
 
     def _share(self, members: Sequence[str], line: TraceLine) -> None:
         generation = line.arguments.get("generation", 0)
@@ -98,6 +139,8 @@ class Answers:
                 reigning[node].until = place
             case action if action in (START, "step_down"):
                 reigning.pop(node, None)
+                for key in [key for key in self._asking if key[0] == node]:
+                    del self._asking[key]
 
     # ── What a client has heard ─────────────────────────────────────────────────────────────
 
@@ -111,7 +154,7 @@ class Answers:
             told = (me, generation) in self._generations
             shown["whether it was told of that generation"] = told, told or self._known(line)
             if generation in self._leaders:
-                leads = self._leaders[generation] == me
+                leads = me in self._leaders[generation]
                 shown["whether it leads"] = leads, line.action == "on_join_leader"
         elif line.action == "on_join_complete":
             given = self._shares.get((me, generation))

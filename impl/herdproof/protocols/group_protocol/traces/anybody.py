@@ -8,11 +8,13 @@ coordinator says what comes of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from herdproof.protocols.group_protocol.traces.any_coordinator import ANY_COORDINATOR
 from herdspec import action, require
 from herdspec.language.specification import Specification
+from herdspec.language.surface import Property
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.lemmas import (
     all_wait_while_the_generation_is_stored,
@@ -152,9 +154,11 @@ FURTHER = (
 )  # fmt: skip
 
 
-def in_replays(spec: Specification) -> Specification:
-    """A spec, or a variant of it, whose clients may be anybody's."""
+def in_replays(
+    spec: Specification, shown: Sequence[Property] = SHOWN, **further: Callable[..., object]
+) -> Specification:
+    """A spec, or a variant of it, whose clients may be anybody's, and do these things, too."""
     bare = replace(spec, properties=())
     anybodys = bare.replace(spec.name, is_right=is_anybodys, has_stopped=gone_at_once)
-    made = anybodys.add(spec.name, **{action.__name__: action for action in FURTHER})
-    return made.with_properties(*SHOWN)
+    made = anybodys.add(spec.name, **{each.__name__: each for each in FURTHER}, **further)
+    return made.with_properties(*shown)

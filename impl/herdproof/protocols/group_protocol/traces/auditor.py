@@ -6,18 +6,17 @@ Format: `docs/group_protocol_trace.md`. What lines say of the contract's fields 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from herdproof.conformance.traces.line import SCHEMA, TraceLine
 from herdproof.conformance.traces.replay import Watches
 from herdproof.pipeline.audit.auditor import Replayed
-from herdproof.pipeline.audit.lines import Reader
-from herdproof.pipeline.audit.map_trace import MapAuditor
+from herdproof.pipeline.audit.map_trace import JudgedAuditor
+from herdproof.pipeline.judging.chosen import ChosenJudging
 from herdproof.pipeline.judging.gaps import Gap
 from herdproof.pipeline.judging.group import GroupJudging
 from herdproof.pipeline.judging.judging import Judging
-from herdproof.pipeline.spark.tables import Rows
 from herdproof.protocols.group_protocol.judged.judge import (
     SENTENCES,
     UNDECIDED,
@@ -37,26 +36,13 @@ class GroupLine(TraceLine, kw_only=True, gc=False, omit_defaults=True):
         return True
 
 
-class GroupsAuditor(MapAuditor):
+class GroupsAuditor(JudgedAuditor):
     """Audits group coordinators' traces in the pipeline."""
 
     grouped = True
-    options: ClassVar[Mapping[str, Any]] = {"invariants": False, "whole": False}
-    """A state that was replayed in a proved spec breaks no promise; what is missing is known."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._read = Reader({(SCHEMA, ""): GroupLine})
-
-    @property
-    def sentences(self) -> Mapping[str, str]:
-        """The sentences that the contract promises."""
-        return SENTENCES
-
-    @property
-    def undecided(self) -> Mapping[str, str]:
-        """The promises that no trace can decide, and why."""
-        return UNDECIDED
+    formats = {(SCHEMA, ""): GroupLine}  # noqa: RUF012
+    promised = SENTENCES
+    untold = UNDECIDED
 
     def judging(self, run: str, group: str) -> Judging:
         """Who judges a group's lines: by the contract's own properties."""
@@ -69,69 +55,47 @@ class GroupsAuditor(MapAuditor):
         return super().replay(lines, watches)
 
 
-class WhoseLines:
+class WhoseLines(ChosenJudging):
     """
-    Judges lines of our coordinators, or answers of Kafka's, whichever comes first.
+    Judges lines of our coordinators, or answers of Kafka's, whichever come first.
 
-    Lines of clients tell nothing of what is judged here; they are held to the others' in replays.
+    Clients' lines are judged beside those of our own coordinators alone.
     """
 
     def __init__(self, run: str, group: str, protocol: str) -> None:
         self._who = run, group, protocol
-        self._role = ""
+        self._is_kafkas = self._is_late = False
         self._made: GroupJudging | None = None
 
-    def _of(self, role: str) -> GroupJudging:
+    @property
+    def chosen(self) -> GroupJudging | None:
+        """Who was chosen, if anybody was."""
+        return self._made
+
+    def judges(self, role: str) -> GroupJudging | None:
+        """Who judges lines of a role; None: nobody does, or not yet."""
+        if role == CONSUMER:
+            self._is_late = self._is_late or self._made is None
+            return None if self._is_kafkas else self._made
         if self._made is None:
-            self._role = role
+            self._is_kafkas = role == KAFKA
             self._made = (
-                GroupJudging(*self._who, AnswersJudge(), UNDECIDED_BY_ANSWERS) if role == KAFKA
-                else GroupJudging(*self._who, GroupJudge(), UNDECIDED)
+                GroupJudging(*self._who, AnswersJudge(), UNDECIDED_BY_ANSWERS) if self._is_kafkas
+                else GroupJudging(*self._who, GroupJudge(is_late=self._is_late), UNDECIDED)
             )  # fmt: skip
         return self._made
 
     def foresee(self, lines: Sequence[Any], whole: int) -> None:
         """These come next, as far as is known; before the first `whole` of them none is missing."""
-        judged = [line for line in lines if line.role != CONSUMER]
-        if judged:
-            known = sum(line.role != CONSUMER for line in lines[:whole])
-            self._of(judged[0].role).foresee(judged, known)
+        for role in [line.role for line in lines if line.role != CONSUMER][:1]:
+            self.judges(role)
+        super().foresee(lines, whole)
 
     def take(self, line: Any) -> bool:
         """The next line; one of the other kind tells that somebody else coordinates, too."""
-        if line.role == CONSUMER:
-            return False
-        judging = self._of(line.role)
-        if line.role == self._role:
-            return judging.take(line)
+        judging = self.judges(line.role)
+        if judging is None or (line.role == KAFKA) == self._is_kafkas:
+            return super().take(line)
         why = f"of {line.node}: another coordinator has a group of this name in this run"
         judging.lose(Gap(0, 0, why, line.role, line.node, 1, exact=False))
         return False
-
-    def lose(self, gap: Gap) -> None:
-        """From here on, until they are found, these lines may have been."""
-        if gap.role != CONSUMER:
-            self._of(gap.role).lose(gap)
-
-    def find(self, gap: Gap) -> None:
-        """From here on, they can have been no more."""
-        if gap.role != CONSUMER:
-            self._of(gap.role).find(gap)
-
-    def knows(self, gap: Gap) -> None:
-        """These lines are missing, and others tell what they said."""
-        if gap.role != CONSUMER:
-            self._of(gap.role).knows(gap)
-
-    def leave(self, line: Any) -> None:
-        """That was the last line of a process, as far as is known."""
-        if line.role != CONSUMER:
-            self._of(line.role).leave(line)
-
-    def drain(self) -> Rows:
-        """The rows that were finished since the last time."""
-        return self._made.drain() if self._made is not None else {}
-
-    def close(self) -> Rows:
-        """The last rows: what is open, the figures of the whole group, the verdicts."""
-        return self._of("").close()

@@ -20,10 +20,10 @@ from herdproof.protocols.group_protocol.traces.answers import (
     JOINED,
     Answers,
     heard_by,
-    marks,
     places,
 )
 from herdproof.protocols.group_protocol.tracing import CONSUMER
+from herdproof.protocols.group_replay import GroupReplay
 from herdspec.check.conformance.follow import Call, Way, differences
 from herdspec.protocols.group import Member, Partition
 from herdspec.protocols.group_protocol.spec import GroupProtocol
@@ -36,15 +36,17 @@ GOES_ON: Mapping[str, Sequence[str]] = {
     "initiate_join_group": ("learn_member_id",), "on_join_complete": JOINED,
 }  # fmt: skip
 """Lines, and those right before that said the same member id and generation."""
+FIRST = 2
+"""The number of a process's first step: its first line says that it is there."""
 LOSES_ID = ("UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
 REJOINS = ("ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS")
 
 
-class ClientsTrace:
+class ClientsTrace(GroupReplay):
     """The clients of one group: who is who, and which member id each has."""
 
     def __init__(self, values: Values, lines: Sequence[TraceLine]) -> None:
-        self._values = values
+        super().__init__(values)
         self._names: dict[int, str] = {}
         """By line of a client, what its present life is called."""
         self._ids: dict[str, str] = {}
@@ -65,9 +67,7 @@ class ClientsTrace:
                 before[name] = line
 
     def _gather(self, line: TraceLine) -> None:
-        for (topic, number), offset in marks(line).items():
-            self._values.element("Partition", f"{topic}-{number}")
-            self._values.rank("offset", offset, f"{topic}-{number}")
+        self._mention(line, "offsets")
         for topic, number in places(line, heard_by(line)[0]):
             self._values.element("Partition", f"{topic}-{number}")
         if generation := line.arguments.get("generation", 0):
@@ -81,16 +81,9 @@ class ClientsTrace:
     def _generation(self, line: TraceLine) -> int:
         return self._values.rank("generation", line.arguments.get("generation", 0))
 
-    def _partition(self, where: tuple[str, int]) -> Partition:
-        found: Partition = self._values.element("Partition", f"{where[0]}-{where[1]}")
-        return found
-
     def _marks(self, line: TraceLine) -> dict[Partition, int]:
         """Offsets by partition, as ranks."""
-        return {
-            self._partition(where): self._values.rank("offset", offset, f"{where[0]}-{where[1]}")
-            for where, offset in marks(line).items()
-        }
+        return dict(self._places(line, "offsets"))
 
     # ── What leads to a line ────────────────────────────────────────────────────────────────
 
@@ -98,26 +91,16 @@ class ClientsTrace:
         """It begins; which partitions it wants, the plan alone would ask."""
         return [("subscribe", (m, set()))]
 
-    def asks_to_join(self, m: Member, _line: TraceLine, _s: State) -> Way:
-        """JoinGroup is sent."""
-        return [("find", (m,)), ("initiate_join_group", (m,))]
-
-    def learns_id(self, m: Member, _line: TraceLine, _s: State) -> Way:
-        """It is given a member id."""
-        return [("be_given_an_id", (m,)), ("learn_member_id", (m,))]
-
     def joins(self, m: Member, line: TraceLine, s: State) -> Way:
         """It is told of its generation; at once, where it needs no member id for that."""
-        before: list[Call] = []
-        if not s.has_id[m]:
-            before = [*self.learns_id(m, line, s), *self.asks_to_join(m, line, s)]
+        before: list[Call] = [] if s.has_id[m] else [(step, (m,)) for step in COMES_AGAIN]
         first = "be_told_of_generation", (m, line.action == "on_join_leader")
         later = [("be_told_of_the_next", (m,))] * (self._generation(line) - 1)
         return [*before, first, *later, (line.action, (m,))]
 
     def completes(self, m: Member, line: TraceLine, _s: State) -> Way:
         """It has its assignment."""
-        given = {self._partition(where) for where in places(line, heard_by(line)[0])}
+        given = {self._partition(f"{t}-{n}") for t, n in places(line, heard_by(line)[0])}
         return [("be_assigned", (m, given)), ("on_join_complete", (m,))]
 
     def fails(self, m: Member, line: TraceLine, _s: State) -> Way:
@@ -125,13 +108,9 @@ class ClientsTrace:
         known = line.action == "join_again"
         return [("be_refused", (m, known)), (line.action, (m,))]
 
-    def does(self, m: Member, line: TraceLine, _s: State) -> Way:
-        """It does what needs nobody else."""
-        return [("find", (m,)), (line.action, (m,))]
-
-    def loses(self, m: Member, line: TraceLine, _s: State) -> Way:
-        """Nothing comes of what it awaits."""
-        return [(line.action, (m,))]
+    def closes(self, m: Member, line: TraceLine, _s: State) -> Way:
+        """It ends; whoever has not subscribed yet has never begun."""
+        return [("find", (m,)), (line.action, (m,))] if line.sequence > FIRST else []
 
     def is_refused(self, m: Member, line: TraceLine, _s: State) -> Way | None:
         """The steps of a refusal of what it asked for as a member; most errors change nothing."""
@@ -142,25 +121,14 @@ class ClientsTrace:
             return []
         return [("hear_it_is_over", (m, outcome in REJOINS))]
 
-    def looks(self, m: Member, _line: TraceLine, _s: State) -> Way:
-        """It sees other topics than before."""
-        return [("look_again", (m,))]
-
     def begins(self, m: Member, line: TraceLine, _s: State) -> Way:
         """It is told where to begin."""
         moves = [("finish", (m, p)) for p, rank in self._marks(line).items() for _ in range(rank)]
         return [("be_told_where", (m,)), *moves]
 
-    def resolves(self, m: Member, line: TraceLine, s: State) -> Way | None:
-        """The reset has found where a partition begins of which nothing is stored."""
-        return self._moves("finish", m, line, s)
-
-    def consumes(self, m: Member, line: TraceLine, s: State) -> Way | None:
-        """Its application has finished with records."""
-        return self._moves("consume", m, line, s)
-
-    def _moves(self, action: str, m: Member, line: TraceLine, s: State) -> Way | None:
+    def moves(self, m: Member, line: TraceLine, s: State) -> Way | None:
         """It goes on to these offsets, of which none is where it was already."""
+        action = "consume" if line.action == "consume" else "finish"
         steps = {p: range(s.position[m, p], rank) for p, rank in self._marks(line).items()}
         if not all(steps.values()):
             return None
@@ -213,6 +181,8 @@ STABLE = (
     "resolve_start", "consume", "commit",
 )  # fmt: skip
 """The lines of who is in a generation."""
+COMES_AGAIN = ("be_given_an_id", "learn_member_id", "find", "initiate_join_group")
+"""Steps of who needs a member id to join with."""
 C = ClientsTrace
 Leads = Callable[[ClientsTrace, Member, TraceLine, State], "Way | None"]
 
@@ -235,23 +205,28 @@ def taken(leads: Leads, action: str | None = OWN) -> Row:
     return Row(action, ways=ways, claims=claims, note=note)
 
 
+def steps(*names: str) -> Row:
+    """A line of a client that is these steps of it, one after the other."""
+    return taken(lambda _clients, m, _line, _s: [(name, (m,)) for name in names])
+
+
 CLIENT_ROWS: Mapping[str, Row] = {
     "subscribe": taken(C.subscribes),
-    "initiate_join_group": taken(C.asks_to_join),
-    "learn_member_id": taken(C.learns_id),
+    "initiate_join_group": steps("find", "initiate_join_group"),
+    "learn_member_id": steps("be_given_an_id", "learn_member_id"),
     "on_join_leader": taken(C.joins),
     "on_join_follower": taken(C.joins),
     "on_join_complete": taken(C.completes),
     "join_again": taken(C.fails),
     "reset_generation": taken(C.fails),
-    "lose": taken(C.loses),
+    "lose": steps("lose"),
     "refused": taken(C.is_refused, action=None),
-    "update_metadata": taken(C.looks),
-    "session_time_out": taken(C.does),
-    "poll_time_out": taken(C.does),
+    "update_metadata": steps("look_again"),
+    "session_time_out": steps("find", "session_time_out"),
+    "poll_time_out": steps("find", "poll_time_out"),
     "update_fetch_positions": taken(C.begins),
-    "resolve_start": taken(C.resolves, action=None),
-    "consume": taken(C.consumes),
+    "resolve_start": taken(C.moves, action=None),
+    "consume": taken(C.moves),
     "commit": taken(C.commits),
-    "close": taken(C.does),
+    "close": taken(C.closes),
 }

@@ -39,6 +39,7 @@ from herdproof.protocols.group_protocol.steps import (
 from herdproof.protocols.group_protocol.traces.answers import untold
 from herdproof.protocols.group_protocol.traces.anybody import in_replays
 from herdproof.protocols.group_protocol.traces.clients import CLIENT_ROWS, ClientsTrace
+from herdproof.protocols.group_protocol.traces.tails import unaccounted
 from herdproof.protocols.group_protocol.tracing import ANSWERED, CONSUMER, KAFKA, UNSEEN_STEPS
 from herdproof.protocols.group_protocol.tracing import GROUP_PROTOCOL as NAME
 from herdproof.protocols.group_replay import GroupReplay, places
@@ -69,6 +70,13 @@ ANSWERS = {
 }
 """Kafka's errors, in the spec's terms; requests with any other are not modelled."""
 KNOWN = frozenset({NOTHING_WRONG, EVERYTHING, NEW, WAITS, CHANGED, TOLD, *ANSWERS})
+ASKING = ("complete_join", "share_out", "replace_member", "flush_offsets")
+"""Lines that ask for something to be stored, where they have a number."""
+WRITES = {
+    "complete_join": GroupWrite.GENERATION, "share_out": GroupWrite.ASSIGNMENT,
+    "replace_member": GroupWrite.REPLACEMENT,
+}  # fmt: skip
+"""By line that asks for it, what is to be stored."""
 TOLD_OF_GENERATION = (GroupAnswer.LEADER, GroupAnswer.FOLLOWER)
 
 
@@ -83,7 +91,7 @@ class GroupTrace(GroupReplay):
         self._fates: dict[int, str] = {}
         """By line, what became of what it asks to be stored, if anybody heard."""
         self._asked: dict[int, TraceLine] = {}
-        """By the line that tells that, who has asked for it."""
+        """By the line that tells that, who has asked for it; nobody, if that line is missing."""
         self._found: dict[int, TraceLine] = {}
         """By line of `load_group`, what it finds of the group, if anything."""
         self._leading: dict[Broker, bool] = {}
@@ -107,13 +115,15 @@ class GroupTrace(GroupReplay):
             if line.action == START:
                 asked[line.node] = {}
             elif line.action == "answered":
-                asking = self._asked[id(line)] = asked[line.node].pop(of["number"])
-                self._fates[id(asking)] = of["outcome"]
-            elif line.action in ("complete_join", "share_out", "flush_offsets") and "number" in of:
-                asked[line.node][of["number"]] = line
+                asking = asked.get(line.node, {}).pop(of["number"], None)
+                if asking is not None:
+                    self._asked[id(line)] = asking
+                    self._fates[id(asking)] = of["outcome"]
+            elif line.action in ASKING and "number" in of:
+                asked.setdefault(line.node, {})[of["number"]] = line
             elif line.action == "load_group":
                 loads[line.node] = line
-            elif line.action == "found":
+            elif line.action == "found" and line.node in loads:
                 self._found[id(loads[line.node])] = line
         first = next((line for line in lines if line.action == "load_group"), None)
         self._inherited = self._found.get(id(first))
@@ -176,7 +186,7 @@ class GroupTrace(GroupReplay):
     def _settles(self, s: State) -> list[Way]:
         """The ways in which the coordinator's write was stored by now, or will never be."""
         line = self._write
-        if line is None or s.done or s.write not in (GroupWrite.GENERATION, GroupWrite.ASSIGNMENT):
+        if line is None or s.done or s.write != WRITES[line.action]:
             return [[]]
         stored = [self.stores(line)]
         return [stored] if self._fates.get(id(line)) == DONE else [stored, []]
@@ -226,10 +236,8 @@ class GroupTrace(GroupReplay):
             return []
         of, belong = line.arguments, set(self._belong(line))
         before: Call = "inherit", (belong, self._plan(line), of.get("is_assigned", False))
-        return [
-            before,
-            *(("inherit_leader", (self._member(of[who]),)) for who in ("leader",) if who in of),
-        ]
+        leads: list[Call] = [("inherit_leader", (self._member(of["leader"]),))]
+        return [before, *(leads if "leader" in of else [])]
 
     def loaded(self, told: Told, s: State) -> Shown:
         """Of a group that it finds nothing of, nothing is stored."""
@@ -276,12 +284,19 @@ class GroupTrace(GroupReplay):
 
     def joined(self, told: Told, s: State) -> Shown:
         """It waits, or is told of the generation, or of an error."""
+        return self._heard_now(told, s, s.joined, self._of_generation)
+
+    def _heard_now(
+        self, told: Told, s: State, waiting: Mapping[Member, bool],
+        given: Callable[[TraceLine, State, Iterable[Member]], Shown],
+    ) -> Shown:  # fmt: skip
+        """Somebody waits, or is told what is `given`, or of an error."""
         m, outcome = told["m"], told.line.arguments["outcome"]
         if outcome in ANSWERS:
             return {"the answer": (s.down[m], ANSWERS[outcome])}
         if outcome == TOLD:
-            return self._of_generation(told.line, s, [m])
-        return {"whether it waits": (s.joined[m], True)}
+            return given(told.line, s, [m])
+        return {"whether it waits": (waiting[m], True)}
 
     def _of_generation(self, line: TraceLine, s: State, answered: Iterable[Member]) -> Shown:
         """These are told of a generation."""
@@ -324,12 +339,7 @@ class GroupTrace(GroupReplay):
 
     def synced(self, told: Told, s: State) -> Shown:
         """It waits, or is told its assignment, or of an error."""
-        m, outcome = told["m"], told.line.arguments["outcome"]
-        if outcome in ANSWERS:
-            return {"the answer": (s.down[m], ANSWERS[outcome])}
-        if outcome == TOLD:
-            return self._given(told.line, s, [m])
-        return {"whether it waits": (s.synced[m], True)}
+        return self._heard_now(told, s, s.synced, self._given)
 
     def _given(self, line: TraceLine, s: State, answered: Iterable[Member]) -> Shown:
         """These are told their assignments."""
@@ -417,8 +427,8 @@ class GroupTrace(GroupReplay):
 
     def hears(self, told: Told) -> None:
         """Note what became of a change."""
-        self._answer = self._asked[id(told.line)]
-        if self._answer.action == "flush_offsets":
+        self._answer = self._asked.get(id(told.line))
+        if self._answer is not None and self._answer.action == "flush_offsets":
             self._untold += 1
             self._heard = heard = told.line.arguments["number"]
             for p in self._marks(self._answer):
@@ -428,7 +438,7 @@ class GroupTrace(GroupReplay):
     def answered(self, told: Told, s: State) -> Iterable[Way]:
         """It was stored; what is too large to be is not modelled."""
         del s
-        if told.line.arguments["outcome"] != DONE:
+        if told.line.arguments["outcome"] != DONE or self._answer is None:
             return []
         return [[] if self._answer.action == "flush_offsets" else [self.stores(self._answer)]]
 
@@ -491,8 +501,8 @@ def owners(line: TraceLine) -> Iterator[tuple[str, str]]:
 # ── The table ───────────────────────────────────────────────────────────────────────────────
 
 G = GroupTrace
-Leads = Callable[[GroupTrace, Told, State], Iterable[Way]]
-Shows = Callable[[GroupTrace, Told, State], Shown]
+Leads = Callable[[Any, Told, State], Iterable[Way]]
+Shows = Callable[[Any, Told, State], Shown]
 
 
 def stays(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
@@ -513,7 +523,7 @@ def once(action: str) -> Leads:
 
 def decided(
     leads: Leads, shows: Shows | None = None, note: Callable[..., object] | None = None,
-    action: str | None = OWN,
+    action: str | None = OWN, *, known: frozenset[str] = KNOWN,
 ) -> Row:  # fmt: skip
     """Row of a coordinator's decision; one of a coordinator that was replaced leads nowhere."""
 
@@ -521,7 +531,7 @@ def decided(
         return s.coordinator == group.b(told)
 
     def ways(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
-        if told.line.arguments.get("outcome", DONE) not in (DONE, REFUSED, *KNOWN):
+        if told.line.arguments.get("outcome", DONE) not in (DONE, REFUSED, *known):
             return [[]]
         if is_sure(group, told, s):
             return leads(group, told, s)
@@ -566,6 +576,15 @@ def untraced(lines: Sequence[TraceLine]) -> Iterator[Missing]:
     yield from untold(lines)
 
 
+def map_for(lines: Sequence[TraceLine]) -> TraceMap | None:
+    """The map of static members, if lines tell of any."""
+    if not any(line.arguments.get("instance") for line in lines):
+        return None
+    from herdproof.protocols.group_protocol.traces.static_members import map_of_statics
+
+    return map_of_statics()
+
+
 @cache
 def map_of() -> TraceMap:
     """The map of the verified spec."""
@@ -573,5 +592,5 @@ def map_of() -> TraceMap:
         in_replays(GROUP_PROTOCOL), ROWS, protocol=NAME, group=GroupTrace, initial=G.initial,
         arguments={"m": G.m, "b": "node", "p": ANY, "plan": ANY, "wanted": ANY}, plain=True,
         ranks={"offset": Scale(zero=NO_OFFSET), "generation": Scale(counted=True)},
-        untraced=untraced,
+        untraced=untraced, variant=map_for, excused=unaccounted,
     )  # fmt: skip

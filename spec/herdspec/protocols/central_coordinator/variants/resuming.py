@@ -10,7 +10,9 @@ Start, and a rebalance that finds that nothing has changed is not necessary. Who
 another generation, or has been told to stop, is refused: it lets go, and registers anew.
 
 Nothing has to be known of who was struck, or by whom: what a registration that is adopted owns is
-what ZooKeeper says, and before its lease is over nobody else is given that.
+what ZooKeeper says, and before its lease is over nobody else is given that. A member may give its
+connection up itself, since its coordinator is silent and another one leads: then it is `cut`, as if
+it had broken; whoever had it in its books may be paused, and learn of that much later.
 
 Source: *ours*. PROTOCOLS.md (section B, ruling 2) has members register anew, and stopped.
 

@@ -49,7 +49,7 @@ def whichever_generation(self: ResumingMembers, m: Member, b: Broker, generation
 
 def _flaw(name: str, spec: Specification, failures: Mapping[str, Failure], faults: int) -> Flaw:
     sizes = {"Broker": 1, "Member": 2, "Partition": 1}
-    return Flaw(spec, frozenset({name}), dict(failures), faults, sizes, bound=6)
+    return Flaw(spec, frozenset({name}), dict(failures), faults, sizes, bound=6, form="resuming")
 
 
 RESUMING_FLAWS = {

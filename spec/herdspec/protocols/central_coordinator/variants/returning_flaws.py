@@ -28,7 +28,7 @@ def _flaw(name: str, steps: int, faults: int, **functions: Callable[..., object]
     made = RETURNING_HELD.replace("".join(word.title() for word in name.split("_")), **functions)
     sizes = {"Broker": 1, "Member": 2, "Partition": 1}
     failures = {"exclusive": Failure(steps, "handle_start")}
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=6)
+    return Flaw(made, frozenset(), failures, faults, sizes, bound=6, form="returning")
 
 
 RETURNING_FLAWS = {

@@ -30,7 +30,7 @@ def _flaw(
     variant = "".join(word.title() for word in name.split("_"))
     sizes = {"Broker": 1, "Member": 2, "Partition": 1}
     made = COOPERATIVE_HELD.replace(variant, **functions)
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8)
+    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="cooperative")
 
 
 COOPERATIVE_FLAWS = {

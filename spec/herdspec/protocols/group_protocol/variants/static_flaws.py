@@ -91,7 +91,7 @@ def _flaw(
     made = spec.replace(variant, some_topics=lives_of_one, **functions).drop(
         variant, *CALM, *without
     )
-    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8)
+    return Flaw(made, frozenset({name}), failures, faults, sizes, bound=8, form="static")
 
 
 STATIC_FLAWS = {

@@ -5,6 +5,11 @@ A consumer is answered only after its subscription was written under the fence: 
 the answer is that of a coordinator that ZooKeeper still took for the leader when the consumer came.
 Then it is a member, scheduled for pings, and its group is rebalanced.
 
+Who asks to *resume* a registration consumes what that was given. If it was given that in the
+present generation, it is *adopted*: a member under its former name, which follows the present
+Start. A rebalance that finds nothing else to do is not necessary. Else it is refused, lets go, and
+registers anew.
+
 Source: `002` (On Consumer Add/Delete), `000` ("if the registry is rejected"), PROTOCOLS.md, rulings
 5 and 6. Nothing can be told to whoever registers in the legacy form: it has no RegisterResponse.
 """
@@ -28,10 +33,11 @@ from herdproof.protocols.central_coordinator.coordinator.context import Context,
 from herdproof.protocols.central_coordinator.coordinator.groups import Group, Member
 from herdproof.protocols.central_coordinator.coordinator.store import Outcome
 from herdproof.protocols.central_coordinator.reports import What
-from herdproof.protocols.central_coordinator.steps import Step
+from herdproof.protocols.central_coordinator.steps import CoordinatorAction, Step
 from herdproof.protocols.central_coordinator.wire.messages import (
     ErrorCode,
     Frame,
+    Message,
     Register,
     RegisterResponse,
 )
@@ -59,6 +65,13 @@ class Applicant:
     """It is known which topics its subscription means."""
     stored: bool = False
     """Its subscription is written; it waits for its group to admit members again."""
+
+    @property
+    def resumes(self) -> str | None:
+        """The registration that it asks to resume, if it does."""
+        register = self.frame.message
+        assert isinstance(register, Register)
+        return register.resumes
 
 
 Then = Callable[[Group, Applicant], None]
@@ -103,8 +116,9 @@ class Admission(CorePart):
         if isinstance(subscription, Rejected):
             # One that comes to nothing because it cannot be stored is no step of the protocol.
             step = Step(
-                action="handle_register", group=register.group_id, consumer=register.consumer_id,
-                connection=frame.correlation_id, outcome=subscription.error.name,
+                action=handles(register), group=register.group_id,
+                consumer=register.consumer_id, connection=frame.correlation_id,
+                outcome=subscription.error.name,
             )  # fmt: skip
             self._outbox.emit(step)
             self._refuse(number, frame, subscription)
@@ -305,6 +319,9 @@ class Admission(CorePart):
 
     def _let_in(self, group: Group, applicant: Applicant) -> None:
         """It becomes a member, as soon as its group admits any, and an event has room for that."""
+        name = applicant.resumes
+        if name is not None and self._misses_offsets(group, name, applicant):
+            return
         is_full = self._outbox.is_full()
         if is_full:
             self._admit_later(group)
@@ -316,15 +333,77 @@ class Admission(CorePart):
     def _admit(self, group: Group, applicant: Applicant) -> None:
         """A consumer is a member from now on."""
         member = applicant.member
+        if applicant.resumes is not None and not self._adopts(group, applicant):
+            return
         del self.applicants[member.channel]
         del group.joining[member.channel]
         group.members[member.registration] = member
         self._server.registered(member.channel, member)
-        accepted = member.step("handle_register", outcome="accepted")
+        share = group.share_of(member.registration) if member.resumed else ()
+        accepted = member.step(
+            handles(applicant.frame.message), member.acked,
+            self._context.offsets.stored(group.name, share), "accepted",
+        )  # fmt: skip
         self._outbox.emit(replace(accepted, former=member.former))
         response = RegisterResponse(ErrorCode.NONE, name_told(applicant))
         self._server.respond(member.channel, response, applicant.frame, generation=group.generation)
         self._admitted(group, member)
+
+    # ── Registrations that go on ────────────────────────────────────────────────────────────────
+
+    def _misses_offsets(self, group: Group, name: str, applicant: Applicant) -> bool:
+        """
+        True if offsets of what it consumes are not read yet: they are, and it is let in then.
+
+        It will say further ones as soon as it is a member: none may go back.
+        """
+        missing = self._context.offsets.missing(group.name, group.share_of(name))
+        if missing:
+            read = partial(self._offsets_read, group, applicant)
+            self._context.offsets.load(group.name, missing, read)
+        return bool(missing)
+
+    def _offsets_read(self, group: Group, applicant: Applicant, done: bool) -> None:
+        number = applicant.member.channel
+        if self.applicants.get(number) is not applicant:
+            return
+        if done:
+            self._let_in(group, applicant)
+        else:
+            refused = Rejected(ErrorCode.NOT_COORDINATOR, "the offsets cannot be read")
+            self._refuse(number, applicant.frame, refused)
+            self.closed(number)
+
+    def _adopts(self, group: Group, applicant: Applicant) -> bool:
+        """Take it for the registration that it resumes; or refuse it, if that is over."""
+        member, name = applicant.member, applicant.resumes
+        assert name is not None, "who calls has looked"
+        generation = applicant.frame.generation
+        before = group.members.get(name)
+        if before is not None and before.consumer_id == member.consumer_id:
+            self._server.fail(before.channel, "its consumer resumes over another connection")
+        if self.applicants.get(member.channel) is not applicant:
+            return False  # that has ended a rebalance, and it was let in
+        if group.is_closed():  # nobody else was waited for
+            applicant.stored = True
+            return False
+        if name in group.members or not group.knows(name, member.consumer_id, generation):
+            why = f"it consumes in generation {generation}, of {group.generation}"
+            self._outbox.emit(member.step("handle_resume", outcome=ErrorCode.STALE_GENERATION.name))
+            rejected = Rejected(ErrorCode.STALE_GENERATION, why)
+            self._refuse(member.channel, applicant.frame, rejected)
+            self.closed(member.channel)
+            return False
+        member.registration, member.acked = name, generation
+        member.resumed = member.may_fetch = True
+        self._server.resumed(member.channel)
+        return True
+
+
+def handles(register: Message) -> CoordinatorAction:
+    """The step that takes a Register, or refuses it."""
+    assert isinstance(register, Register)
+    return "handle_register" if register.resumes is None else "handle_resume"
 
 
 def name_told(applicant: Applicant) -> str | None:

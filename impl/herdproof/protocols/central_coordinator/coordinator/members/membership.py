@@ -87,6 +87,7 @@ class Membership(CorePart):
             load = partial(self.recovery.load, group)
             self._after(self._settings.zookeeper_backoff_ms, ("load", group.name), load)
             return
+        self._purgatory.clear(("load", group.name))  # somebody else may have asked meanwhile
         group.loaded = True
         if group.recovered:
             self._offsets.forget(group.name)
@@ -194,9 +195,10 @@ class Membership(CorePart):
         group.visited = False
         self._interests.follow(group.name, member.subscription)
         self._pings.schedule(member.channel, self._outbox.now_ms, member.ping_interval_ms)
+        what = What.MEMBER_RESUMED if member.resumed else What.MEMBER_JOINED
         self._outbox.report(
-            What.MEMBER_JOINED, group.name, consumer=member.consumer_id,
-            member=member.registration, members=len(group.members),
+            what, group.name, consumer=member.consumer_id, member=member.registration,
+            members=len(group.members),
         )  # fmt: skip
         self._expect_no_more(group, member.consumer_id)
         self.rebalancer.member_joined(group, member)
@@ -204,6 +206,8 @@ class Membership(CorePart):
             self.handle_new_group(group)
         else:
             self.handle_group_member_change(group)
+        if member.resumed:
+            self._lease_goes_on(group, member)
         self._end_former(group, member)  # of this one the barrier knows by now
         self.rebalancer.resume(group)  # it may have waited for this one to come back
 
@@ -211,6 +215,13 @@ class Membership(CorePart):
         """A group is seen for the first time: rebalance it if there is anything to consume."""
         if not self._topics.are_read or self.rebalancer.planner.plans_any(group):
             self.rebalancer.request(group)  # 3.1; 3.2: otherwise its flag stays clear
+
+    def _lease_goes_on(self, group: Group, member: Member) -> None:
+        """Who was taken for gone is back: its lease is a member's, and is renewed now."""
+        ghost = group.ghosts.pop(member.registration, None)
+        if ghost is not None:
+            self._purgatory.clear(lease_of(group, ghost))
+        self._pings.ping(member.channel)
 
     def _end_former(self, group: Group, member: Member) -> None:
         """Nobody waits for what a consumer's process says to have stopped."""

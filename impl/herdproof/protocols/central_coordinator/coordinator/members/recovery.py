@@ -83,7 +83,7 @@ class Recovery(CorePart):
         if group.recovered:  # a write is in doubt: the server read from must not lag behind it
             self._ask(group, Sync(self._paths.group(group.name)), ignore)
         self._store.forget(group.name)
-        group.owners = {}
+        group.owners, group.shares = {}, None
         if not group.recovered:
             group.expected = {}
         self._ask(group, Get(self._paths.group(group.name)), partial(self._point_read, group))
@@ -154,6 +154,7 @@ class Recovery(CorePart):
         if answer.stat.ephemeral_owner:
             return
         group.owners[topic, partition] = read_owner(answer.data)
+        group.shares = None
 
 
 def ghosts_of(group: Group, until_ms: int) -> dict[str, Ghost]:

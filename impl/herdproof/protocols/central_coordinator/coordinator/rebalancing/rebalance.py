@@ -130,6 +130,8 @@ class Rebalancer(CorePart):
 
     def run(self) -> None:
         """Let every handler work on its queue, as far as this portion goes."""
+        if not any(self.rebalance_request_q):
+            return
         number = len(self.rebalance_request_q)
         for handler in [(self._first + n) % number for n in range(number)]:
             self.request_handler(handler)
@@ -379,7 +381,7 @@ class Rebalancer(CorePart):
         """A member was admitted while the group may be in the middle of a rebalance."""
         if group.phase is Phase.STOPPING:
             self._stop(group, member)
-        elif group.phase is Phase.STARTING:
+        elif group.phase is Phase.STARTING and not member.resumed:
             self._start(group, member, ())
 
     def member_lost(self, group: Group, member: Member, why: str) -> None:

@@ -63,6 +63,7 @@ PASSING = ELSEWHERE | {
 """Refusals that another attempt may not meet; of all others the application is told."""
 JOIN_FAILED: Mapping[Error, ClientAction] = {
     Error.MEMBER_ID_REQUIRED: "learn_member_id", Error.UNKNOWN_MEMBER_ID: "reset_generation",
+    Error.FENCED_INSTANCE_ID: "reset_generation",
     Error.ILLEGAL_GENERATION: "join_again", Error.REBALANCE_IN_PROGRESS: "join_again",
 }  # fmt: skip
 """The step that it is to fail to join; by any other error, or none, the join is lost."""
@@ -338,16 +339,14 @@ class AbstractCoordinator(ABC):
             assignments=tuple(MemberAssignment(m, data) for m, data in assignments.items()),
         )  # fmt: skip
         future: RequestFuture[bytes] = RequestFuture()
-        sent_ms = self.context.now_ms
         asked = self.client.send(
             self.coordinator, request, SyncGroupResponse, self.settings.join_group_timeout_ms
         )
-        handler = partial(self.sync_group_response_handler, future=future, sent_ms=sent_ms)
-        asked.add_listener(handler)
+        asked.add_listener(partial(self.sync_group_response_handler, future=future))
         return future
 
     def sync_group_response_handler(
-        self, done: RequestFuture[SyncGroupResponse], future: RequestFuture[bytes], sent_ms: int
+        self, done: RequestFuture[SyncGroupResponse], future: RequestFuture[bytes]
     ) -> None:
         """SyncGroupResponseHandler: the assignment, or another attempt."""
         if done.error is not None:
@@ -359,7 +358,6 @@ class AbstractCoordinator(ABC):
             future.fail(RefusedBy("SyncGroup", told.error))
         else:
             self.heartbeat.reset_timeouts(self.context.now_ms)
-            self.heartbeat.is_counted(sent_ms)
             future.complete(told.assignment)
 
     # ── Being told that it is a member no longer ────────────────────────────────────────────

@@ -34,6 +34,10 @@ from herdproof.protocols.group_protocol.client.core.events import (
     NoOffsetForPartition,
 )
 from herdproof.protocols.group_protocol.client.core.futures import RequestFuture
+from herdproof.protocols.group_protocol.client.core.inherited import (
+    topics_shared_out,
+    write_with_topics,
+)
 from herdproof.protocols.group_protocol.client.core.metadata import Metadata
 from herdproof.protocols.group_protocol.client.core.network import ConsumerNetworkClient
 from herdproof.protocols.group_protocol.client.core.offset_requests import OffsetRequests
@@ -202,7 +206,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         self.cluster.fresh().add_listener(
             partial(
                 self._assign, protocol=told.protocol_name, wanted=wanted, future=future,
-                members=None if told.skip_assignment else members,
+                members=None if told.skip_assignment else members, me=told.member_id,
             )
         )  # fmt: skip
         return future
@@ -210,7 +214,7 @@ class ConsumerCoordinator(AbstractCoordinator):
     def _assign(
         self, done: RequestFuture[MetadataResponse], protocol: str | None,
         members: Mapping[str, MemberSubscription] | None, wanted: Sequence[str],
-        future: RequestFuture[dict[str, bytes]],
+        future: RequestFuture[dict[str, bytes]], me: str,
     ) -> None:  # fmt: skip
         if done.error is not None:
             future.fail(done.error)
@@ -223,7 +227,10 @@ class ConsumerCoordinator(AbstractCoordinator):
             future.fail(problem)
             return
         self.assignment_snapshot = topics
-        future.complete({member: write_assignment(places) for member, places in plan.items()})
+        parts = {member: write_assignment(places) for member, places in plan.items()}
+        if members is not None and self.settings.group_instance_id is not None:
+            parts[me] = write_with_topics([*plan.get(me, ())], topics)
+        future.complete(parts)
 
     def joined(self, told: JoinGroupResponse) -> None:
         """Who leads now."""
@@ -330,6 +337,8 @@ class ConsumerCoordinator(AbstractCoordinator):
     def on_join_complete(self, generation: Generation, assignment: bytes) -> None:
         """Take the assignment; the listener is told once every partition's start is known."""
         partitions = self.places(assignment)
+        if self.assignment_snapshot is not None:
+            self.assignment_snapshot = topics_shared_out(assignment) or self.assignment_snapshot
         assignor = chosen(self.assignors, generation.protocol)
         assignor.on_assignment(partitions, generation.generation_id)
         self._commit_from_ms = self.context.now_ms + self.settings.auto_commit_interval_ms
@@ -343,6 +352,7 @@ class ConsumerCoordinator(AbstractCoordinator):
         lost = [where for where in owned if where not in given]
         self._tell_revoked(places(lost))
         self.subscriptions.assign_from_subscribed(partitions)
+        self._fetch_future = None  # it was asked for what was assigned before
         if lost:
             self.request_rejoin()  # others get them in the generation after
 

@@ -1,4 +1,11 @@
-"""The times by which heartbeats go, and the lease that their answers give."""
+"""
+The times by which heartbeats go, and the lease that their answers give.
+
+A lease is counted from heartbeats alone: no other answer says at every coordinator that a session
+was renewed. JoinGroup's and SyncGroup's may say anew what was decided long before, OffsetCommit's
+says nothing of a rebalance that has begun. So the first heartbeat follows at once when a join has
+ended; until it is answered, a new member hands nothing out.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +13,12 @@ from herdproof.protocols.group_protocol.client.core.settings import ClientSettin
 
 
 class Heartbeat:
-    """When something was sent, heard and polled last; all times in ms."""
+    """When something was heard and polled last, and the next heartbeat is due; all times in ms."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
-        self.last_send_ms = 0
+        self.next_due_ms = 0
+        """When the next heartbeat is due."""
         self.last_poll_ms = 0
         self.session_reset_ms = 0
         """When the coordinator was heard last."""
@@ -22,19 +30,19 @@ class Heartbeat:
         self.last_poll_ms = now_ms
 
     def reset_timeouts(self, now_ms: int) -> None:
-        """A join begins, or has ended: all times count from now on."""
-        self.session_reset_ms = self.last_poll_ms = self.last_send_ms = now_ms
+        """A join has ended: all times count from now on, and a heartbeat is due at once."""
+        self.session_reset_ms = self.last_poll_ms = self.next_due_ms = now_ms
 
     def sent(self, now_ms: int) -> None:
-        """A heartbeat is sent."""
-        self.last_send_ms = now_ms
+        """A heartbeat is sent; the next one is due an interval later."""
+        self.next_due_ms = now_ms + self._settings.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
         """One was answered: the receive time is set, and the next round begins."""
         self.session_reset_ms = now_ms
 
     def is_counted(self, sent_ms: int) -> None:
-        """Count the lease from a sending that was answered well: the session began after it."""
+        """Count the lease from a heartbeat that was answered well: the session began after it."""
         until_ms = sent_ms + self._settings.lease_ms
         self.lease_until_ms = max(self.lease_until_ms, until_ms)
 
@@ -63,8 +71,3 @@ class Heartbeat:
     def poll_expires_ms(self) -> int:
         """When the application has to have polled."""
         return self.last_poll_ms + self._settings.max_poll_interval_ms
-
-    @property
-    def next_due_ms(self) -> int:
-        """When the next heartbeat is due."""
-        return self.last_send_ms + self._settings.heartbeat_interval_ms

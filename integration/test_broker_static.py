@@ -1,0 +1,118 @@
+"""
+Unmodified clients as static members (`group.instance.id`) at `herdproof broker`, on both planes.
+
+Who comes back within its session has what it had, and nobody is rebalanced; of two with one
+instance id the older one is fenced; who stays away for longer is a member no longer. What the
+coordinator says that it does conforms to the spec's variant with static members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile
+from pathlib import Path
+
+import pytest
+
+from herdproof.conformance.traces.line import TraceLine, read_files
+from herdproof.protocols.implementation import implementation
+from integration.broker_group import JAVA, PYTHON, BrokerGroup
+from integration.test_broker import PLANES, Ground, ground_of
+from integration.test_broker_traces import conforms
+
+KINDS = [PYTHON, pytest.param((*PYTHON, JAVA), marks=pytest.mark.long)]
+NEVER_FENCED = "aiokafka"
+"""It tells its instance id when it joins, and not again: who is pushed out joins anew."""
+LONG_MS = 60_000
+"""A session that outlasts any restart."""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Where the coordinator's lines go."""
+    return tmp_path / "broker.ndjson"
+
+
+@pytest.fixture(params=PLANES)
+def ground(request: pytest.FixtureRequest, tmp_path: Path, trace: Path) -> Iterator[Ground]:
+    """A broker of either plane, traced, with a topic."""
+    with ground_of(request, tmp_path, "--trace", str(trace), "--run", "monday") as made:
+        yield made
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kinds", KINDS)
+def test_who_comes_back_in_time_has_what_it_had(
+    ground: Ground, trace: Path, kinds: Sequence[str]
+) -> None:
+    """
+    Each restarts, by closing or by `kill -9`; then others take their places, and they are fenced.
+
+    Nobody else notices: no generation has begun since.
+    """
+    with ground.group("static", LONG_MS) as group:
+        for kind in kinds:
+            group.start(kind, kind, instance=kind)
+        owners = steady(group, *kinds)
+        for number, kind in enumerate(kinds):
+            end = group.kill if number % 2 else group.leave
+            end(kind)
+            group.start(kind, kind, instance=kind)
+        assert group.settle(*kinds) == owners
+
+        fenced = [kind for kind in kinds if kind != NEVER_FENCED]
+        newer = {kind: kind for kind in kinds} | {kind: f"another-{kind}" for kind in fenced}
+        for kind in fenced:
+            group.start(newer[kind], kind, instance=kind)
+        assert steady(group, *newer.values()) == {n: newer[kind] for n, kind in owners.items()}
+        for kind in fenced:
+            assert "fenced" in (said := group.await_end(kind)).lower(), said
+        assert group.lost() == []
+
+    seen = conforms(trace)
+    assert seen["replace_member", ""] >= len(kinds) + len(fenced)
+    assert not seen["expire", ""]
+    assert "complete_join" not in since("replace_member", trace)
+
+
+def steady(group: BrokerGroup, *names: str) -> dict[int, str]:
+    """Wait until these members have partitions, the same for two rounds; who which."""
+    owners: dict[int, str] = {}
+    while (now := group.settle(*names)) != owners:
+        owners = now
+    return owners
+
+
+def since(action: str, trace: Path) -> set[str]:
+    """The actions of a trace from this one's first on."""
+    lines = read_files([trace], implementation("group_protocol").table.formats)
+
+    def is_before(line: TraceLine) -> bool:
+        """It has not been taken yet."""
+        return line.action != action
+
+    return {line.action for line in dropwhile(is_before, lines)}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kinds", KINDS)
+def test_who_stays_away_for_longer_is_a_member_no_longer(
+    ground: Ground, trace: Path, kinds: Sequence[str]
+) -> None:
+    """One is closed and one is killed: both are waited for, and then given up. They come back."""
+    with ground.group("static") as group:
+        for kind in kinds:
+            group.start(kind, kind, instance=kind)
+        group.settle(*kinds)
+        closed, killed, *left = kinds
+        group.leave(closed)
+        group.kill(killed)
+        group.settle(*left)
+        for kind in (closed, killed):
+            group.start(kind, kind, instance=kind)
+        group.settle(*kinds)
+        assert group.lost() == []
+
+    seen = conforms(trace)
+    assert seen["expire", ""] >= 2
+    assert not any(action == "handle_leave_group" for action, _ in seen)
