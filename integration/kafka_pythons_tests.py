@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,7 @@ LOCK = Path(__file__).parents[1] / "requirements.lock"
 NAME = "kafka-python"
 FETCH_TIMEOUT_S = 120.0
 TEST_TIMEOUT_S = 60
+OUT_OF_TIME = "from pytest-timeout"
 TESTS = "test"
 """Their folder, in the distribution."""
 STAND_INS = {
@@ -117,19 +119,38 @@ def unpacked(into: Path) -> Path:
     return folder
 
 
-def outcomes(folder: Path, bootstrap: str, speaks: str, *chosen: str) -> dict[str, str]:
+def outcomes(
+    folder: Path, bootstrap: str, speaks: str, *chosen: str, again: Callable[[str], None]
+) -> dict[str, str]:
     """
     Run these tests against the broker there; of each by name, "passed" or what it said.
 
+    Those of consumers wait without end for partitions, and kafka-python 3.0.12 may never get them:
+    a topic that it is given while it asks for metadata is not asked for (a TODO in its
+    `set_topics`), and a group whose leader does not know the topic's partitions assigns none. So a
+    test that ran out of time is run once more, after `again` was told what its first run said.
+
     `speaks`: the version of Kafka for which kafka-python takes a broker of what it announces.
     """
+    found = _outcomes(folder, bootstrap, speaks, *chosen)
+    late = {name: said for name, said in found.items() if OUT_OF_TIME in said}
+    for name, said in late.items():
+        again(f"kafka-python's {name} was run again: {said}")
+    return found | (_outcomes(folder, bootstrap, speaks, *chosen, only=late) if late else {})
+
+
+def _outcomes(
+    folder: Path, bootstrap: str, speaks: str, *chosen: str, only: Iterable[str] = ()
+) -> dict[str, str]:
+    """Run the chosen ones, or of them `only` these; of each by name what came of it."""
     report = folder / "report.xml"
     told = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": speaks, "KAFKA_ROOT": str(folder)}
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "pytest.ini").write_text("[pytest]\nlog_level = INFO\njunit_logging = log\n")
     command = [
         *(sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"), "--quiet"),
         *("-p", "no:cacheprovider", "-p", "no:herdproof.testing", f"--timeout={TEST_TIMEOUT_S}"),
-        *(f"--junit-xml={report}", *(f"{TESTS}/integration/{each}" for each in chosen)),
+        *(f"--junit-xml={report}", "-k", " or ".join(only)),
+        *(f"{TESTS}/integration/{each}" for each in chosen),
     ]
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, **told}, capture_output=True, text=True
@@ -137,12 +158,13 @@ def outcomes(folder: Path, bootstrap: str, speaks: str, *chosen: str) -> dict[st
     assert report.exists(), done.stdout + done.stderr
     return {
         case.attrib["name"]: next(
-            (_told(each) for each in case if each.tag != "system-out"), "passed"
+            (_told(each, case) for each in case if not each.tag.startswith("system-")), "passed"
         )
         for case in ElementTree.parse(report).iter("testcase")
     }
 
 
-def _told(problem: ElementTree.Element) -> str:
-    """How a test ended that did not pass."""
-    return f"{problem.tag}: {problem.attrib['message']}\n{problem.text or ''}"[-3000:]
+def _told(problem: ElementTree.Element, case: ElementTree.Element) -> str:
+    """How a test ended that did not pass, and the last of what was logged."""
+    logged = (case.findtext("system-out") or "")[-3000:]
+    return f"{problem.tag}: {problem.attrib['message']}\n{(problem.text or '')[-3000:]}{logged}"

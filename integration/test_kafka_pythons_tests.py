@@ -7,7 +7,7 @@ They are run as they are shipped: those of groups, and at length all those of co
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,20 +56,24 @@ def plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Plane]:
 
 
 @pytest.mark.timeout(300)
-def test_kafka_pythons_tests_of_groups_pass(tests: Path, plane: Plane) -> None:
+def test_kafka_pythons_tests_of_groups_pass(
+    tests: Path, plane: Plane, report: Callable[[str], None]
+) -> None:
     """Each of them, and each has run."""
     chosen = [*(f"{CONSUMER}::{name}" for name in JOIN), *(f"{ADMIN}::{name}" for name in ASK)]
 
-    found = outcomes(tests, plane.bootstrap, plane.version, *chosen)
+    found = outcomes(tests, plane.bootstrap, plane.version, *chosen, again=report)
 
     assert found == dict.fromkeys((*JOIN, *ASK), "passed")
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_all_of_kafka_pythons_tests_of_consumers_pass(tests: Path, plane: Plane) -> None:
+def test_all_of_kafka_pythons_tests_of_consumers_pass(
+    tests: Path, plane: Plane, report: Callable[[str], None]
+) -> None:
     """Those without a group as well, and which version the broker is taken for."""
-    found = outcomes(tests, plane.bootstrap, plane.version, CONSUMER)
+    found = outcomes(tests, plane.bootstrap, plane.version, CONSUMER, again=report)
 
     assert found.pop(FOR_OLDER_KAFKAS).startswith("skipped: Requires KAFKA_VERSION < 0.10.1")
     assert {*JOIN, "test_kafka_version_infer"} < set(found)

@@ -92,7 +92,7 @@ def by_clocks(
 def replayed(
     auditor: Auditor, run: str, group: str, lines: Sequence[Any], gaps: Sequence[Gap]
 ) -> Rows:
-    """What the spec says of these lines alone."""
+    """Rows of a replay of these lines alone in the spec."""
     rows: Rows = {}
     add_replay(rows, auditor, run, group, lines, [gap.why for gap in gaps])
     return rows

@@ -102,12 +102,13 @@ def test_no_wildcard_holds_the_others_up() -> None:
 
 
 def test_without_portions_a_wildcard_holds_the_others_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the test above sees is the portions' doing."""
+    """What the test above sees is the portions' doing, however fast the machine is."""
+    _, in_portions = crowded(range(602, 604))
     monkeypatch.setattr(matches, "PORTION", 10**12)
 
-    _, took = crowded(range(604, 606))
+    _, at_once = crowded(range(604, 606))
 
-    assert max(took) > LONGEST_S
+    assert max(at_once) > 5 * max(in_portions)
 
 
 def test_a_portion_is_not_matched_anew_at_every_event(monkeypatch: pytest.MonkeyPatch) -> None:
