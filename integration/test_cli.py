@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,9 @@ from herdspec.language.errors import UsageError
 from herdspec.protocols.election.flaws import AT_ONCE
 
 COMMAND = [sys.executable, "-c", "from herdproof.cli import app; app()"]
+
+SUPERVISORS_PATIENCE_S = 20.0
+"""The `TimeoutStopSec` of the unit file in docs, after which systemd kills."""
 
 pytestmark = pytest.mark.real
 
@@ -97,6 +101,22 @@ def test_a_zookeeper_ends_quietly(number: signal.Signals, code: int) -> None:
 
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)), timeout=5)
+
+
+@pytest.mark.parametrize("service", [("coordinator",), ("broker", "--topic", "orders:1")])
+def test_a_service_that_reaches_no_zookeeper_ends_at_once(service: tuple[str, ...]) -> None:
+    """Its supervisor's SIGTERM is not kept waiting until it has given ZooKeeper up."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"127.0.0.1:{silent.getsockname()[1]}"
+        command = (*service, "--zookeeper", hosts, "--broker-id", "1", "--port", "0")
+        with started(*command) as running:
+            silent.accept()[0].close()  # it has begun to connect
+            begun = time.monotonic()
+
+            code = ended(running, signal.SIGTERM)[0]
+
+    assert code == 0
+    assert time.monotonic() - begun < SUPERVISORS_PATIENCE_S
 
 
 def test_a_kafka_has_the_topics_that_were_asked_for() -> None:

@@ -568,6 +568,26 @@ def test_an_unreachable_server_is_named(zookeeper: EmbeddedZooKeeper, proxy: Fau
         TestClient("127.0.0.1:port")
 
 
+def test_who_waits_for_a_server_is_released_by_a_close(proxy: FaultProxy) -> None:
+    """A service that is told to end while nobody answers does not stay for its time-out."""
+    proxy.refuse()
+    client = TestClient(proxy.hosts)
+    raised: list[ZooKeeperUnreachable] = []
+
+    def wait() -> None:
+        try:
+            client.start(timeout_s=600.0)
+        except ZooKeeperUnreachable as unreachable:
+            raised.append(unreachable)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    client.close()
+
+    waiting.join(60.0)
+    assert [f"No ZooKeeper of {proxy.hosts} had answered at the end."] == [*map(str, raised)]
+
+
 def _below(root: str, operation: Operation) -> Operation:
     """The same operation with `/R` standing for a test's own node."""
     if isinstance(operation, Multi):

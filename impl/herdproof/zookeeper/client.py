@@ -194,10 +194,18 @@ class Client:
         return self._connection.negotiated_timeout_s
 
     def start(self, timeout_s: float = 10.0) -> None:
-        """Connect; returns once CONNECTED is being told, or raises `ZooKeeperUnreachable`."""
-        self._courier.start()
-        self._connection.start_async()
-        if not self._connected.wait(timeout_s):
+        """
+        Connect; returns once CONNECTED is being told, or raises `ZooKeeperUnreachable`.
+
+        So it does at once when another thread closes the client meanwhile.
+        """
+        if not self._ended:
+            self._courier.start()
+            self._connection.start_async()
+        connected = self._connected.wait(timeout_s)
+        if self._ended:
+            raise ZooKeeperUnreachable(f"No ZooKeeper of {self._hosts} had answered at the end.")
+        if not connected:
             self.abandon()
             raise ZooKeeperUnreachable(
                 f"No ZooKeeper of {self._hosts} answered within {timeout_s:g} s: check the "
@@ -357,6 +365,7 @@ class Client:
     def _end(self, patience_s: float) -> None:
         """End the connection and answer whatever is open; a second time, nothing happens."""
         self._ended = True
+        self._connected.set()  # whoever waits to be connected waits in vain
         self._connection.end(patience_s)
         with self._open_lock:
             left = list(self._open)
