@@ -25,7 +25,9 @@ def test_the_version_is_said() -> None:
     assert (told.exit_code, told.output) == (0, f"herdproof {version('herdproof')}\n")
 
 
-@pytest.mark.parametrize("arguments", [["-h"], ["consume", "-h"], ["groups", "-h"]])
+@pytest.mark.parametrize(
+    "arguments", [["-h"], ["consume", "-h"], ["groups", "-h"], ["groups", "reset-offsets", "-h"]]
+)
 def test_help_has_a_short_name_too(arguments: list[str]) -> None:
     """And says nothing of the environment at each option."""
     told = CliRunner().invoke(app, arguments)

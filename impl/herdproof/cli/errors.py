@@ -29,7 +29,8 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, name: str) -> Any:
         """A command, without the names of its options in the environment: they are said once."""
         command = super().get_command(ctx, name)
-        quiet(command.params if command else ())
+        for each in (command, *getattr(command, "commands", {}).values()):
+            quiet(each.params if each else ())
         return command
 
     def get_params(self, ctx: Any) -> Any:
