@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ALONE_TIMED, LENGTH = {"Broker": 2, "Member": 1, "Partition": 1}, 8
 """The size at which the coordinator with clocks is explored, and how long its lengths may be."""
+OTHERS = ("without_lease", "timed", "contract", "resuming", "timed_resuming")
+"""The subjects of rows beside the verified one's."""
 
 
 def verified() -> Specification:
@@ -73,6 +75,10 @@ def resumed() -> tuple[Check, ...]:
         RESUMING_HELD,
         RESUMING_REFINEMENT,
     )
+    from herdspec.protocols.central_coordinator.variants.resuming_timed import (
+        DISCHARGE_ALONE,
+        TIMED_RESUMING,
+    )
 
     looked = replace(central(RESUMING, 2, 1, 2, faults=1), subject="resuming")
     alone = replace(central(RESUMING_HELD, 2, 1, 1, faults=1), subject="resuming")
@@ -81,6 +87,8 @@ def resumed() -> tuple[Check, ...]:
         liveness(alone),
         proof("resuming", RESUMING, ()),
         refinement_seen("resuming", RESUMING_REFINEMENT, looked.sizes, faults=1, bound=5),
+        proof("timed_resuming", TIMED_RESUMING, ()),
+        refinement_seen("timed_resuming", DISCHARGE_ALONE, ALONE_TIMED, faults=1, bound=LENGTH),
     )
 
 
@@ -110,6 +118,7 @@ def planned(scale: Scale) -> Plan:
     )
     from herdspec.protocols.central_coordinator.refinement import REFINEMENT, REFINEMENT_FENCED
     from herdspec.protocols.central_coordinator.timed import DISCHARGE, TIMED
+    from herdspec.protocols.central_coordinator.variants.resuming_timed import TIMED_RESUMING
     from herdspec.protocols.contract.properties import RESETTING
 
     quick = scale == QUICK
@@ -135,11 +144,11 @@ def planned(scale: Scale) -> Plan:
     )
     specs = {
         "verified": CENTRAL_COORDINATOR, "without_lease": without_lease(), "contract": RESETTING,
-        "timed": TIMED, "drafted": DRAFTED_002.spec, **variants(),
+        "timed": TIMED, "timed_resuming": TIMED_RESUMING, "drafted": DRAFTED_002.spec, **variants(),
     }  # fmt: skip
     assumed, not_modelled = said_of(CENTRAL_COORDINATOR)
     return Plan(
-        "central_coordinator", checks, others=("without_lease", "timed", "contract", "resuming"),
+        "central_coordinator", checks, others=OTHERS,
         flaws=tuple(flaws), assumed=assumed, not_modelled=not_modelled, discharges=DISCHARGES,
         specs=specs | {n: flaw.spec for n, flaw in flaws.items()},
     )  # fmt: skip

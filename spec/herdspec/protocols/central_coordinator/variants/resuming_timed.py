@@ -9,15 +9,19 @@ consuming until then, and whoever is not adopted by then has stopped.
 
 from __future__ import annotations
 
-from herdspec import always, specification
+from herdspec import Specification, always, specification
 from herdspec.check.refinement.refine import Refinement
+from herdspec.protocols.central_coordinator.properties import POSSIBLE, PROMISES
 from herdspec.protocols.central_coordinator.timed import HANGS_UP, LEMMAS
 from herdspec.protocols.central_coordinator.variants.resuming import (
     Broker,
     Member,
     ResumingMembers,
 )
-from herdspec.protocols.central_coordinator.variants.resuming_properties import RESUMING
+from herdspec.protocols.central_coordinator.variants.resuming_properties import (
+    RESUMING,
+    RESUMING_POSSIBLE,
+)
 from herdspec.protocols.central_coordinator.variants.returning_properties import RETURNING_LEMMAS
 from herdspec.protocols.central_coordinator.variants.returning_timed import TimedReturning
 from herdspec.protocols.lease.spec import AnyClocks, Request
@@ -57,11 +61,23 @@ TIMED_RESUMING = specification(
     ResumingUnderAnyClocks, who_is_waited_for_no_more_has_stopped, *LEMMAS, *RETURNING_LEMMAS
 )
 """Whatever the lengths, to be proved."""
-RESUMING_DISCHARGE = Refinement(
-    specification(
-        TimedResuming, who_is_waited_for_no_more_has_stopped, *LEMMAS, *RETURNING_LEMMAS
-    ),
-    RESUMING, tuple(RESUMING.rich),
-    {action.name: (action.name,) for action in RESUMING.actions} | {"tick": HANGS_UP},
-)  # fmt: skip
-"""Every step with clocks is one under the assumption `lease`."""
+TIMED = specification(
+    TimedResuming, who_is_waited_for_no_more_has_stopped, *LEMMAS, *RETURNING_LEMMAS
+)
+AGAIN = "register_again"
+"""What one registration says of another, so that it takes two."""
+ALONE = specification(ResumingMembers, *PROMISES, *POSSIBLE, *RESUMING_POSSIBLE).drop(
+    "ResumingMember", AGAIN
+)
+"""A member by itself that resumes, under the assumption."""
+
+
+def discharge(concrete: Specification, abstract: Specification) -> Refinement:
+    """Every step with clocks is one under the assumption `lease`."""
+    actions = {action.name: (action.name,) for action in abstract.actions}
+    return Refinement(concrete, abstract, tuple(abstract.rich), {**actions, "tick": HANGS_UP})
+
+
+RESUMING_DISCHARGE = discharge(TIMED, RESUMING)
+DISCHARGE_ALONE = discharge(TIMED.drop("TimedMember", AGAIN), ALONE)
+"""The same of a member by itself, which is explored: two with clocks have too many states."""
