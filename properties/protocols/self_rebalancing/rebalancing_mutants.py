@@ -19,12 +19,19 @@ from herdproof.zookeeper.operations import Exists, Get, Stat
 
 
 class CommitsAhead(ConsumerConnector):
-    """It counts one record more as consumed than was."""
+    """It counts one record more as consumed than was, once its lease was over."""
+
+    _goes_ahead = False
 
     def consumed(self, offset: Offset, generation: int | None) -> None:
         """One too many."""
-        ahead = Offset(offset.topic, offset.partition, offset.offset + 1)
+        ahead = Offset(offset.topic, offset.partition, offset.offset + self._goes_ahead)
         super().consumed(ahead, generation)
+
+    def suspend(self) -> None:
+        """Stop delivering, and count wrongly from then on."""
+        self._goes_ahead = True
+        super().suspend()
 
 
 class LongLease(SessionLease):
@@ -137,13 +144,20 @@ class ReadsNoTopicsAnew(ZKRebalanceListener):
 
 
 class PlansBackwards(ZKRebalanceListener):
-    """It claims what the plan gives to the others, if its name ends so."""
+    """It claims one partition of those that it plans, once it was cut off, if its name ends so."""
+
+    _plans_one = False
 
     def add_ownership(self, own: dict[Partition, int]) -> None:
-        """Of two of its partitions, the wrong one."""
-        if self.context.consumer_id.endswith("2"):
+        """Of its partitions, the first."""
+        if self._plans_one and self.context.consumer_id.endswith("2"):
             own = dict(list(own.items())[:1])
         super().add_ownership(own)
+
+    def cut_off(self) -> None:
+        """Wait for the connection, and plan wrongly from then on."""
+        self._plans_one = True
+        super().cut_off()
 
 
 class NeverRetries(ZKRebalanceListener):
