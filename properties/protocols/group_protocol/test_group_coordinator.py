@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from herdproof.conformance.graphs.graph import explored
 from herdproof.protocols.group_protocol.coordinator.states import (
     NEXT,
     GroupState,
@@ -22,6 +23,9 @@ from herdproof.protocols.group_protocol.messages import (
     SyncGroupResponse,
 )
 from herdproof.protocols.group_protocol.settings import GroupSettings
+from herdspec.protocols.group_protocol.plan import BOUND
+from herdspec.protocols.group_protocol.properties import HELD
+from herdspec.protocols.group_protocol.values import GroupState as SpecState
 from properties.protocols.group_protocol.group_world import (
     GROUP,
     QUICK,
@@ -55,6 +59,25 @@ def test_a_group_goes_only_where_the_table_says(pair: tuple[GroupState, GroupSta
     else:
         with pytest.raises(AssertionError, match=before.value):
             transition(before, after)
+
+
+def test_the_specs_group_goes_where_the_table_says() -> None:
+    """From each state to each that the table has, and to no other, but where it is loaded."""
+    seen = explored(HELD, {"Broker": 1, "Member": 2, "Partition": 1}, faults=1, bound=BOUND)
+    assert seen.edges is not None
+    names = [state.name for state in SpecState]
+    state = seen.packing.read(seen.rows, ("state", ()))
+    steps = {
+        (names[before], names[after])
+        for instance, before, after in zip(
+            seen.edges.instance, state[seen.edges.source], state[seen.edges.target], strict=True
+        )
+        if before != after and seen.ground.instances[instance].action.name != "load_group"
+    }
+
+    assert steps == {
+        (before.name, after.name) for before in NEXT for after in NEXT[before] if before != after
+    }
 
 
 def test_the_diagram_is_drawn_from_the_table() -> None:
