@@ -1,12 +1,15 @@
 """
 Groups at `herdproof broker`, in what happens to groups seldom, and at the hands of operators.
 
-Cooperative groups of unmodified clients; Kafka's own `kafka-consumer-groups`, in front of a real
-Kafka; and a coordinator that is paused for longer than its session with ZooKeeper lasts.
+Cooperative groups of unmodified clients; Kafka's own `kafka-consumer-groups` and `herdproof
+groups`, in front of a real Kafka; and a coordinator that is paused for longer than its session with
+ZooKeeper lasts.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import subprocess
 import time
@@ -15,11 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka.protocol.metadata import FindCoordinatorRequest
+from typer.testing import CliRunner
 
+from herdproof.cli import app
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.protocols.group_protocol.server.standing import PATHS
@@ -27,7 +33,7 @@ from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Delete
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.broker_group import JAVA, OURS, PYTHON, BrokerGroup, java_with_tools
-from integration.clients import connected, new_root
+from integration.clients import connected, eventually, new_root
 from integration.commands import Command
 from properties.protocols.group_protocol.testing.wired import WiredClient
 
@@ -168,6 +174,68 @@ def committed(bootstrap: str, topic: str, group: str = "billing") -> list[int]:
         return [each.offset for each in consumer.committed(asked, PATIENCE_S)]
     finally:
         consumer.close()
+
+
+# ── Our own ─────────────────────────────────────────────────────────────────────────────────
+
+
+def operator_does(*arguments: str) -> tuple[int, str]:
+    """The exit code of `herdproof groups`, and what it says: on stdout, or why it refuses."""
+    done = CliRunner().invoke(app, ["groups", *arguments])
+    return done.exit_code, done.stderr if done.exit_code else done.stdout
+
+
+@pytest.mark.timeout(240)
+def test_herdproof_groups_has_them_too(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    """List, describe and lag while a broker coordinates; reset and delete once none does."""
+    topic, hosts = "operated", f"{zookeeper.hosts}{new_root(zookeeper)}"
+    kafka.create_topic(topic, 2)
+    at, of_kafka = ("--zookeeper", hosts), ("--bootstrap-servers", kafka.bootstrap)
+    resetting = ("reset-offsets", "billing", *at, *of_kafka, "--topic", topic, "--to", "2")
+    behind = ("--in-front-of", kafka.bootstrap, *at)
+
+    def told(*arguments: str) -> dict[str, Any]:
+        code, said = operator_does(*arguments, *at, "--json", "-")
+        assert code == 0, said
+        return dict(json.loads(said))
+
+    def refused(*arguments: str) -> str:
+        code, said = operator_does(*arguments)
+        assert code == 2, said
+        return said
+
+    with started(tmp_path / "1", *behind) as broker:
+        bootstrap = address(broker)
+        Topics(bootstrap).produce(
+            topic, [TopicRecord(b"%d" % n, partition=n % 2) for n in range(10)]
+        )
+        with member(bootstrap, topic):
+            [listed] = told("list")["groups"]
+            assert (listed["group"], listed["protocol"]) == ("billing", "group_protocol")
+            assert (listed["members"], listed["partitions"]) == (1, 2)
+            assert listed["generation"] > 0
+            described = told("describe", "billing")
+            assert [*described["subscriptions"].values()] == [topic]
+            assert described["partitions"] == [
+                {"topic": topic, "partition": f"{n}", "owner": owner, "offset": 5}
+                for n, owner in enumerate(2 * [*described["members"]])
+            ]
+            assert told("lag", "billing", *of_kafka)["lag"] == 0
+            assert "has members" in refused(*resetting)
+        eventually(lambda: not told("describe", "billing")["members"])
+        assert re.search(r"Broker 1 at 127.0.0.1:\d+ coordinates", refused(*resetting))
+        assert "coordinates" in refused("delete", "billing", *at)
+        broker.end(signal.SIGTERM)
+    code, said = operator_does(*resetting)
+    assert code == 0, said
+    with started(tmp_path / "2", *behind) as broker:
+        assert committed(address(broker), topic) == [2, 2]
+        broker.end(signal.SIGTERM)
+    code, said = operator_does("delete", "billing", *at)
+    assert code == 0, said
+    assert told("list")["groups"] == []
 
 
 # ── A zombie ────────────────────────────────────────────────────────────────────────────────
