@@ -262,7 +262,10 @@ def test_the_broker_serves_tls_and_metrics_and_ends_by_a_signal(tmp_path: Path) 
         with pytest.raises(KafkaException):
             plain.list_topics(timeout=1)
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as page:
-            assert b'herdproof_requests_total{request="Metadata"}' in page.read()
+            figures = page.read()
+        assert b'herdproof_requests_total{request="Metadata"}' in figures
+        assert b"herdproof_leads 1.0" in figures
+        assert b"herdproof_zookeeper_connected" not in figures
 
         assert running.end(signal.SIGTERM) == 0
 

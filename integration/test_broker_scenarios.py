@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,7 @@ from typer.testing import CliRunner
 from herdproof.cli import app
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
+from herdproof.ports import free_ports
 from herdproof.protocols.group_protocol.server.standing import PATHS
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Delete
@@ -206,7 +208,8 @@ def test_herdproof_groups_has_them_too(
         assert code == 2, said
         return said
 
-    with started(tmp_path / "1", *behind) as broker:
+    (metrics_port,) = free_ports(1)
+    with started(tmp_path / "1", *behind, "--metrics-port", f"{metrics_port}") as broker:
         bootstrap = address(broker)
         Topics(bootstrap).produce(
             topic, [TopicRecord(b"%d" % n, partition=n % 2) for n in range(10)]
@@ -224,6 +227,11 @@ def test_herdproof_groups_has_them_too(
             ]
             assert told("lag", "billing", *of_kafka)["lag"] == 0
             assert "has members" in refused(*resetting)
+            with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as page:
+                figures = page.read().decode().splitlines()
+            for line in ("leads 1.0", "epoch 1.0", "zookeeper_connected 1.0", "members 1.0"):
+                assert f"herdproof_{line}" in figures
+            assert any("zookeeper_seconds_count" in line for line in figures)
         eventually(lambda: not told("describe", "billing")["members"])
         assert re.search(r"Broker 1 at 127.0.0.1:\d+ coordinates", refused(*resetting))
         assert "coordinates" in refused("delete", "billing", *at)
