@@ -1,5 +1,6 @@
 """Traces of the group coordinator, replayed in the spec: what the code does, it allows."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -29,6 +30,7 @@ from herdproof.protocols.implementation import auditors, simulators
 from herdspec.check.conformance.conform import Outcome, Verdict
 from properties.protocols.group_protocol.group_variants import map_of_variant
 from properties.protocols.group_protocol.group_world import (
+    QUICK,
     CoordinatorAlone,
     TracedAlone,
     join_of,
@@ -319,17 +321,21 @@ def test_a_group_that_was_there_before_is_taken_as_it_is_found() -> None:
 @pytest.mark.parametrize(
     ("settings", "asked", "refused"),
     [
-        ({}, join_of(protocols=(wants(name="other"),)), Error.INCONSISTENT_GROUP_PROTOCOL),
-        ({"group_max_size": 1}, join_of(), Error.GROUP_MAX_SIZE_REACHED),
-        ({"max_groups": 1}, join_of(group_id="another"), Error.POLICY_VIOLATION),
+        (QUICK, join_of(protocols=(wants(name="other"),)), Error.INCONSISTENT_GROUP_PROTOCOL),
+        (dataclasses.replace(QUICK, group_max_size=1), join_of(), Error.GROUP_MAX_SIZE_REACHED),
+        (
+            dataclasses.replace(QUICK, max_groups=1),
+            join_of(group_id="another"),
+            Error.POLICY_VIOLATION,
+        ),
     ],
     ids=["other assignors", "too large", "too many groups"],
 )
 def test_a_refusal_that_is_not_modelled_is_passed_over(
-    settings: dict[str, int], asked: JoinGroupRequest, refused: Error
+    settings: GroupSettings, asked: JoinGroupRequest, refused: Error
 ) -> None:
     """The spec knows no reason for it; it changes nothing, and the group goes on."""
-    alone = TracedAlone(GroupSettings(group_initial_rebalance_delay_ms=0, **settings)).traced()
+    alone = TracedAlone(settings).traced()
     (leader,) = alone.stable()
 
     assert alone.answer(asked, JoinGroupResponse).error is refused
