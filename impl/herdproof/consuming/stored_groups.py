@@ -146,11 +146,15 @@ class FoundGroup:
 
 
 class AllGroups:
-    """The groups of all protocols; `admins` by the protocols' names."""
+    """
+    The groups of all protocols.
 
-    def __init__(self, ask_all: AskAll, admins: Mapping[str, GroupsAdmin] | None = None) -> None:
+    `kafka` are further settings of Kafka's client, for whoever is to be asked by its wire.
+    """
+
+    def __init__(self, ask_all: AskAll, kafka: Mapping[str, str] | None = None) -> None:
         self.reader = NodeReader(ask_all)
-        self._admins = admins_of(ask_all) if admins is None else admins
+        self._admins = admins_of(ask_all, kafka or {})
 
     def glance_at_all(self) -> list[FoundGroup]:
         """Every group, each as its nodes were while they were read."""
@@ -193,11 +197,11 @@ class AllGroups:
         return [*claims.values()]
 
 
-def admins_of(ask_all: AskAll) -> dict[str, GroupsAdmin]:
+def admins_of(ask_all: AskAll, kafka: Mapping[str, str]) -> dict[str, GroupsAdmin]:
     """By its name, what each protocol whose groups may be looked at has for that."""
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
     makes = {entry.name: getattr(entry.load(), "groups", None) for entry in entries}
-    return {name: make(ask_all) for name, make in makes.items() if make is not None}
+    return {name: make(ask_all, kafka) for name, make in makes.items() if make is not None}
 
 
 # ── For every protocol's own ────────────────────────────────────────────────────────────────

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
+from herdproof.consuming.assignment import Partition
 from herdproof.consuming.consumer_protocol import write_assignment, write_subscription
 from herdproof.consuming.stored_groups import (
     AllGroups,
@@ -17,9 +19,11 @@ from herdproof.consuming.stored_groups import (
     NotAnswered,
     SeveralGroups,
 )
+from herdproof.ports import free_ports
 from herdproof.protocols.election.elector import leader_data
 from herdproof.protocols.election.shell import parents
-from herdproof.protocols.group_protocol.admin import CoordinatorRuns
+from herdproof.protocols.group_protocol import admin
+from herdproof.protocols.group_protocol.admin import GroupProtocolGroups
 from herdproof.protocols.group_protocol.effects import (
     StoredClassicGroup,
     StoredCommit,
@@ -31,7 +35,16 @@ from herdproof.protocols.group_protocol.effects import (
 from herdproof.protocols.group_protocol.server.standing import PATHS, REGISTRATIONS
 from herdproof.protocols.group_protocol.stores.port import WriteOutcome
 from herdproof.protocols.group_protocol.stores.zookeeper import ZooKeeperGroupStore
-from herdproof.zookeeper.operations import Answer, Create, Delete, Multi, Operation, Refusal, Set
+from herdproof.zookeeper.operations import (
+    Answer,
+    Create,
+    Delete,
+    Get,
+    Multi,
+    Operation,
+    Refusal,
+    Set,
+)
 from properties.protocols.group_protocol.test_group_stores import Service
 
 G = "payments/eu"
@@ -48,11 +61,13 @@ class Stored:
         self.epoch = 0
         self.meanwhile: Callable[[], object] = int
         """Run before each transaction of the operator's: what others do meanwhile."""
+        self.at_the_epoch: Callable[[], object] = int
+        """Run before the operator reads which epoch it is."""
 
     @property
     def groups(self) -> AllGroups:
         """All groups, of all protocols."""
-        return AllGroups(self._ask_all)
+        return AllGroups(self.ask_all)
 
     def store(
         self, group: str, metadata: StoredMetadata | None = None,
@@ -75,9 +90,10 @@ class Stored:
         assert found is not None
         return found
 
-    def lead(self) -> None:
-        """Broker 3 is there, and coordinates."""
-        self.put(f"{REGISTRATIONS}/3", json.dumps({"host": "kafka", "port": 9192}).encode())
+    def lead(self, port: int | None = None) -> None:
+        """Broker 3 is there, and coordinates; on loopback, where a port is given."""
+        told = {"host": "127.0.0.1", "port": port} if port else {"host": "kafka", "port": 9192}
+        self.put(f"{REGISTRATIONS}/3", json.dumps(told).encode())
         self.put(PATHS.election.leader, leader_data("3", 1))
 
     def put(self, path: str, data: bytes = b"") -> None:
@@ -97,9 +113,12 @@ class Stored:
     def _perform(self, operation: Operation) -> Answer:
         return self.service.zookeeper.perform(self.service.session, operation)
 
-    def _ask_all(self, operations: Sequence[Operation]) -> list[Answer]:
+    def ask_all(self, operations: Sequence[Operation]) -> list[Answer]:
+        """The operator's session."""
         if any(isinstance(each, Multi) for each in operations):
             self.meanwhile()
+        if Get(PATHS.election.epoch) in operations:
+            self.at_the_epoch()
         return [self._perform(each) for each in operations]
 
 
@@ -203,16 +222,69 @@ def test_nothing_is_done_to_members(act: str) -> None:
         do(act, stored)
 
 
-@pytest.mark.parametrize("act", ["reset", "delete"])
-def test_nothing_is_done_behind_a_coordinators_back(act: str) -> None:
-    """It has all groups in its memory: who coordinates, and where, is said."""
-    stored = Stored()
+class Asked:
+    """A coordinator that does what it is asked for; and what that was."""
+
+    def __init__(self) -> None:
+        self.of: list[tuple[object, ...]] = []
+
+    def reset_offsets(self, at: str, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Note that offsets were to be committed."""
+        self.of.append(("reset", at, group, dict(offsets)))
+
+    def delete(self, at: str, group: str) -> None:
+        """Note that a group was to be deleted."""
+        self.of.append(("delete", at, group))
+
+
+def test_a_broker_that_coordinates_is_asked() -> None:
+    """It has all groups in its memory: in ZooKeeper nothing is changed behind its back."""
+    stored, asked = Stored(), Asked()
     stored.store(G, consumers())
     stored.lead()
-    with pytest.raises(CoordinatorRuns, match="Broker 3 at kafka:9192 coordinates"):
+    groups = GroupProtocolGroups(stored.ask_all, asked)
+    stored.meanwhile = lambda: pytest.fail("it is changed in ZooKeeper")
+    groups.reset_offsets(groups.read(G), {ORDERS_1: 2})
+    groups.delete(groups.read(G))
+
+    assert asked.of == [
+        ("reset", "kafka:9192", G, {ORDERS_1: 2}),
+        ("delete", "kafka:9192", G),
+    ]
+
+
+@pytest.mark.parametrize("act", ["reset", "delete"])
+def test_who_coordinates_and_cannot_be_asked_is_told(act: str) -> None:
+    """By its id, where no node says how it is found; by its node, where that is none of ours."""
+    stored = Stored()
+    stored.store(G, consumers())
+    stored.put(PATHS.election.leader, leader_data("3", 1))
+    with pytest.raises(NotAnswered, match="Broker 3 coordinates, and has not said where"):
         do(act, stored)
     stored.put(f"{REGISTRATIONS}/3", b"!")
     with pytest.raises(NotAnswered, match="none of ours"):
+        do(act, stored)
+
+
+@pytest.mark.parametrize("act", ["reset", "delete"])
+def test_who_is_elected_after_the_first_look_is_not_passed_over(act: str) -> None:
+    """Its epoch is the one that is read then, so that the transaction would not be refused."""
+    stored = Stored()
+    stored.store(G, consumers())
+    stored.at_the_epoch = stored.lead
+    with pytest.raises(GroupChanged, match="has been elected"):
+        do(act, stored)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("act", ["reset", "delete"])
+def test_a_coordinator_that_does_not_answer_is_no_excuse(act: str, monkeypatch: Any) -> None:
+    """Nobody listens where it says to be found: nothing is known to be done."""
+    monkeypatch.setattr(admin, "PATIENCE_S", 1.0)
+    stored = Stored()
+    stored.store(G, consumers())
+    stored.lead(*free_ports(1))
+    with pytest.raises(NotAnswered, match=r"127\.0\.0\.1"):
         do(act, stored)
 
 

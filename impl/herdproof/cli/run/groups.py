@@ -139,12 +139,11 @@ def reset_offsets(
     """Have a group that nobody is a member of go on from other offsets."""
     from herdproof.consuming.stored_groups import require_empty
 
-    out = Output(json)
-    with stored(zookeeper, config) as here:
+    out, settings = Output(json), kafka_settings(kafka)
+    with stored(zookeeper, config, settings) as here:
         seen = here.read(group, protocol)
         found = seen.group
         require_empty(found)
-        settings = kafka_settings(kafka)
         there = partitions_of(here, topic, bootstrap_servers, settings)
         wanted = chosen(topic, there, partition)
         offsets = resolved(to, wanted, bootstrap_servers, settings)
@@ -167,11 +166,11 @@ def reset_offsets(
 
 @groups.command()
 def delete(
-    group: GroupArgument, protocol: ProtocolOption = None, zookeeper: ZooKeeperOption = None,
-    config: ConfigOption = None,
+    group: GroupArgument, kafka: KafkaOption = None, protocol: ProtocolOption = None,
+    zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
 ) -> None:  # fmt: skip
     """Delete a group that nobody is a member of, and its offsets."""
-    with stored(zookeeper, config) as here:
+    with stored(zookeeper, config, kafka_settings(kafka)) as here:
         seen = here.read(group, protocol)
         seen.delete()
     Output().line(f"{group} is deleted, with {counted(len(seen.group.offsets), 'offset')}")
@@ -181,7 +180,9 @@ def delete(
 
 
 @contextmanager
-def stored(zookeeper: str | None, config: Path | None) -> Iterator[AllGroups]:
+def stored(
+    zookeeper: str | None, config: Path | None, kafka: Mapping[str, str] | None = None
+) -> Iterator[AllGroups]:
     """The groups of the cluster whose ZooKeeper is named, by an option or in the settings."""
     from herdproof.consuming.stored_groups import AllGroups
     from herdproof.protocols.central_coordinator.server.configuration import read
@@ -193,7 +194,7 @@ def stored(zookeeper: str | None, config: Path | None) -> Iterator[AllGroups]:
         settings.hosts, session_timeout_s=SESSION_S, digest=settings.digest(),
         on_link=ignore_link, on_watch=ignore_watch,
     ) as client:  # fmt: skip
-        yield AllGroups(lambda operations: ask_all(client, operations))
+        yield AllGroups(lambda operations: ask_all(client, operations), kafka)
 
 
 def ask_all(client: Client, operations: Sequence[Operation]) -> list[Answer]:

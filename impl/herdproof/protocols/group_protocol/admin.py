@@ -1,10 +1,10 @@
 """
 Groups of the group protocol, for operators: as brokers have stored them, and reset when idle.
 
-A broker that coordinates has all groups in its memory, and answers from there. So nothing is
-changed in ZooKeeper while one does: Kafka's own `kafka-consumer-groups` resets and deletes at that
-broker. Without one, a change is one transaction, or several where one cannot hold it all, that
-ZooKeeper refuses if a coordinator was elected meanwhile, or if somebody else has changed the group.
+A broker that coordinates has all groups in its memory, and answers from there. So while one does,
+it is asked for changes, as Kafka's own tools would. Without one, a change is one transaction, or
+several where one cannot hold it all, that ZooKeeper refuses if a coordinator was elected meanwhile,
+or if somebody else has changed the group.
 
 Source: *ours*.
 """
@@ -14,14 +14,24 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import msgspec
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+)
+from confluent_kafka import TopicPartition as OffsetOf
 
 from herdproof.consuming.assignment import Partition
 from herdproof.consuming.consumer_protocol import read_subscription
+from herdproof.consuming.fetching.watermarks import administrator
 from herdproof.consuming.stored_groups import (
     AskAll,
+    GroupChanged,
     NodeReader,
     NoSuchGroup,
     NotAnswered,
@@ -33,7 +43,7 @@ from herdproof.consuming.stored_groups import (
     split,
     topics_in_words,
 )
-from herdproof.errors import CallerError, Malformed
+from herdproof.errors import HerdError, Malformed
 from herdproof.protocols.election.elector import read_leader
 from herdproof.protocols.group_protocol.coordinator.stored import group_from
 from herdproof.protocols.group_protocol.effects import StoredCommit, TopicPartition
@@ -51,9 +61,25 @@ from herdproof.zookeeper.operations import (
     Set,
 )
 
+PATIENCE_S = 10.0
+"""Longest time that a broker may take to answer."""
 
-class CoordinatorRuns(CallerError):
-    """Refusal to change what a broker that coordinates has in its memory."""
+
+CHANGED = frozenset({
+    KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND,
+})  # fmt: skip
+"""Errors by which a coordinator refuses a group that has members, or is no more."""
+
+
+class GroupTool(Protocol):
+    """Who asks the coordinator at an address to change a group without members."""
+
+    def reset_offsets(self, at: str, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Have these committed; raises `GroupChanged` or `NotAnswered`."""
+
+    def delete(self, at: str, group: str) -> None:
+        """Have it deleted; raises `GroupChanged` or `NotAnswered`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +105,9 @@ class StoredByBrokers:
 class GroupProtocolGroups(NodeReader):
     """The groups that brokers have stored."""
 
-    def __init__(self, ask_all: AskAll, paths: GroupPaths = PATHS) -> None:
+    def __init__(self, ask_all: AskAll, coordinator: GroupTool, paths: GroupPaths = PATHS) -> None:
         super().__init__(ask_all)
+        self._coordinator = coordinator
         self.paths = paths
         self.root = paths.groups
 
@@ -115,7 +142,11 @@ class GroupProtocolGroups(NodeReader):
         )
 
     def reset_offsets(self, group: StoredByBrokers, offsets: Mapping[Partition, int]) -> None:
-        """Store these instead, if nobody is a member, and no broker coordinates."""
+        """Store these instead, if nobody is a member; by whoever coordinates, if one does."""
+        require_empty(group)
+        if at := self._leader():
+            self._coordinator.reset_offsets(at, group.name, offsets)
+            return
         now_ms = time.time_ns() // 1_000_000
         topics = sorted({self.paths.topic(group.name, topic) for topic, _ in offsets})
         stand = zip(topics, self.stands(*topics), strict=True)
@@ -128,7 +159,11 @@ class GroupProtocolGroups(NodeReader):
         self._write(group, writes)
 
     def delete(self, group: StoredByBrokers) -> None:
-        """Delete the group and its offsets, if nobody is a member, and no broker coordinates."""
+        """Delete the group and its offsets, if nobody is a member; likewise."""
+        require_empty(group)
+        if at := self._leader():
+            self._coordinator.delete(at, group.name)
+            return
         self._write(group, [Delete(path) for path in self.tree(self.paths.group(group.name))])
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
@@ -149,9 +184,12 @@ class GroupProtocolGroups(NodeReader):
 
     def _write(self, group: StoredByBrokers, writes: Sequence[Write]) -> None:
         """Do writes, in as many transactions as it takes, as long as nobody is elected."""
-        require_empty(group)
         [epoch] = self.data([self.paths.election.epoch])
-        self._require_nobody_leads()  # from here on: an election is a new epoch
+        if self._leader():  # from here on, an election is a new epoch
+            raise GroupChanged(
+                f"A broker has been elected while {group.name!r} was looked at (nothing was done): "
+                f"look again."
+            )
         elected = Check(self.paths.election.epoch, epoch.stat.version if epoch else ANY_VERSION)
         own = self.paths.group(group.name)
         same = Check(own, group.versions[own])
@@ -161,19 +199,66 @@ class GroupProtocolGroups(NodeReader):
             if not isinstance(answer, Done):
                 raise refused(group, answer, number, len(parts))
 
-    def _require_nobody_leads(self) -> None:
-        """Refuse to change what a coordinator would not read before it has written it anew."""
+    def _leader(self) -> str:
+        """The address of the broker that coordinates; empty where none does."""
         [leader] = self.data([self.paths.election.leader])
         if leader is None:
-            return
+            return ""
         broker, _ = read_leader(leader.data)
         path = f"{REGISTRATIONS}/{broker}"
         [found] = self.data([path])
-        where = "" if found is None else " at {host}:{port}".format(**read_json(path, found.data))
-        raise CoordinatorRuns(
-            f"Broker {broker or '?'}{where} coordinates, and has all groups in its memory: change "
-            f"them there, as by `kafka-consumer-groups --bootstrap-server …`, or stop all brokers "
-            f"of this ZooKeeper first."
+        if found is None:
+            raise NotAnswered(
+                f"Broker {broker or '?'} coordinates, and has not said where: look again in a "
+                f"moment."
+            )
+        told = read_json(path, found.data)
+        return f"{told.get('host')}:{told.get('port')}"
+
+
+class AtCoordinator:
+    """A broker that coordinates, asked by Kafka's wire; `settings` are those of Kafka's client."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+
+    def reset_offsets(self, at: str, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Have these committed; raises `GroupChanged` or `NotAnswered`."""
+        wanted = [OffsetOf(t, int(number), offset) for (t, number), offset in offsets.items()]
+        asked = ConsumerGroupTopicPartitions(group, wanted)
+        admin = administrator(at, self._settings)
+        futures = admin.alter_consumer_group_offsets([asked], request_timeout=PATIENCE_S)
+        done = self._outcome(at, group, futures[group])
+        for each in done.topic_partitions:
+            if each.error is not None:
+                raise self._refused(at, group, each.error)
+
+    def delete(self, at: str, group: str) -> None:
+        """Have it deleted; raises `GroupChanged` or `NotAnswered`."""
+        admin = administrator(at, self._settings)  # which has to live until it has the answer
+        futures = admin.delete_consumer_groups([group], request_timeout=PATIENCE_S)
+        self._outcome(at, group, futures[group])
+
+    def _outcome(self, at: str, group: str, future: Future[Any]) -> Any:
+        try:
+            return future.result(PATIENCE_S + 1)
+        except KafkaException as problem:
+            raise self._refused(at, group, problem.args[0]) from None
+        except TimeoutError:
+            raise NotAnswered(
+                f"The coordinator at {at} gave no answer about {group!r}: nobody knows whether it "
+                f"was done. Describe the group, and try again."
+            ) from None
+
+    def _refused(self, at: str, group: str, error: KafkaError) -> HerdError:
+        if error.code() in CHANGED:
+            return GroupChanged(
+                f"The coordinator at {at} refuses to change {group!r} ({error.str()}): somebody "
+                f"has joined it, or has deleted it. Look again."
+            )
+        return NotAnswered(
+            f"The coordinator at {at} did not change {group!r}: {error.str()}. If it asks for TLS "
+            f"or SASL, say how by --kafka, and describe the group before you try again."
         )
 
 

@@ -84,11 +84,11 @@ class GroupProtocolConsumer:
         self._security = security_of(arguments.kafka, options["tls"])
 
     @staticmethod
-    def groups(ask_all: AskAll) -> GroupsAdmin:
+    def groups(ask_all: AskAll, kafka: Mapping[str, str]) -> GroupsAdmin:
         """The groups of this protocol, for operators."""
-        from herdproof.protocols.group_protocol.admin import GroupProtocolGroups
+        from herdproof.protocols.group_protocol.admin import AtCoordinator, GroupProtocolGroups
 
-        return GroupProtocolGroups(ask_all)
+        return GroupProtocolGroups(ask_all, AtCoordinator(kafka))
 
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
