@@ -35,11 +35,13 @@ PYTHON = tuple(
 SETTLES_S = 60.0
 ROUND_S = 1.0
 """How long a round may take to be heard before the next one is written."""
-JAVAS_NAMES = {
-    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
-    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-}
-"""Of assignors."""
+DEFAULT = "default"
+"""The assignors that a client has where nothing is said of them."""
+JAVAS_ASSIGNORS = {
+    name: {"partition.assignment.strategy": f"org.apache.kafka.clients.consumer.{found}Assignor"}
+    for name, found in (("range", "Range"), ("cooperative-sticky", "CooperativeSticky"))
+} | {DEFAULT: {}}
+"""The property that names them."""
 JAVA_PROPERTIES = {
     "heartbeat.interval.ms": "300",
     "auto.commit.interval.ms": "200",
@@ -95,7 +97,7 @@ class BrokerGroup:
         properties = {
             **JAVA_PROPERTIES,
             "session.timeout.ms": str(self._session_ms),
-            "partition.assignment.strategy": JAVAS_NAMES[self._assignor],
+            **JAVAS_ASSIGNORS[self._assignor],
             **({"group.instance.id": instance} if instance else {}),
         }
         told = [f"--consumer-property={key}={value}" for key, value in properties.items()]

@@ -2,9 +2,11 @@ r"""
 A member of a group, as a process: one of three unmodified clients, none of which knows of us.
 
     python broker_member.py confluent-kafka|kafka-python|aiokafka|herdproof BOOTSTRAP GROUP TOPIC \
-        [--assignor range|cooperative-sticky] [--session-ms MS] [--instance GROUP.INSTANCE.ID]
+        [--assignor range|cooperative-sticky|default] [--session-ms MS] \
+        [--instance GROUP.INSTANCE.ID]
 
-The fourth is ours. Of these aiokafka has no cooperative assignor.
+The fourth is ours. Of these aiokafka has no cooperative assignor. With `default` nothing is said of
+assignors, and each client has its own.
 
 Each record that it gets is a line on stdout, `PARTITION VALUE`, and committed once it is printed.
 SIGTERM lets it leave. One whose instance id another one has taken ends by itself, FENCED.
@@ -45,7 +47,9 @@ def confluent_kafka(member: argparse.Namespace) -> None:
     instance = {"group.instance.id": member.instance} if member.instance else {}
     consumer = Consumer({
         "bootstrap.servers": member.bootstrap, "group.id": member.group,
-        "auto.offset.reset": "earliest", "partition.assignment.strategy": member.assignor,
+        "auto.offset.reset": "earliest", **assignors_of(member, {
+            "partition.assignment.strategy": member.assignor
+        }),
         "session.timeout.ms": member.session_ms, "heartbeat.interval.ms": HEARTBEAT_MS,
         "enable.auto.commit": False, "log_level": 0, **instance,
     })  # fmt: skip
@@ -68,9 +72,8 @@ def kafka_python(member: argparse.Namespace) -> None:
     from kafka.errors import FencedInstanceIdError
 
     chosen = RangePartitionAssignor if member.assignor == "range" else CooperativeStickyAssignor
-    consumer = KafkaConsumer(
-        member.topic, partition_assignment_strategy=[chosen], **python_settings(member)
-    )
+    said = assignors_of(member, {"partition_assignment_strategy": [chosen]})
+    consumer = KafkaConsumer(member.topic, **said, **python_settings(member))
     try:
         while not over:
             for records in consumer.poll(POLL_MS).values():
@@ -87,10 +90,8 @@ async def aiokafka(member: argparse.Namespace) -> None:
     from aiokafka import AIOKafkaConsumer
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-    consumer = AIOKafkaConsumer(
-        member.topic, partition_assignment_strategy=[RangePartitionAssignor],
-        **python_settings(member),
-    )  # fmt: skip
+    said = assignors_of(member, {"partition_assignment_strategy": [RangePartitionAssignor]})
+    consumer = AIOKafkaConsumer(member.topic, **said, **python_settings(member))
     await consumer.start()
     while not over:
         for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
@@ -101,6 +102,11 @@ async def aiokafka(member: argparse.Namespace) -> None:
         except Exception as refusal:
             not_committed(refusal)
     await consumer.stop()
+
+
+def assignors_of(member: argparse.Namespace, said: dict[str, Any]) -> dict[str, Any]:
+    """The setting that says which assignor a member has; none, if that is its client's to say."""
+    return {} if member.assignor == "default" else said
 
 
 def python_settings(member: argparse.Namespace) -> dict[str, Any]:
@@ -119,7 +125,7 @@ def herdproof(member: argparse.Namespace) -> None:
 
     with Consumer(
         member.group, protocol="group_protocol", bootstrap_servers=member.bootstrap,
-        auto_offset_reset="earliest", assignors=member.assignor,
+        auto_offset_reset="earliest", **assignors_of(member, {"assignors": member.assignor}),
         session_timeout_s=member.session_ms / 1000, heartbeat_interval_s=HEARTBEAT_MS / 1000,
         auto_commit=False, group_instance_id=member.instance,
     ) as consumer:  # fmt: skip

@@ -27,7 +27,7 @@ from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
 from herdproof.ports import PortInUse, free_ports, refuse_a_port_in_use
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
-from integration.broker_group import JAVA, PYTHON, BrokerGroup
+from integration.broker_group import DEFAULT, JAVA, PYTHON, BrokerGroup
 from integration.broker_member import SESSION_MS
 from integration.commands import Command
 
@@ -219,6 +219,37 @@ def offsets(bootstrap: str, group: str, topic: str) -> dict[int, int]:
         consumer.close()
 
 
+# Java's client has range and cooperative-sticky, aiokafka roundrobin alone.
+CLASHES = {
+    JAVA: ("aiokafka", "InconsistentGroupProtocol"),
+    "aiokafka": (JAVA, "protocols are incompatible with those of existing members"),
+}
+"""By who is there first: whose defaults have no assignor in common with its, and what that says."""
+UNDISTURBED_MS = 30_000
+"""A session that does not end because a machine is slow."""
+
+
+@pytest.mark.skipif("aiokafka" not in PYTHON, reason="aiokafka is not installed")
+@pytest.mark.parametrize("first", CLASHES)
+@pytest.mark.timeout(240)
+def test_who_has_no_assignor_in_common_is_told_so(first: str, tmp_path: Path) -> None:
+    """The clients' defaults: the one that comes second ends, and the others go on undisturbed."""
+    second, says = CLASHES[first]
+    with (
+        broker(tmp_path, "--topic", f"orders:{PARTITIONS}") as bootstrap,
+        BrokerGroup(bootstrap, "defaults", "orders", PARTITIONS, DEFAULT, UNDISTURBED_MS) as group,
+    ):
+        group.start(first, first)
+        group.settle(first)
+        group.start("confluent-kafka", "confluent-kafka")  # whose defaults go with either's
+        before = group.settle(first, "confluent-kafka")
+        group.start(second, second)
+
+        assert says in group.await_end(second)
+        assert group.settle(first, "confluent-kafka") == before
+        assert group.lost() == []
+
+
 def test_topics_are_made_and_read_through_the_broker(ground: Ground) -> None:
     """An administrator's deeds, a producer's records and a reader's without a group."""
     topics = Topics(ground.bootstrap, 30.0)
@@ -262,7 +293,10 @@ def test_the_broker_serves_tls_and_metrics_and_ends_by_a_signal(tmp_path: Path) 
         with pytest.raises(KafkaException):
             plain.list_topics(timeout=1)
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as page:
-            assert b'herdproof_requests_total{request="Metadata"}' in page.read()
+            figures = page.read()
+        assert b'herdproof_requests_total{request="Metadata"}' in figures
+        assert b"herdproof_leads 1.0" in figures
+        assert b"herdproof_zookeeper_connected" not in figures
 
         assert running.end(signal.SIGTERM) == 0
 

@@ -1,33 +1,40 @@
 """
 Groups at `herdproof broker`, in what happens to groups seldom, and at the hands of operators.
 
-Cooperative groups of unmodified clients; Kafka's own `kafka-consumer-groups`, in front of a real
-Kafka; and a coordinator that is paused for longer than its session with ZooKeeper lasts.
+Cooperative groups of unmodified clients; Kafka's own `kafka-consumer-groups` and `herdproof
+groups`, in front of a real Kafka; and a coordinator that is paused for longer than its session with
+ZooKeeper lasts.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka.protocol.metadata import FindCoordinatorRequest
+from typer.testing import CliRunner
 
+from herdproof.cli import app
 from herdproof.kafka.embedded import EmbeddedKafka
 from herdproof.kafka.topics import TopicRecord, Topics
+from herdproof.ports import free_ports
 from herdproof.protocols.group_protocol.server.standing import PATHS
 from herdproof.zookeeper.embedded import EmbeddedZooKeeper
 from herdproof.zookeeper.operations import Delete
 from herdproof.zookeeper.proxy import FaultProxy
 from integration.broker_group import JAVA, OURS, PYTHON, BrokerGroup, java_with_tools
-from integration.clients import connected, new_root
+from integration.clients import connected, eventually, new_root
 from integration.commands import Command
 from properties.protocols.group_protocol.testing.wired import WiredClient
 
@@ -168,6 +175,69 @@ def committed(bootstrap: str, topic: str, group: str = "billing") -> list[int]:
         return [each.offset for each in consumer.committed(asked, PATIENCE_S)]
     finally:
         consumer.close()
+
+
+# ── Our own ─────────────────────────────────────────────────────────────────────────────────
+
+
+def operator_does(*arguments: str) -> tuple[int, str]:
+    """The exit code of `herdproof groups`, and what it says: on stdout, or why it refuses."""
+    done = CliRunner().invoke(app, ["groups", *arguments])
+    return done.exit_code, done.stderr if done.exit_code else done.stdout
+
+
+@pytest.mark.timeout(240)
+def test_herdproof_groups_has_them_too(
+    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    """List, describe and lag; reset and delete by the broker that coordinates, or without any."""
+    topic, hosts = "operated", f"{zookeeper.hosts}{new_root(zookeeper)}"
+    kafka.create_topic(topic, 2)
+    at, of_kafka = ("--zookeeper", hosts), ("--bootstrap-servers", kafka.bootstrap)
+    resetting = ("reset-offsets", "billing", *of_kafka, "--topic", topic, "--to")
+    behind = ("--in-front-of", kafka.bootstrap, *at)
+
+    def told(*arguments: str) -> dict[str, Any]:
+        code, said = operator_does(*arguments, *at, "--json", "-")
+        assert code == 0, said
+        return dict(json.loads(said))
+
+    (metrics_port,) = free_ports(1)
+    with started(tmp_path / "1", *behind, "--metrics-port", f"{metrics_port}") as broker:
+        bootstrap = address(broker)
+        Topics(bootstrap).produce(
+            topic, [TopicRecord(b"%d" % n, partition=n % 2) for n in range(10)]
+        )
+        with member(bootstrap, topic):
+            [listed] = told("list")["groups"]
+            assert (listed["group"], listed["protocol"]) == ("billing", "group_protocol")
+            assert (listed["members"], listed["partitions"]) == (1, 2)
+            assert listed["generation"] > 0
+            described = told("describe", "billing")
+            assert [*described["subscriptions"].values()] == [topic]
+            assert described["partitions"] == [
+                {"topic": topic, "partition": f"{n}", "owner": owner, "offset": 5}
+                for n, owner in enumerate(2 * [*described["members"]])
+            ]
+            assert told("lag", "billing", *of_kafka)["lag"] == 0
+            refused, why = operator_does(*resetting, "2", *at)
+            assert (refused, "has members" in why) == (2, True), why
+            with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as page:
+                figures = page.read().decode().splitlines()
+            for line in ("leads 1.0", "epoch 1.0", "zookeeper_connected 1.0", "members 1.0"):
+                assert f"herdproof_{line}" in figures
+            assert any("zookeeper_seconds_count" in line for line in figures)
+        eventually(lambda: not told("describe", "billing")["members"])
+        assert told(*resetting, "2")["done"]
+        assert committed(bootstrap, topic) == [2, 2]
+        broker.end(signal.SIGTERM)
+    assert told(*resetting, "3")["done"]
+    with started(tmp_path / "2", *behind) as broker:
+        assert committed(address(broker), topic) == [3, 3]
+        deleted, said = operator_does("delete", "billing", *at)
+        assert deleted == 0, said
+        assert told("list")["groups"] == []
+        assert committed(address(broker), topic) == 2 * [-1001]
 
 
 # ── A zombie ────────────────────────────────────────────────────────────────────────────────

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from kafka.protocol.api_key import ApiKey
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import Counter
 
-from herdproof.shells.health import Health
-from herdproof.shells.holds import Holds
+from herdproof.shells.figures import ServerFigures
 
 
-class BrokerMetrics:
+class BrokerMetrics(ServerFigures):
     """The figures of connections and requests; Prometheus reads `registry`."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        self.health = Health()
-        self.holds = Holds(registry)
-        self.connections = Gauge("herdproof_connections", "Open connections.", registry=registry)
-        self._cuts = Counter(
-            "herdproof_connections_cut", "Connections that this end had a reason to end.",
-            ["reason"], registry=registry,
-        )  # fmt: skip
+        super().__init__()
         self._requests = Counter(
-            "herdproof_requests", "Requests that came.", ["request"], registry=registry
+            "herdproof_requests", "Requests that came.", ["request"], registry=self.registry
         )
         self._of = {int(api): self._requests.labels(api.name) for api in ApiKey}
-
-    def cut(self, reason: str) -> None:
-        """A connection was ended for a reason of this end's own."""
-        self._cuts.labels(reason).inc()
 
     def requested(self, api: int) -> None:
         """A request came, of a type that there is."""

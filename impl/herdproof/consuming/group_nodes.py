@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+ROOT = "/consumers"
+"""Its children are the groups, of either protocol."""
+
 
 def ids(group: str) -> str:
     """Its children are members that rebalance by themselves; the group is named as nodes are."""
-    return f"/consumers/{group}/ids"
+    return f"{ROOT}/{group}/ids"
 
 
 def coordinated(group: str) -> str:

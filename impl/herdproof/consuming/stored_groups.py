@@ -2,8 +2,9 @@
 Groups as ZooKeeper has them, for operators, whatever their protocol: which there are, and in whose.
 
 A protocol whose groups operators may look at has `groups` beside its consumers' entry point; it
-answers with its `GroupsAdmin`. A group has one protocol: that of its members, or, where it has
-none, of those who have left owners behind.
+answers with its `GroupsAdmin`. Where protocols share a tree, a group has one: that of its members,
+or, where it has none, of those who have left owners behind. In another tree the same name is
+another group's.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ OPERATION_BYTES = 128
 
 class NoSuchGroup(CallerError):
     """A group was named that ZooKeeper does not know."""
+
+
+class SeveralGroups(CallerError):
+    """A name was given that groups of several protocols have, and none of these."""
 
 
 class NotAnswered(WorldError):
@@ -98,6 +103,10 @@ class SeenGroup(Protocol):
 class GroupsAdmin(Protocol):
     """The groups of one protocol; whose `read` a group is, to that it is given back."""
 
+    @property
+    def root(self) -> str:
+        """The node below which its groups lie; they are another protocol's that has the same."""
+
     def names(self) -> list[str]:
         """The groups that there are, sorted."""
 
@@ -122,6 +131,11 @@ class FoundGroup:
     admin: GroupsAdmin
     group: SeenGroup
 
+    @property
+    def weight(self) -> tuple[bool, bool]:
+        """The larger, the better its protocol's claim to the group."""
+        return bool(self.group.members), bool(self.group.owner_names)
+
     def reset_offsets(self, offsets: Mapping[Partition, int]) -> None:
         """Raises `GroupHasMembers`, `GroupChanged` or `NotAnswered`."""
         self.admin.reset_offsets(self.group, offsets)
@@ -132,43 +146,62 @@ class FoundGroup:
 
 
 class AllGroups:
-    """The groups of all protocols; `admins` by the protocols' names."""
+    """
+    The groups of all protocols.
 
-    def __init__(self, ask_all: AskAll, admins: Mapping[str, GroupsAdmin] | None = None) -> None:
+    `kafka` are further settings of Kafka's client, for whoever is to be asked by its wire.
+    """
+
+    def __init__(self, ask_all: AskAll, kafka: Mapping[str, str] | None = None) -> None:
         self.reader = NodeReader(ask_all)
-        self._admins = admins_of(ask_all) if admins is None else admins
+        self._admins = admins_of(ask_all, kafka or {})
 
     def glance_at_all(self) -> list[FoundGroup]:
         """Every group, each as its nodes were while they were read."""
         names = {name: None for admin in self._admins.values() for name in admin.names()}
-        return [found for name in sorted(names) if (found := self._find(name)) is not None]
+        return [found for name in sorted(names) for found in self._find(name)]
 
-    def read(self, group: str) -> FoundGroup:
-        """A group as it is; raises `NoSuchGroup`, `NotAnswered`, or what its protocol does."""
-        found = self._find(group)
-        if found is None:
+    def read(self, group: str, protocol: str | None = None) -> FoundGroup:
+        """
+        A group as it is, of this protocol, if one is named.
+
+        Raises `NoSuchGroup`, `SeveralGroups`, `NotAnswered`, or what its protocol does.
+        """
+        there = self._find(group)
+        found = [each for each in there if protocol in (None, each.protocol)]
+        if not found:
+            of = f" of {protocol}" if there else ""
             raise NoSuchGroup(
-                f"There is no group {group!r}: `herdproof groups list` names those that there are."
+                f"There is no group {group!r}{of}: `herdproof groups list` names those that there "
+                f"are."
             )
-        return FoundGroup(found.protocol, found.admin, found.admin.read(group))
+        if len(found) > 1:
+            of = " and ".join(each.protocol for each in found)
+            raise SeveralGroups(
+                f"There is a group {group!r} of {of} each: say which, by --protocol."
+            )
+        [only] = found
+        return FoundGroup(only.protocol, only.admin, only.admin.read(group))
 
-    def _find(self, group: str) -> FoundGroup | None:
-        """Whose it is, of those that know the group: who has members, or has left owners."""
-        claims = []
+    def _find(self, group: str) -> list[FoundGroup]:
+        """Whose it is in each tree, of those that know it: who has members, or has left owners."""
+        claims: dict[str, FoundGroup] = {}
         for protocol, admin in self._admins.items():
             try:
-                claims.append(FoundGroup(protocol, admin, admin.glance(group)))
+                claim = FoundGroup(protocol, admin, admin.glance(group))
             except NoSuchGroup:
                 continue
-        claims.sort(key=lambda found: (bool(found.group.members), bool(found.group.owner_names)))
-        return claims[-1] if claims else None
+            before = claims.get(admin.root)
+            if before is None or before.weight <= claim.weight:
+                claims[admin.root] = claim
+        return [*claims.values()]
 
 
-def admins_of(ask_all: AskAll) -> dict[str, GroupsAdmin]:
+def admins_of(ask_all: AskAll, kafka: Mapping[str, str]) -> dict[str, GroupsAdmin]:
     """By its name, what each protocol whose groups may be looked at has for that."""
     entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
     makes = {entry.name: getattr(entry.load(), "groups", None) for entry in entries}
-    return {name: make(ask_all) for name, make in makes.items() if make is not None}
+    return {name: make(ask_all, kafka) for name, make in makes.items() if make is not None}
 
 
 # ── For every protocol's own ────────────────────────────────────────────────────────────────

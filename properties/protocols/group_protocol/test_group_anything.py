@@ -348,6 +348,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert (group.leader in group.members) == bool(group.members)
         assert set(group.instances.values()) <= set(group.members)
         assert not set(group.pending) & set(group.members)
+        assert set(group.pending) == self.world.coordinator.context.pending, "it is the only one"
         names = [p.name for m in group.members.values() for p in m.protocols]
         assert group.supported == {name: names.count(name) for name in set(names)}
         assert bool(group.members) != group.is_in(GroupState.EMPTY) or group.is_in(

@@ -1,5 +1,6 @@
 """Traces of the group coordinator, replayed in the spec: what the code does, it allows."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -15,7 +16,13 @@ from herdproof.conformance.traces.replay import conform_lines
 from herdproof.pipeline.campaign.runs import Asked
 from herdproof.protocols.group_protocol.campaign import MIXES
 from herdproof.protocols.group_protocol.held.flawed import FLAWS, TakesAnyCommit
-from herdproof.protocols.group_protocol.messages import Error, LeavingMember
+from herdproof.protocols.group_protocol.messages import (
+    Error,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeavingMember,
+)
+from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.simulated.traced import traced_groups
 from herdproof.protocols.group_protocol.traces.tails import unaccounted
 from herdproof.protocols.group_protocol.traces.trace_map import map_of
@@ -23,6 +30,7 @@ from herdproof.protocols.implementation import auditors, simulators
 from herdspec.check.conformance.conform import Outcome, Verdict
 from properties.protocols.group_protocol.group_variants import map_of_variant
 from properties.protocols.group_protocol.group_world import (
+    QUICK,
     CoordinatorAlone,
     TracedAlone,
     join_of,
@@ -307,6 +315,31 @@ def test_a_group_that_was_there_before_is_taken_as_it_is_found() -> None:
 
     assert leader.generation_id > 50
     assert alone.committed(0) == [9]
+    assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "refused"),
+    [
+        (QUICK, join_of(protocols=(wants(name="other"),)), Error.INCONSISTENT_GROUP_PROTOCOL),
+        (dataclasses.replace(QUICK, group_max_size=1), join_of(), Error.GROUP_MAX_SIZE_REACHED),
+        (
+            dataclasses.replace(QUICK, max_groups=1),
+            join_of(group_id="another"),
+            Error.POLICY_VIOLATION,
+        ),
+    ],
+    ids=["other assignors", "too large", "too many groups"],
+)
+def test_a_refusal_that_is_not_modelled_is_passed_over(
+    settings: GroupSettings, asked: JoinGroupRequest, refused: Error
+) -> None:
+    """The spec knows no reason for it; it changes nothing, and the group goes on."""
+    alone = TracedAlone(settings).traced()
+    (leader,) = alone.stable()
+
+    assert alone.answer(asked, JoinGroupResponse).error is refused
+    assert alone.heartbeat(leader) is Error.NONE
     assert alone.outcome().verdict is Verdict.CONFORMS, str(alone.outcome().mismatch)[:2000]
 
 

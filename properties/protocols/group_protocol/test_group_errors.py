@@ -39,6 +39,7 @@ from properties.protocols.group_protocol.group_world import (
     GROUP,
     QUICK,
     REBALANCE_MS,
+    SESSION_MS,
     TOPIC,
     CoordinatorAlone,
     commit_of,
@@ -360,6 +361,58 @@ def test_a_joining_group_counts_those_who_have_joined() -> None:
     assert [world.joined(caller).generation_id for caller in callers] == [2, 2]
 
 
+def test_there_are_no_more_groups_than_the_limit() -> None:
+    """One more is begun neither by who joins nor by who commits; those that there are go on."""
+    world = CoordinatorAlone(replace(QUICK, max_groups=2)).elected()
+    (joined,) = world.stable(1)
+    assert committed(world, "offsets") is Error.NONE
+
+    assert join(world, group_id="more") is Error.POLICY_VIOLATION
+    assert committed(world, "more") is Error.POLICY_VIOLATION
+    assert [*world.coordinator.groups] == [GROUP, "offsets"] == [*world.store.groups]
+    assert world.heartbeat(joined) is Error.NONE
+    assert committed(world, "offsets") is Error.NONE
+    world.joined(world.join(joined.member_id))
+
+
+def test_there_are_no_more_pending_members_than_the_limit() -> None:
+    """In all groups together, until those have joined, left or given up, or their group is gone."""
+    world = CoordinatorAlone(replace(QUICK, max_pending_members=2)).elected()
+
+    def asks(group: str) -> JoinGroupResponse:
+        return world.answer(join_of(group_id=group), JoinGroupResponse)
+
+    full = Error.COORDINATOR_LOAD_IN_PROGRESS
+    given, other = asks(GROUP), asks("other")
+    assert (given.error, other.error) == 2 * (Error.MEMBER_ID_REQUIRED,)
+    assert asks(GROUP).error is full
+    world.ask(join_of(given.member_id))
+    assert asks(GROUP).error is Error.MEMBER_ID_REQUIRED
+    assert asks("other").error is full
+    world.wait(SESSION_MS)
+    assert asks("other").error is Error.MEMBER_ID_REQUIRED
+    again = asks("other")
+    assert asks("third").error is full
+    leaving = LeaveGroupRequest(
+        version=5, group_id="other", members=(LeavingMember(again.member_id),)
+    )
+    assert world.answer(leaving, LeaveGroupResponse).error is Error.NONE
+    assert asks("third").error is Error.MEMBER_ID_REQUIRED
+    world.answer(DeleteGroupsRequest(groups=("other",)), DeleteGroupsResponse)
+    assert asks("third").error is Error.MEMBER_ID_REQUIRED
+    world.resign()
+    world.elected(2)
+    assert asks("third").error is Error.MEMBER_ID_REQUIRED
+
+
+def committed(world: CoordinatorAlone, group: str) -> Error:
+    """What somebody is told who commits by hand in a group."""
+    (error,) = errors_of(
+        world.answer(replace(commit_of(None, p0=1), group_id=group), OffsetCommitResponse)
+    )
+    return error
+
+
 # ── Who does not coordinate ─────────────────────────────────────────────────────────────────
 
 REQUESTS: Mapping[str, GroupRequest] = {
@@ -462,6 +515,8 @@ def test_a_group_that_there_is_not_is_dead_and_not_found(version: int) -> None:
         {"offsets_retention_minutes": 0},
         {"offsets_retention_check_interval_ms": 0},
         {"group_new_member_join_timeout_ms": 0},
+        {"max_groups": 0},
+        {"max_pending_members": 0},
         {"commits": "any"},
     ],
     ids=lambda wrong: next(iter(wrong)),

@@ -16,11 +16,14 @@ import pytest
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
+from herdspec.check.sentences import Column, Sentence, shown
 from herdspec.protocols.flaws import Flaw
 from herdspec.protocols.group_protocol.flaws import DRAFTED, FOUND, KAFKAS, PRINTED
+from herdspec.protocols.group_protocol.kept import COLUMNS
 from herdspec.protocols.group_protocol.plan import BOUND, PROTOCOL
 from herdspec.protocols.group_protocol.properties import GROUP_PROTOCOL, HELD, LATER, POSSIBLE
 from properties.protocols.flawed_worlds import explored_of, lived_of
+from properties.protocols.owed_tables import declared_of, found_by_a_run, owed_on
 
 ALL_FLAWS: dict[str, Flaw] = {**PRINTED, **KAFKAS, **FOUND, "drafted": DRAFTED}
 LIVE = {"settles"}
@@ -88,6 +91,7 @@ def test_every_action_is_taken() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_commit_may_come_after_its_generation() -> None:
     """With a second fault an OffsetCommit is read, and refused, when its generation is over."""
     found = explore(LATER, sized(1, 2, 1), faults=2, bound=BOUND)
@@ -95,6 +99,7 @@ def test_a_commit_may_come_after_its_generation() -> None:
     assert not found.missing
     assert not found.violations
     assert found.complete
+    assert (found.states, found.generated) == (2_477_035, 7_773_274)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +194,36 @@ def test_the_page_says_what_is_declared() -> None:
     assert {name for name, _, _ in rows} == {*PROTOCOL.flaws()}
     for name, broken, steps in rows:
         assert PROTOCOL.flaws()[name].failures[broken].steps == int(steps), name
+
+
+OF_ITS_OWN = {
+    Sentence("of its own", name, (name,)): name
+    for name in ("nobody_is_expelled_who_waits", "no_ghosts")
+}
+"""Promises that the contract does not ask for, in the table for the same reasons."""
+OWN = [
+    Column(title, {s: shown(subject, name) for s, name in OF_ITS_OWN.items()})
+    for title, subject in (("C drafted", "drafted"), ("C verified", "without_stopping"))
+]
+WHOLE = [Column(of.title, {**of.cells, **own.cells}) for of, own in zip(COLUMNS, OWN, strict=True)]
+
+
+def test_the_page_says_of_each_sentence_what_is_declared() -> None:
+    """The draft's shortest story of each sentence."""
+    page, declared = owed_on("group_protocol.md"), declared_of(WHOLE[0], DRAFTED)
+
+    assert [*page] == [*declared]
+    for sentence, text in declared.items():
+        assert page[sentence][0].startswith(text), sentence
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_page_says_of_each_sentence_what_a_run_does() -> None:
+    """Every cell is what the checks of the two columns come to."""
+    subjects = "verified", "without_stopping", "drafted", "evicted_goes_on"
+
+    assert owed_on("group_protocol.md") == found_by_a_run("group_protocol", subjects, WHOLE)
 
 
 def test_commands_know_it() -> None:

@@ -48,20 +48,23 @@ CHANGES = st.lists(
     max_size=12,
 )  # fmt: skip
 
+ELECTION = Paths()
+
 
 class Service:
     """A ZooKeeper, with the election's epoch; whatever is sent waits until it is performed."""
 
-    def __init__(self) -> None:
+    def __init__(self, election: Paths = ELECTION) -> None:
         self.zookeeper = ZooKeeper()
         self.session = self.zookeeper.open()
         self.sent: list[tuple[Operation, Callable[[Answer], None]]] = []
-        for path in reversed(list(lineage(Paths().epoch))):
+        self._epoch = election.epoch
+        for path in reversed(list(lineage(self._epoch))):
             self.zookeeper.perform(self.session, Create(path))
 
     def elect(self) -> None:
         """Another epoch begins."""
-        self.zookeeper.perform(self.session, Set(Paths().epoch, b""))
+        self.zookeeper.perform(self.session, Set(self._epoch, b""))
 
     def submit(self, operation: Operation, answer: Callable[[Answer], None]) -> None:
         """Send an operation."""

@@ -7,7 +7,6 @@ The quotations are from PROTOCOLS.md, section A, and from `004`.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,13 @@ import pytest
 from herdspec.check.exploration.exploration import Exploration
 from herdspec.check.exploration.explore import explore
 from herdspec.check.liveness.liveness import liveness
-from herdspec.check.plans import FULL, plan_of
-from herdspec.check.sentences import judged
-from herdspec.check.verify import verify
 from herdspec.protocols.flaws import Flaw
 from herdspec.protocols.self_rebalancing.flaws import DRAFTED, FLAWS, FOUND, READINGS
 from herdspec.protocols.self_rebalancing.kept import COLUMNS
 from herdspec.protocols.self_rebalancing.plan import PROTOCOL
 from herdspec.protocols.self_rebalancing.properties import HELD, POSSIBLE, SELF_REBALANCING
 from properties.protocols.flawed_worlds import explored_of, lived_of
+from properties.protocols.owed_tables import declared_of, found_by_a_run, owed_on
 
 ALL_FLAWS: dict[str, Flaw] = {**FLAWS, **READINGS, **FOUND, "drafted": DRAFTED}
 LIVE = {"settles"}
@@ -197,36 +194,24 @@ def test_the_page_says_what_is_declared() -> None:
         assert ALL_FLAWS[name].failures[broken].steps == int(steps), name
 
 
-def owed_on_the_page() -> dict[str, list[str]]:
-    """The page's table of sentences: the cells of each row."""
-    page = (Path(__file__).parents[3] / "docs" / "self_rebalancing.md").read_text()
-    rows = re.findall(r"^\| (\d[^|]*) \| [^|]* \| ([^|]*) \| ([^|]*) \|$", page, re.M)
-    return {name: cells for name, *cells in rows}
-
-
 def test_the_page_says_of_each_sentence_what_is_declared() -> None:
     """The draft's shortest story of each sentence, and what has no meaning."""
     draft, _ = COLUMNS
-    page = owed_on_the_page()
+    page, declared = owed_on("self_rebalancing.md"), declared_of(draft, DRAFTED)
 
-    assert [*page] == [s.name for s in draft.cells]
-    for sentence, of in draft.cells.items():
-        steps = [DRAFTED.failures[row].steps for _, row in of.rows if row in DRAFTED.failures]
-        text = f"✗ {min(steps)} steps" if steps else "○" if of.rows else "no meaning"
-        assert page[sentence.name][0].startswith(text), sentence.name
+    assert [*page] == [*declared]
+    for sentence, text in declared.items():
+        assert page[sentence][0].startswith(text), sentence
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_the_page_says_of_each_sentence_what_a_run_does() -> None:
     """Every cell is what the checks of the two columns come to."""
-    plan = plan_of("self_rebalancing", FULL)
     subjects = "verified", "without_lease", "timed", "drafted", "split_brain"
-    checks = [c for c in plan.checks if any(f" {s}:" in c.name for s in subjects)]
-    findings = verify(replace(plan, checks=tuple(checks))).findings
-    found = [judged(column, findings, plan.discharges) for column in plan.sentences]
+    found = found_by_a_run("self_rebalancing", subjects, COLUMNS)
 
-    assert owed_on_the_page() == {s.name: [of[s].text for of in found] for s in found[0]}
+    assert owed_on("self_rebalancing.md") == found
 
 
 def test_commands_know_it() -> None:

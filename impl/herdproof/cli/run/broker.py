@@ -223,6 +223,7 @@ async def coordinating(
     knows: Callable[[str, int], bool] = lambda _topic, _partition: True,
 ) -> AsyncIterator[tuple[GroupApis, Callable[[Address], Awaitable[None]]]]:  # fmt: skip
     """A coordinator, and what lets it coordinate once clients can find it; its groups' place."""
+    from herdproof.protocols.group_protocol.server.metrics import GroupMetrics
     from herdproof.protocols.group_protocol.server.shell import GroupShell
     from herdproof.protocols.group_protocol.server.standing import StandingGroups
     from herdproof.protocols.group_protocol.stores.memory import MemoryGroupStore
@@ -232,6 +233,7 @@ async def coordinating(
         alone = GroupShell(
             settings, MemoryGroupStore(), fail=server.fail, knows_partition=knows,
             coordinator=core.coordinator, observe=core.observe,
+            metrics=GroupMetrics(server.metrics.registry),
         )  # fmt: skip
 
         async def lead(_address: Address) -> None:
@@ -242,7 +244,7 @@ async def coordinating(
     groups = StandingGroups(
         settings, configuration.zookeeper, configuration.broker_id,
         fail=server.fail, knows_partition=knows, coordinator=core.coordinator,
-        observe=core.observe,
+        observe=core.observe, registry=server.metrics.registry,
     )  # fmt: skip
     try:
         await groups.start()

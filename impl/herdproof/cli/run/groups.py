@@ -33,6 +33,10 @@ ZooKeeperOption = Annotated[
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="The coordinators' settings (TOML).")
 ]
+ProtocolOption = Annotated[
+    str | None,
+    typer.Option("--protocol", metavar="NAME", help="Whose, if several have such a group."),
+]
 
 groups = typer.Typer(
     name="groups",
@@ -62,13 +66,13 @@ def list_groups(
 
 @groups.command()
 def describe(
-    group: GroupArgument, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
-    json: JsonOption = None,
+    group: GroupArgument, protocol: ProtocolOption = None, zookeeper: ZooKeeperOption = None,
+    config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
     """A group's members, and who owns which partition, at which offset."""
     out = Output(json)
     with stored(zookeeper, config) as here:
-        seen = here.read(group)
+        seen = here.read(group, protocol)
     found = seen.group
     counts = [f"{name} {number}" for name, number in found.counts.items()]
     said = [seen.protocol, *counts, counted(len(found.members), "member")]
@@ -88,15 +92,15 @@ def describe(
 @groups.command()
 def lag(
     group: GroupArgument, bootstrap_servers: Annotated[str, BOOTSTRAP_SERVERS],
-    kafka: KafkaOption = None, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
-    json: JsonOption = None,
+    kafka: KafkaOption = None, protocol: ProtocolOption = None, zookeeper: ZooKeeperOption = None,
+    config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
     """Print how many records of each partition a group has not committed yet."""
     from herdproof.consuming.fetching.watermarks import watermarks
 
     out, settings = Output(json), kafka_settings(kafka)
     with stored(zookeeper, config) as here:
-        found = here.read(group).group
+        found = here.read(group, protocol).group
     ranges = watermarks(bootstrap_servers, found.partitions, settings)
     table = table_of("topic", "partition", "offset", "end", "lag")
     for partition in found.partitions:
@@ -129,18 +133,20 @@ def reset_offsets(
     bootstrap_servers: Annotated[str | None, BOOTSTRAP_SERVERS] = None,
     kafka: KafkaOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
-    zookeeper: ZooKeeperOption = None, config: ConfigOption = None, json: JsonOption = None,
+    protocol: ProtocolOption = None, zookeeper: ZooKeeperOption = None,
+    config: ConfigOption = None, json: JsonOption = None,
 ) -> None:  # fmt: skip
     """Have a group that nobody is a member of go on from other offsets."""
     from herdproof.consuming.stored_groups import require_empty
 
-    out = Output(json)
-    with stored(zookeeper, config) as here:
-        seen = here.read(group)
+    out, settings = Output(json), kafka_settings(kafka)
+    with stored(zookeeper, config, settings) as here:
+        seen = here.read(group, protocol)
         found = seen.group
         require_empty(found)
-        wanted = chosen(topic, here.reader.partitions_of(topic), partition)
-        offsets = resolved(to, wanted, bootstrap_servers, kafka_settings(kafka))
+        there = partitions_of(here, topic, bootstrap_servers, settings)
+        wanted = chosen(topic, there, partition)
+        offsets = resolved(to, wanted, bootstrap_servers, settings)
         table = table_of("topic", "partition", "offset", "becomes")
         for p, offset in offsets.items():
             table.add_row(*map(escape, p), text(found.offsets.get(p)), str(offset))
@@ -160,11 +166,12 @@ def reset_offsets(
 
 @groups.command()
 def delete(
-    group: GroupArgument, zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
+    group: GroupArgument, kafka: KafkaOption = None, protocol: ProtocolOption = None,
+    zookeeper: ZooKeeperOption = None, config: ConfigOption = None,
 ) -> None:  # fmt: skip
     """Delete a group that nobody is a member of, and its offsets."""
-    with stored(zookeeper, config) as here:
-        seen = here.read(group)
+    with stored(zookeeper, config, kafka_settings(kafka)) as here:
+        seen = here.read(group, protocol)
         seen.delete()
     Output().line(f"{group} is deleted, with {counted(len(seen.group.offsets), 'offset')}")
 
@@ -173,7 +180,9 @@ def delete(
 
 
 @contextmanager
-def stored(zookeeper: str | None, config: Path | None) -> Iterator[AllGroups]:
+def stored(
+    zookeeper: str | None, config: Path | None, kafka: Mapping[str, str] | None = None
+) -> Iterator[AllGroups]:
     """The groups of the cluster whose ZooKeeper is named, by an option or in the settings."""
     from herdproof.consuming.stored_groups import AllGroups
     from herdproof.protocols.central_coordinator.server.configuration import read
@@ -185,7 +194,7 @@ def stored(zookeeper: str | None, config: Path | None) -> Iterator[AllGroups]:
         settings.hosts, session_timeout_s=SESSION_S, digest=settings.digest(),
         on_link=ignore_link, on_watch=ignore_watch,
     ) as client:  # fmt: skip
-        yield AllGroups(lambda operations: ask_all(client, operations))
+        yield AllGroups(lambda operations: ask_all(client, operations), kafka)
 
 
 def ask_all(client: Client, operations: Sequence[Operation]) -> list[Answer]:
@@ -202,6 +211,24 @@ def ask_all(client: Client, operations: Sequence[Operation]) -> list[Answer]:
         except TimeoutError:
             answers.append(Refusal(Why.CONNECTION_LOSS))
     return answers
+
+
+def partitions_of(
+    here: AllGroups, topic: str, bootstrap_servers: str | None, settings: Mapping[str, str]
+) -> list[str]:
+    """The partitions that a topic has, as ZooKeeper has it, or Kafka itself, where it is named."""
+    from herdproof.consuming.fetching.watermarks import partition_numbers
+    from herdproof.consuming.stored_groups import UnknownTopic
+
+    try:
+        return here.reader.partitions_of(topic)
+    except UnknownTopic as problem:
+        if bootstrap_servers is None:
+            raise UsageError(
+                f"{problem} Where Kafka's topics are not in this ZooKeeper, add "
+                f"--bootstrap-servers: Kafka knows which partitions there are"
+            ) from None
+        return partition_numbers(bootstrap_servers, topic, settings)
 
 
 def chosen(topic: str, partitions: Sequence[str], only: list[int] | None) -> list[Partition]:

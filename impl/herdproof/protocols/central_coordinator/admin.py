@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.group_nodes import ROOT
 from herdproof.consuming.stored_groups import (
     Write,
     emptied,
@@ -105,6 +106,8 @@ def guarded(
 
 class CoordinatedGroups(StoredGroups):
     """The groups that a coordinator has, or had."""
+
+    root = ROOT
 
     def reset_offsets(self, group: StoredGroup, offsets: Mapping[Partition, int]) -> None:
         """See `reset_offsets`."""

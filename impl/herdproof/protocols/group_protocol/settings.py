@@ -34,6 +34,11 @@ class GroupSettings:
     """`offsets.retention.check.interval.ms`: how often is looked for those to forget."""
     group_new_member_join_timeout_ms: int = 300_000
     """Time that a new member's JoinGroup is waited for (Kafka has no setting for it)."""
+    max_groups: int = 100_000
+    """So many groups at most (*ours*): who would begin one more is told POLICY_VIOLATION."""
+    max_pending_members: int = 20_000
+    """Of member ids that were given out, and nobody has joined with yet, so many at most, in all
+    groups (*ours*): whoever asks for one more is to try again, COORDINATOR_LOAD_IN_PROGRESS."""
     commits: Literal["owner", "as_kafka"] = "owner"
     """`owner`: nobody commits for a partition that another member owns (*ours*); `as_kafka`: any
     member of the generation may."""
@@ -47,6 +52,8 @@ class GroupSettings:
             "offsets_retention_minutes": 1,
             "offsets_retention_check_interval_ms": 1,
             "group_new_member_join_timeout_ms": 1,
+            "max_groups": 1,
+            "max_pending_members": 1,
             "group_max_session_timeout_ms": self.group_min_session_timeout_ms,
         }
         for name, bound in least.items():

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from herdproof.consuming.assignment import Partition
+from herdproof.consuming.group_nodes import ROOT
 from herdproof.consuming.kafka_nodes import read_offset
 from herdproof.consuming.stored_groups import (
     NodeReader,
@@ -37,9 +38,6 @@ from herdproof.protocols.self_rebalancing.registries.registrations import (
     parsed,
 )
 from herdproof.zookeeper.operations import Create, Data, Delete, Done, Multi, Refusal, Why
-
-CONSUMERS = "/consumers"
-"""Its children are the groups, of this protocol or another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +67,11 @@ class RebalancingGroup:
 class RebalancingGroups(NodeReader):
     """The groups of a cluster whose members register below `ids`."""
 
+    root = ROOT
+
     def names(self) -> list[str]:
         """The groups that there are, sorted."""
-        names = sorted(self.children(CONSUMERS))
+        names = sorted(self.children(self.root))
         stand = self.stands(*(GroupDirs(name).ids for name in names))
         return [name for name, stands in zip(names, stand, strict=True) if stands]
 

@@ -249,7 +249,7 @@ def test_the_metrics_are_served() -> None:
     """What was counted is what Prometheus reads; two registries do not disturb each other."""
     metrics, other = Metrics(), Metrics()
     metrics.received(Frame(Consult()))
-    metrics.asked(Get("/x"), Refusal(Why.CONNECTION_LOSS), 0.2)
+    metrics.zookeeper.asked(Get("/x"), Refusal(Why.CONNECTION_LOSS), 0.2)
     metrics.reported(Report(What.REBALANCE_DONE, "g", (("ms", 2_500), ("whole_ms", 4_000))))
     metrics.cut("slow reader")
 

@@ -22,6 +22,7 @@ from herdspec.check.verify import Check, Plan
 from herdspec.language.specification import Specification
 
 if TYPE_CHECKING:
+    from herdspec.check.sentences import Column
     from herdspec.protocols.flaws import Flaw
 
 BOUND = 8
@@ -40,6 +41,13 @@ def drafted() -> Flaw:
     from herdspec.protocols.group_protocol.flaws import DRAFTED
 
     return DRAFTED
+
+
+def columns() -> tuple[Column, ...]:
+    """The columns that show the contract's sentences, drafted and as it should be."""
+    from herdspec.protocols.group_protocol.kept import COLUMNS
+
+    return COLUMNS
 
 
 def flaws() -> Mapping[str, Flaw]:
@@ -172,5 +180,5 @@ def mistaken() -> list[Looked]:
 PROTOCOL = Protocol(
     "group_protocol", verified, sizes={"Partition": 1}, contract=contract, drafted=drafted,
     variants=variants, flaws=flaws, plan=planned, mistaken=mistaken,
-    builds_on=("election",),
+    columns=columns, builds_on=("election",),
 )  # fmt: skip

@@ -62,7 +62,7 @@ class CoordinatedConsumer:
         self._tls = options["tls"]
 
     @staticmethod
-    def groups(ask_all: AskAll) -> GroupsAdmin:
+    def groups(ask_all: AskAll, _kafka: Mapping[str, str]) -> GroupsAdmin:
         """The groups of this protocol, for operators."""
         from herdproof.protocols.central_coordinator.admin import CoordinatedGroups
 

@@ -158,7 +158,7 @@ class Server:
         since = time.perf_counter()
         try:
             effects = self._core.receive(event, now_ms())
-            self.metrics.event_seconds.observe(time.perf_counter() - since)
+            self.metrics.coordinator.event_seconds.observe(time.perf_counter() - since)
             if self._observe is not ignore_event:
                 self._tell_observer(event, effects)
             self._carry_out(effects)
@@ -244,7 +244,7 @@ class Server:
         self._last_channel += 1
         channel.number = self._last_channel
         self._channels[channel.number] = channel
-        self.metrics.channels.set(len(self._channels))
+        self.metrics.connections.set(len(self._channels))
         if self._closing:
             channel.abort()
         self.give(Opened(channel.number))
@@ -263,7 +263,7 @@ class Server:
     def closed(self, channel: ServerChannel) -> None:
         """A connection is over."""
         del self._channels[channel.number]
-        self.metrics.channels.set(len(self._channels))
+        self.metrics.connections.set(len(self._channels))
         self.give(Closed(channel.number))
 
     # ── What ZooKeeper tells ────────────────────────────────────────────────────────────────
@@ -271,14 +271,13 @@ class Server:
     def elected(self, epoch: int) -> None:
         """This broker leads."""
         self._epoch = epoch
-        self.metrics.leads.set(1)
-        self.metrics.epoch.set(epoch)
+        self.metrics.coordinator.elected(epoch)
         self.give(Elected(epoch))
 
     def deposed(self, epoch: int) -> None:
         """It leads no more."""
         self._epoch = 0
-        self.metrics.leads.set(0)
+        self.metrics.coordinator.deposed()
         self.give(Deposed(epoch))
         self._leader_watch.look_soon()
 
@@ -292,7 +291,7 @@ class Server:
     def linked(self, link: Link) -> None:
         """ZooKeeper is reached, or no more."""
         self._is_linked = link is Link.CONNECTED
-        self.metrics.linked.set(self._is_linked)
+        self.metrics.zookeeper.linked(self._is_linked)
         self._registration.look_again()
         log.info("the link to ZooKeeper is %s", link.value, extra=fields(link=link.value))
 
@@ -319,7 +318,7 @@ class Server:
 
     def asked(self, operation: Operation, answer: Answer, seconds: float) -> None:
         """ZooKeeper answered."""
-        self.metrics.asked(operation, answer, seconds)
+        self.metrics.zookeeper.asked(operation, answer, seconds)
 
     # ── Effects ─────────────────────────────────────────────────────────────────────────────
 

@@ -105,6 +105,7 @@ class GroupAdmin(GroupPart):
         if ok:
             group.go_to(GroupState.DEAD, self._outbox.now_ms)
             del self._groups[group.name]
+            self._context.pending.difference_update(group.pending)
 
     # ── Retention ───────────────────────────────────────────────────────────────────────────
 

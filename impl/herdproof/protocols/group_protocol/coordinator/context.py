@@ -96,8 +96,15 @@ class GroupContext:
         self.outbox = GroupOutbox()
         self.purgatory = Purgatory()
         self.groups: dict[str, ClassicGroup] = {}
+        self.pending: set[str] = set()
+        """Member ids of all groups that were given out, and nobody has joined with yet."""
         self.queues: dict[str, list[Deed]] = {}
         """Of each group whose metadata is being stored: what is done after that, in order."""
+
+    @property
+    def is_full(self) -> bool:
+        """Tells whether there are as many groups as may be."""
+        return len(self.groups) >= self.settings.max_groups
 
     def in_turn(self, group: str, deed: Deed) -> None:
         """Do this now, or once what a group is now is stored, after what waits for that."""

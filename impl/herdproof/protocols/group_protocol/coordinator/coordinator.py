@@ -158,6 +158,7 @@ class GroupCoordinator:
             group.go_to(GroupState.DEAD, now_ms)
         self._early.clear()
         self.groups.clear()
+        self.context.pending.clear()
         self.context.queues.clear()
         self._offsets.clear()
         self._outbox.forget()

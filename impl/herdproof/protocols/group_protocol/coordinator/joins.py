@@ -48,6 +48,9 @@ class Joins(GroupPart):
             if request.member_id:
                 self._refuse(caller, request, Error.UNKNOWN_MEMBER_ID, request.member_id)
                 return
+            if self._context.is_full:
+                self._refuse(caller, request, Error.POLICY_VIOLATION)
+                return
             group = ClassicGroup(request.group_id, self._outbox.now_ms)
             self._groups[request.group_id] = group
         if not self._has_room(group, request.member_id):
@@ -106,7 +109,11 @@ class Joins(GroupPart):
         if instance is not None and instance in group.instances:
             self._replace(group, caller, request, member_id)
         elif instance is None and request.version >= KNOWN_ID_FROM_VERSION:
+            if len(self._context.pending) >= self._settings.max_pending_members:
+                self._refuse(caller, request, Error.COORDINATOR_LOAD_IN_PROGRESS)
+                return
             group.pending[member_id] = None
+            self._context.pending.add(member_id)
             self._sessions.expect(group, member_id, request.session_timeout_ms)
             self._refuse(caller, request, Error.MEMBER_ID_REQUIRED, member_id)
         else:
@@ -130,6 +137,7 @@ class Joins(GroupPart):
         self._sessions.end(group, member_id)
         group.is_growing = True
         group.add(member, request.protocol_type)
+        self._context.pending.discard(member_id)
         self._rebalancer.park_join(group, member_id, caller)
         self._sessions.renew(group, member, self._settings.group_new_member_join_timeout_ms)
         self._rebalancer.prepare_or_complete(group)

@@ -123,7 +123,7 @@ class CommittedOffsets(GroupPart):
         """Why nothing of a commit is taken; NONE if something may be."""
         if group is None:
             if request.generation_id < 0:
-                return Error.NONE
+                return Error.POLICY_VIOLATION if self._context.is_full else Error.NONE
             known = request.version >= NOT_FOUND_FROM_VERSION
             return Error.GROUP_ID_NOT_FOUND if known else Error.ILLEGAL_GENERATION
         if request.generation_id < 0 and group.is_in(GroupState.EMPTY):

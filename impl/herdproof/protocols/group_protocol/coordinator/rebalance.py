@@ -213,6 +213,7 @@ class GroupRebalancer(GroupPart):
         self.refuse_sync(group, member_id, Error.UNKNOWN_MEMBER_ID)
         self.sessions.end(group, member_id)
         group.remove(member_id)
+        self._context.pending.discard(member_id)
 
     def expel(self, group: ClassicGroup, member_id: str) -> None:
         """Somebody is waited for no longer, and dropped, if it was a member, or about to be."""

@@ -8,6 +8,7 @@ whole broker ends (`fail`), and another one takes over as if this one had crashe
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,7 @@ from herdproof.protocols.group_protocol.messages import (
 )
 from herdproof.protocols.group_protocol.server import translation
 from herdproof.protocols.group_protocol.server.clock import DayClock, GroupAlarm, GroupClock
+from herdproof.protocols.group_protocol.server.metrics import GroupMetrics
 from herdproof.protocols.group_protocol.settings import GroupSettings
 from herdproof.protocols.group_protocol.steps import Step
 from herdproof.protocols.group_protocol.stores.port import GroupStore, WriteOutcome
@@ -68,8 +70,8 @@ class GroupShell:
     A coordinator of all groups, in the running loop, for a server of Kafka's wire.
 
     `knows_partition` says whose offsets can be committed, `fail` is told what the core failed by,
-    `step_down` that it must not lead on as it is, and `observe` everything that happens. Without a
-    `clock` the time is that of the day.
+    `step_down` that it must not lead on as it is, and `observe` everything that happens; `metrics`
+    are its figures. Without a `clock` the time is that of the day.
     """
 
     versions = translation.VERSIONS
@@ -82,7 +84,9 @@ class GroupShell:
         observe: ObserveGroups = ignore_effects,
         clock: GroupClock | None = None,
         coordinator: type[GroupCoordinator] = GroupCoordinator,
+        metrics: GroupMetrics | None = None,
     ) -> None:  # fmt: skip
+        self._metrics = metrics or GroupMetrics()
         self._core = coordinator(settings, lambda: str(uuid.uuid4()))
         self._store = store
         self._fail = fail
@@ -102,11 +106,13 @@ class GroupShell:
 
     def elected(self, epoch: int) -> None:
         """It is the coordinator from now on: read what is stored, and coordinate."""
+        self._metrics.coordinator.elected(epoch)
         self._give(partial(self._core.load, epoch=epoch))
         self._store.load(epoch, partial(self._loaded, epoch))
 
     def deposed(self) -> None:
         """It is the coordinator no longer."""
+        self._metrics.coordinator.deposed()
         self._give(self._core.resign)
 
     def _give_up(self) -> None:
@@ -199,7 +205,9 @@ class GroupShell:
     def _take(self, event: CoreEvent) -> None:
         """Have the core take one event, and carry out what it answers."""
         self._now_ms = max(self._now_ms, self._clock.now_ms())
+        since = time.perf_counter()
         effects = event(self._now_ms)
+        self._metrics.coordinator.event_seconds.observe(time.perf_counter() - since)
         self._tell_observer(effects)
         for effect in effects:
             self._carry_out(effect)
@@ -207,6 +215,7 @@ class GroupShell:
     def _tell_observer(self, effects: Sequence[GroupEffect]) -> None:
         """Tell whoever observes, whose trouble is no reason to coordinate badly."""
         try:
+            self._metrics.observed(self._core, effects)
             self._observe(self._core, effects)
         except Exception:
             log.exception("The observer of the group coordinator failed.")

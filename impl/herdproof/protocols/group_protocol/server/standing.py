@@ -13,15 +13,19 @@ import json
 import logging
 from collections.abc import Callable
 
+from prometheus_client import CollectorRegistry
+
 from herdproof.broker.answering import BrokerNode, Reply
 from herdproof.broker.codec import KafkaRequest
 from herdproof.errors import WorldError
 from herdproof.protocols.election.elector import Paths
 from herdproof.protocols.election.keeper import Keeper
 from herdproof.protocols.election.leader_watch import LeaderWatch
+from herdproof.protocols.election.metrics import ZooKeeperFigures
 from herdproof.protocols.election.registration import Registration
 from herdproof.protocols.group_protocol.coordinator.coordinator import GroupCoordinator
 from herdproof.protocols.group_protocol.server import translation
+from herdproof.protocols.group_protocol.server.metrics import GroupMetrics
 from herdproof.protocols.group_protocol.server.shell import (
     GroupShell,
     KnowsPartition,
@@ -64,7 +68,8 @@ class StandingGroups:
     """
     The coordinator of broker `broker_id`, for a server of Kafka's wire; made in a running loop.
 
-    `start` connects and stands; raises `ZooKeeperUnreachable`. `fail` is told what it ended by.
+    `start` connects and stands; raises `ZooKeeperUnreachable`. `fail` is told what it ended by. Its
+    figures are in `registry`.
     """
 
     versions = translation.VERSIONS
@@ -75,7 +80,10 @@ class StandingGroups:
         knows_partition: KnowsPartition = knows_all,
         observe: ObserveGroups = ignore_effects,
         coordinator: type[GroupCoordinator] = GroupCoordinator,
+        registry: CollectorRegistry | None = None,
     ) -> None:  # fmt: skip
+        registry = registry or CollectorRegistry()
+        self._zookeeper_figures = ZooKeeperFigures(registry)
         self._broker_id = broker_id
         self._fail = fail
         self._loop = asyncio.get_running_loop()
@@ -83,7 +91,7 @@ class StandingGroups:
         self._shell = GroupShell(
             settings, ZooKeeperGroupStore(self._keeper.submit, PATHS), fail=fail,
             step_down=self._step_down, knows_partition=knows_partition, observe=observe,
-            coordinator=coordinator,
+            coordinator=coordinator, metrics=GroupMetrics(registry),
         )  # fmt: skip
         self._leads = self._is_closing = False
         self._leader: BrokerNode | None = None
@@ -154,6 +162,7 @@ class StandingGroups:
         """The link to ZooKeeper changed."""
         log.info("the link to ZooKeeper is %s", link.value, extra=fields(link=link.value))
         self._is_linked = link is Link.CONNECTED
+        self._zookeeper_figures.linked(self._is_linked)
         if self._registration is not None:
             self._registration.look_again()
 
@@ -164,6 +173,7 @@ class StandingGroups:
 
     def asked(self, operation: Operation, answer: Answer, seconds: float) -> None:
         """ZooKeeper answered."""
+        self._zookeeper_figures.asked(operation, answer, seconds)
 
     # ── Parts ───────────────────────────────────────────────────────────────────────────────
 

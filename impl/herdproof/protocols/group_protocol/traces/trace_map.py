@@ -530,15 +530,18 @@ def decided(
     def is_sure(group: GroupTrace, told: Told, s: State) -> bool:
         return s.coordinator == group.b(told)
 
+    def is_passed_over(told: Told) -> bool:
+        return told.line.arguments.get("outcome", DONE) not in (DONE, REFUSED, *known)
+
     def ways(group: GroupTrace, told: Told, s: State) -> Iterable[Way]:
-        if told.line.arguments.get("outcome", DONE) not in (DONE, REFUSED, *known):
+        if is_passed_over(told):
             return [[]]
         if is_sure(group, told, s):
             return leads(group, told, s)
         return [[]] if group.believes(told) else []
 
     def claims(group: GroupTrace, told: Told, s: State) -> Sequence[str]:
-        if shows is None or not is_sure(group, told, s):
+        if shows is None or is_passed_over(told) or not is_sure(group, told, s):
             return ()
         return differences(shows(group, told, s))
 

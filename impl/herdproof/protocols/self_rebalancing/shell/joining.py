@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import time
+from collections.abc import Mapping
 
 from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
@@ -59,7 +60,7 @@ class SelfRebalancingConsumer:
         )
 
     @staticmethod
-    def groups(ask_all: AskAll) -> GroupsAdmin:
+    def groups(ask_all: AskAll, _kafka: Mapping[str, str]) -> GroupsAdmin:
         """The groups of this protocol, for operators."""
         from herdproof.protocols.self_rebalancing.admin import RebalancingGroups
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from herdproof.consuming.fetching.streams import Streams
 from herdproof.consuming.listener import ListenerThread
 from herdproof.consuming.membership import BadArgument, ConsumerArguments, Observe, both
+from herdproof.consuming.stored_groups import AskAll, GroupsAdmin
 from herdproof.consuming.subscription import Subscription
 from herdproof.protocols.group_protocol.client.assignors.assignor import (
     PartitionAssignor,
@@ -81,6 +82,13 @@ class GroupProtocolConsumer:
                 "cooperative assignors do not: leave one of the two out"
             )
         self._security = security_of(arguments.kafka, options["tls"])
+
+    @staticmethod
+    def groups(ask_all: AskAll, kafka: Mapping[str, str]) -> GroupsAdmin:
+        """The groups of this protocol, for operators."""
+        from herdproof.protocols.group_protocol.admin import AtCoordinator, GroupProtocolGroups
+
+        return GroupProtocolGroups(ask_all, AtCoordinator(kafka))
 
     def begin(
         self, subscription: Subscription, streams: Streams, listener: ListenerThread | None,
