@@ -2,8 +2,8 @@
 A coordinator's counters and measurements, as Prometheus reads them.
 
 Each server has a registry of its own, so that two of them can live in one process (tests do that).
-Nothing is labelled by consumer, and by group only what the first `GROUPS` of them wait for: their
-number has no bound that a monitoring system likes.
+Nothing is labelled by consumer, and by group only the state of the first `GROUPS` of them, and what
+these wait for: their number has no bound that a monitoring system likes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from herdproof.protocols.central_coordinator.events import Report
 from herdproof.protocols.central_coordinator.reports import What
+from herdproof.protocols.central_coordinator.server.group_states import GroupStates
 from herdproof.protocols.central_coordinator.wire.messages import Frame
 from herdproof.shells.health import Health
 from herdproof.shells.holds import Holds
@@ -84,7 +85,9 @@ class Metrics:
             "herdproof_unread_seconds", "While some partitions of a group had no reader.",
             ["group", "why"], registry=registry,
         )  # fmt: skip
-        self._groups: set[str] = set()
+        self._groups: dict[str, None] = {}
+        """Those that have a label, in the order in which they got it."""
+        self.group_states = GroupStates(self._groups, registry)
 
     def cut(self, reason: str) -> None:
         """A connection was ended for a reason of this end's own."""
@@ -116,6 +119,7 @@ class Metrics:
         match report.what:
             case What.MEMBER_JOINED | What.MEMBER_RESUMED:
                 self._members.inc()
+                self._label_of(report.group)
             case What.MEMBER_LOST:
                 self._members.dec()
             case What.STEPPED_DOWN:
@@ -126,9 +130,13 @@ class Metrics:
                 self._rebalanced(**dict(report.details))
 
     def _was_unread(self, group: str, why: str | int = "", ms: str | int = 0) -> None:
-        if len(self._groups) < GROUPS:
-            self._groups.add(group)
-        self._unread.labels(group if group in self._groups else "", why).inc(float(ms) / 1000)
+        self._unread.labels(self._label_of(group), why).inc(float(ms) / 1000)
+
+    def _label_of(self, group: str) -> str:
+        """A group's label: its own, if it came early enough."""
+        if group not in self._groups and len(self._groups) < GROUPS:
+            self._groups[group] = None
+        return group if group in self._groups else ""
 
     def _rebalanced(self, ms: str | int, whole_ms: str | int, **_: str | int) -> None:
         self._rebalances.observe(float(ms) / 1000)
