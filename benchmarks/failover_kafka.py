@@ -103,10 +103,10 @@ class KafkaCluster:
     coordinator: int
     group: KafkaGroup
 
-    def measured(self, way: str) -> Figures:
+    def measured(self, name: str, way: str) -> Figures:
         """End the coordinator's broker so; how long partitions had no reader."""
         since, mended = self.group.broken(lambda: self._ended(way))
-        figures = idle(f"kafka_{way}", self.group, since, mended, APART)
+        figures = idle(name, self.group, since, mended, APART)
         waited = self.group.waited_since(since)
         return {**figures, "led_seconds": waited[LED], "followed_seconds": waited[FOLLOWED]}
 
@@ -192,7 +192,7 @@ def placing(coordinator: int) -> Sequence[Sequence[int]]:
     return [*apart, [coordinator, one], [other, coordinator]]
 
 
-def measured(way: str, times: Times) -> Figures:
+def measured(name: str, way: str, times: Times) -> Figures:
     """What the end of the coordinator's broker costs, of a cluster of its own."""
     with cluster(times) as made:
-        return made.measured(way)
+        return made.measured(name, way)
